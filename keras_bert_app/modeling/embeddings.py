@@ -1,0 +1,46 @@
+"""Word, position and segment embeddings."""
+
+import keras
+
+from keras_bert_app.modeling.layers import Dropout, LayerNorm, initializer
+
+
+class BertEmbeddings(keras.layers.Layer):
+    """Sum of three learned tables, normalized, with dropout.
+
+    Call arguments:
+        input_word_ids, input_type_ids: int32 [B, S]; S at most max_position_embeddings.
+        dropout_seed: int [2], or None for inference.
+
+    Returns:
+        [B, S, H].
+    """
+
+    def __init__(self, config, seed, dropout_place, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.seed = seed
+        self.layer_norm = LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy,
+                                    name="layer_norm")
+        self.dropout = Dropout(config.hidden_dropout_prob, dropout_place)
+
+    def build(self, input_shape=None):
+        sizes = {"word_embeddings": self.config.vocab_size, "position_embeddings": self.config.max_position_embeddings,
+                 "token_type_embeddings": self.config.type_vocab_size}
+        self.word_table, self.position_table, self.type_table = (
+            self.add_weight(shape=(size, self.config.hidden_size), name=name,
+                            initializer=initializer(self.config, self.seed, name))
+            for name, size in sizes.items())
+        self.layer_norm.build()
+
+    def call(self, input_word_ids, input_type_ids, dropout_seed=None):
+        static_length = input_word_ids.shape[1]
+        if static_length is not None and static_length > self.config.max_position_embeddings:
+            raise ValueError(f"a sequence of {static_length} tokens; this model has max_position_embeddings "
+                             f"{self.config.max_position_embeddings}; cut the text or grow the positions")
+        words = keras.ops.take(self.word_table, input_word_ids, axis=0)
+        positions = self.position_table[:keras.ops.shape(input_word_ids)[1]]
+        # A product with a one-hot row: its gradient is a matrix product too, not a scatter into two rows.
+        one_hot = keras.ops.one_hot(input_type_ids, self.config.type_vocab_size, dtype=self.compute_dtype)
+        types = keras.ops.matmul(one_hot, self.type_table)
+        return self.dropout(self.layer_norm(words + positions + types), dropout_seed)

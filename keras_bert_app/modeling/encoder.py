@@ -1,0 +1,108 @@
+"""BertEncoder: embeddings, a stack of post-LayerNorm Transformer layers, and the pooler."""
+
+import keras
+
+from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
+from keras_bert_app.modeling.embeddings import BertEmbeddings
+from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer
+
+_DROPOUTS_PER_LAYER = 3
+
+
+class TransformerLayer(keras.layers.Layer):
+    """Self-attention and a feed-forward part, each followed by dropout, residual sum and LayerNorm.
+
+    Call arguments:
+        x: [B, S, H]. mask_scores: [B, 1, 1, S]. dropout_seed: int [2], or None for inference.
+
+    Returns:
+        (output [B, S, H], attention probabilities [B, N, S, S]).
+    """
+
+    def __init__(self, config, seed, first_dropout_place, **kwargs):
+        super().__init__(**kwargs)
+
+        def dense(name, input_size, output_size):
+            return Dense(input_size, output_size, initializer(config, seed, f"{self.name}/{name}"),
+                         dtype=self.dtype_policy, name=name)
+
+        def layer_norm(name):
+            return LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name=name)
+
+        self.attention = SelfAttention(config, f"{seed}/{self.name}", first_dropout_place, dtype=self.dtype_policy,
+                                       name="attention")
+        self.attention_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 1)
+        self.attention_layer_norm = layer_norm("attention_layer_norm")
+        self.intermediate = dense("intermediate", config.hidden_size, config.intermediate_size)
+        self.activation = activation(config.hidden_act)
+        self.output_projection = dense("output", config.intermediate_size, config.hidden_size)
+        self.output_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 2)
+        self.output_layer_norm = layer_norm("output_layer_norm")
+
+    def build(self, input_shape=None):
+        for part in (self.attention, self.attention_layer_norm, self.intermediate, self.output_projection,
+                     self.output_layer_norm):
+            part.build()
+
+    def call(self, x, mask_scores, dropout_seed=None):
+        attended, probabilities = self.attention(x, mask_scores, dropout_seed)
+        x = self.attention_layer_norm(x + self.attention_dropout(attended, dropout_seed))
+        hidden = self.output_projection(self.activation(self.intermediate(x)))
+        return self.output_layer_norm(x + self.output_dropout(hidden, dropout_seed)), probabilities
+
+
+class BertEncoder(keras.Model):
+    """The BERT encoder (Devlin et al. 2018), weights made at once from config and seed.
+
+    Args:
+        config: BertConfig.
+        seed: of the initial weights.
+        dtype: Keras type policy: "float32" or "mixed_bfloat16".
+
+    Call arguments:
+        inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; other keys are not read.
+        dropout_seed: int [2] for training with dropout, or None for inference.
+        return_attention_scores: whether to return the attention probabilities too.
+
+    Returns:
+        dict: sequence_output [B, S, H] (the last layer); pooled_output [B, H] (tanh of a dense layer on [CLS]);
+        encoder_outputs, every layer's output; embedding_output [B, S, H]; attention_scores, every layer's
+        probabilities [B, N, S, S], when asked for.
+
+    Example:
+        encoder = BertEncoder(BertConfig.of_size("tiny"))
+        ids = np.array([[101, 7592, 102]])
+        encoder({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["pooled_output"]
+    """
+
+    def __init__(self, config, seed=0, dtype="float32", name="encoder"):
+        super().__init__(name=name, dtype=dtype)
+        self.config = config
+        self.embeddings = BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
+        self.transformer_layers = [
+            TransformerLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * i, dtype=dtype, name=f"layer_{i}")
+            for i in range(config.num_hidden_layers)]
+        self.pooler = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "pooler"), dtype=dtype,
+                            name="pooler")
+        self.build()
+
+    def build(self, input_shape=None):
+        if not self.built:
+            for part in (self.embeddings, *self.transformer_layers, self.pooler):
+                part.build()
+            self.built = True
+
+    def call(self, inputs, dropout_seed=None, return_attention_scores=False):
+        mask = keras.ops.cast(inputs["input_mask"], "float32")
+        mask_scores = (1.0 - mask)[:, None, None, :] * MASKED_SCORE
+        embedding_output = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"], dropout_seed)
+        x, encoder_outputs, attention_scores = embedding_output, [], []
+        for layer in self.transformer_layers:
+            x, probabilities = layer(x, mask_scores, dropout_seed)
+            encoder_outputs.append(x)
+            attention_scores.append(probabilities)
+        outputs = {"sequence_output": x, "pooled_output": keras.ops.tanh(self.pooler(x[:, 0])),
+                   "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
+        if return_attention_scores:
+            outputs["attention_scores"] = attention_scores
+        return outputs

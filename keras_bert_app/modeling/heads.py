@@ -1,0 +1,69 @@
+"""The two pre-training heads: masked language model and next-sentence prediction."""
+
+import keras
+
+from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Dense, activation, LayerNorm, then a product with the word embedding table and a bias of its own.
+
+    Call arguments:
+        sequence_output: [B, S, H].
+        embedding_table: [V, H].
+        masked_lm_positions: int32 [B, P], or None for every position. Only these go through the head.
+
+    Returns:
+        mlm_logits float32 [B, P, V] ([B, S, V] without positions).
+    """
+
+    def __init__(self, config, seed, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.transform = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "masked_lm/transform"),
+                               dtype=self.dtype_policy, name="transform")
+        self.activation = activation(config.hidden_act)
+        self.layer_norm = LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy,
+                                    name="layer_norm")
+
+    def build(self, input_shape=None):
+        self.transform.build()
+        self.layer_norm.build()
+        self.output_bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="output_bias",
+                                           autocast=False)
+
+    def call(self, sequence_output, embedding_table, masked_lm_positions=None):
+        ops = keras.ops
+        batch_size, length = ops.shape(sequence_output)[0], ops.shape(sequence_output)[1]
+        x = ops.reshape(sequence_output, (-1, self.config.hidden_size))
+        if masked_lm_positions is not None:
+            row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
+            length = ops.shape(masked_lm_positions)[1]
+            x = ops.take(x, ops.reshape(masked_lm_positions + row_start, (-1,)), axis=0)
+        x = self.layer_norm(self.activation(self.transform(x)))
+        # [B x P, H] x [V, H]^T
+        logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, self.compute_dtype)))
+        logits = ops.cast(logits, "float32") + self.output_bias
+        return ops.reshape(logits, (batch_size, length, self.config.vocab_size))
+
+
+class NextSentenceHead(keras.layers.Layer):
+    """A linear layer on the pooled output: class 0 = B follows A, 1 = B is random.
+
+    Call arguments:
+        pooled_output: [B, H].
+
+    Returns:
+        nsp_logits float32 [B, 2].
+    """
+
+    def __init__(self, config, seed, **kwargs):
+        super().__init__(**kwargs)
+        self.projection = Dense(config.hidden_size, 2, initializer(config, seed, "next_sentence"),
+                                dtype=self.dtype_policy, name="projection")
+
+    def build(self, input_shape=None):
+        self.projection.build()
+
+    def call(self, pooled_output):
+        return keras.ops.cast(self.projection(pooled_output), "float32")

@@ -1,0 +1,1 @@
+"""The trainer: strategy, optimizer, losses, the one loop, checkpoints, reporting."""

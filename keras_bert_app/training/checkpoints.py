@@ -1,0 +1,146 @@
+"""Checkpoints: one directory each, written under a temporary name, renamed when whole, verified when read.
+
+WORKDIR/checkpoints/step-00000100/ holds TensorFlow's checkpoint files and manifest.json: the step, the position in the
+data, and size and sha256 of every file.
+"""
+
+import hashlib
+import json
+import os
+import re
+
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.training import workdir as workdirs
+
+_PREFIX = "checkpoint"
+_MANIFEST = "manifest.json"
+_NAME = re.compile(r"step-(\d+)/?$")
+
+
+def model_variables(model):
+    """dict path -> tf.Variable of all weights, in the order in which they were made."""
+    return {variable.path: variable.value for variable in model.weights}
+
+
+def save(workdir, model, optimizer, step, position, keep):
+    """Writes a checkpoint and deletes the oldest beyond `keep`. Returns its directory."""
+    root = workdirs.path_in(workdir, "checkpoints")
+    directory = os.path.join(root, f"step-{step:08d}")
+    temporary = os.path.join(root, f"writing-step-{step:08d}")
+    if tf.io.gfile.exists(temporary):
+        tf.io.gfile.rmtree(temporary)
+    tf.io.gfile.makedirs(temporary)
+    _tracked(model, optimizer).write(os.path.join(temporary, _PREFIX))
+    manifest = {"step": int(step), "position": [int(number) for number in position],
+                "files": {name: _fingerprint(os.path.join(temporary, name))
+                          for name in sorted(tf.io.gfile.listdir(temporary))}}
+    with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
+        file.write(json.dumps(manifest, indent=1) + "\n")
+    if tf.io.gfile.exists(directory):
+        tf.io.gfile.rmtree(directory)
+    tf.io.gfile.rename(temporary, directory)
+    for old in list_checkpoints(workdir)[:-keep]:
+        tf.io.gfile.rmtree(old)
+    return directory
+
+
+def list_checkpoints(workdir):
+    """Directories of whole checkpoints, oldest first."""
+    root = workdirs.path_in(workdir, "checkpoints")
+    if not tf.io.gfile.isdir(root):
+        return []
+    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(root) if _NAME.match(name))
+    return [os.path.join(root, name) for name in names]
+
+
+def read_manifest(directory):
+    """The manifest of a checkpoint whose files all have the size and sha256 that it names.
+
+    Raises:
+        UserError: the first file that does not; what was expected and found.
+    """
+    path = os.path.join(directory, _MANIFEST)
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            manifest = json.loads(file.read())
+        files = manifest["files"]
+    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"checkpoint {directory}: {_MANIFEST} is missing or damaged ({type(error).__name__}); "
+                        "delete this directory to go on from the checkpoint before it") from None
+    for name, expected in files.items():
+        found = _fingerprint(os.path.join(directory, name))
+        if found != expected:
+            raise UserError(f"checkpoint {directory}: {name} is damaged (expected {expected['bytes']} bytes, sha256 "
+                            f"{expected['sha256'][:12]}; found {found['bytes']} bytes, {found['sha256'][:12]}); "
+                            "delete this directory to go on from the checkpoint before it")
+    return manifest
+
+
+def restore(directory, model, optimizer=None):
+    """Reads a checkpoint into a model, and into the optimizer's slots when one is given. Returns its manifest."""
+    manifest = read_manifest(directory)
+    tracked = _tracked(model, optimizer)
+    try:
+        status = tracked.read(os.path.join(directory, _PREFIX))
+        status.assert_existing_objects_matched()
+        if optimizer is None:
+            status.expect_partial()
+        else:
+            status.assert_consumed()
+    except (AssertionError, ValueError, tf.errors.OpError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"checkpoint {directory}: does not fit this model ({reason}); "
+                        "give the config.json that it was trained with") from None
+    return manifest
+
+
+def find(path):
+    """(run directory, checkpoint directory) of a path that names either."""
+    path = str(path).rstrip("/")
+    if _NAME.search(path):
+        return os.path.dirname(os.path.dirname(path)), path
+    if not workdirs.is_started(path):
+        raise UserError(f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
+                        "checkpoints/, as the pretrain command writes")
+    checkpoints = list_checkpoints(path)
+    if not checkpoints:
+        raise UserError(f"{path}: its checkpoints/ holds no checkpoint yet; let the run save one first")
+    return path, checkpoints[-1]
+
+
+def load_pretrained(path, dtype="float32"):
+    """A BertPretrainer with the weights of a run.
+
+    Args:
+        path: a work directory (its newest checkpoint is taken) or one checkpoint's directory.
+        dtype: "float32" or "mixed_bfloat16".
+
+    Raises:
+        UserError: nothing to load there, a damaged file, or weights that do not fit the config.
+    """
+    from keras_bert_app.modeling.pretrainer import BertPretrainer
+    run_directory, checkpoint = find(path)
+    model_config, _, _ = workdirs.read_config(run_directory)
+    model = BertPretrainer(model_config, dtype=dtype)
+    restore(checkpoint, model)
+    return model
+
+
+def _tracked(model, optimizer):
+    if optimizer is None:
+        return tf.train.Checkpoint(model=model_variables(model))
+    return tf.train.Checkpoint(model=model_variables(model), **{f"adam_{name}": slots
+                                                                for name, slots in optimizer.slots.items()})
+
+
+def _fingerprint(path):
+    digest, size = hashlib.sha256(), 0
+    if not tf.io.gfile.exists(path):
+        return {"bytes": 0, "sha256": "no such file"}
+    with tf.io.gfile.GFile(path, "rb") as file:
+        while chunk := file.read(1 << 22):
+            digest.update(chunk)
+            size += len(chunk)
+    return {"bytes": size, "sha256": digest.hexdigest()}

@@ -1,0 +1,103 @@
+"""What a run shows: the live line, metrics.jsonl, TensorBoard events."""
+
+import json
+import sys
+import time
+
+import tensorflow as tf
+
+from keras_bert_app.training import workdir as workdirs
+
+
+# tf.summary.scalar needs the tensorboard package, which TensorFlow no longer brings; this is what it writes.
+_SCALAR = tf.compat.v1.SummaryMetadata(
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1)
+
+
+class Reporter:
+    """Writes the figures of a run where people look for them.
+
+    Args:
+        workdir: metrics.jsonl and events/ go there; a resumed run appends, after lines of steps that it takes again
+            are dropped.
+        first_step, num_train_steps: of this part of the run.
+        active: False in processes other than the chief, which stay silent.
+    """
+
+    def __init__(self, workdir, first_step, num_train_steps, active=True, stream=None):
+        self.num_train_steps = num_train_steps
+        self.active = active
+        self.stream = stream or sys.stdout
+        self.is_terminal = self.stream.isatty()
+        self.first_step, self.started = first_step, None
+        if active:
+            self.path = workdirs.path_in(workdir, "metrics.jsonl")
+            _drop_later_steps(self.path, first_step)
+            self.events = tf.summary.create_file_writer(workdirs.path_in(workdir, "events"))
+
+    def live(self, step, figures):
+        """Rewrites the progress line; on a terminal only."""
+        if self.active and self.is_terminal:
+            self.stream.write("\r" + self._line(step, figures) + "\x1b[K")
+            self.stream.flush()
+
+    def log(self, step, figures):
+        """One row of metrics.jsonl and TensorBoard, and one line of progress."""
+        if not self.active:
+            return
+        self.write(step, figures)
+        self.say(self._line(step, figures))
+
+    def write(self, step, figures):
+        """One row of metrics.jsonl and TensorBoard."""
+        if not self.active:
+            return
+        row = {"step": int(step), **{name: float(f"{value:.7g}") for name, value in figures.items()}}
+        with tf.io.gfile.GFile(self.path, "a") as file:
+            file.write(json.dumps(row) + "\n")
+        with self.events.as_default(step=step):
+            for name, value in figures.items():
+                tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
+        self.events.flush()
+
+    def say(self, text):
+        """A line of its own."""
+        if self.active:
+            self.stream.write(("\r" if self.is_terminal else "") + text + ("\x1b[K" if self.is_terminal else "") + "\n")
+            self.stream.flush()
+
+    def _line(self, step, figures):
+        # The clock starts after the first call, which compiles.
+        now = time.monotonic()
+        if self.started is None:
+            self.started, self.first_step = now, step
+        rate = (step - self.first_step) / max(now - self.started, 1e-9)
+        eta = duration((self.num_train_steps - step) / rate) if rate > 0 else "--"
+        return (f"step {step:,}/{self.num_train_steps:,}  loss {figures['loss']:.3f}  "
+                f"MLM acc {figures['masked_lm_accuracy']:.3f}  NSP acc {figures['next_sentence_accuracy']:.3f}  "
+                f"{figures['tokens_per_second']:,.0f} tokens/s  ETA {eta}")
+
+
+def duration(seconds):
+    """"1:02:03" or "2:03"."""
+    minutes, seconds = divmod(int(round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _drop_later_steps(path, step):
+    """Lines of steps after the checkpoint that a run resumes from would stand there twice."""
+    if not tf.io.gfile.exists(path):
+        return
+    with tf.io.gfile.GFile(path) as file:
+        lines = file.read().splitlines()
+    kept = []
+    for line in lines:
+        try:
+            if json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError):
+            continue  # a line cut by a kill
+    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
+        file.write("".join(line + "\n" for line in kept))
+    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)

@@ -1,0 +1,89 @@
+"""Which devices a run uses."""
+
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+
+# Steps in one call of the device: a TPU wants many, on a CPU a call costs next to nothing.
+_ITERATIONS_PER_LOOP = {"TPU": 100, "GPU": 20, "CPU": 5}
+
+
+def make_strategy(name):
+    """The tf.distribute.Strategy of a --strategy flag.
+
+    Args:
+        name: "auto" (a TPU if one answers, every GPU, else the CPU), "one_device", "mirrored" (every GPU of this
+            machine, or its logical CPUs), "multi_worker" (machines named in TF_CONFIG), "tpu".
+
+    Raises:
+        UserError: the devices it needs are not there.
+    """
+    gpus = tf.config.list_logical_devices("GPU")
+    if name == "auto":
+        if _tpu_is_there():
+            name = "tpu"
+        else:
+            name = "mirrored" if len(gpus) > 1 else "one_device"
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
+    if name == "mirrored":
+        devices = gpus or tf.config.list_logical_devices("CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    if name == "multi_worker":
+        import os
+        if "TF_CONFIG" not in os.environ:
+            raise UserError("--strategy=multi_worker: the environment has no TF_CONFIG; set it on every machine to "
+                            '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}')
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    return _tpu_strategy()
+
+
+def _tpu_is_there():
+    import os
+    return bool(os.environ.get("TPU_NAME") or os.environ.get("COLAB_TPU_ADDR")
+                or tf.config.list_physical_devices("TPU"))
+
+
+def _tpu_strategy():
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(
+            tpu="local" if tf.config.list_physical_devices("TPU") else "")
+    except Exception as error:  # the resolver raises whatever its transport does
+        reason = (str(error) or type(error).__name__).strip().splitlines()[0]
+        raise UserError(f"--strategy=tpu: no TPU answered ({reason}); choose a TPU runtime, or --strategy=auto") \
+            from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def device_kind(strategy):
+    """"TPU", "GPU" or "CPU"."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return "TPU"
+    return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+
+
+def iterations_per_loop(strategy, wanted):
+    """Steps in one call of the device; a wanted number of 0 means: by the kind of device."""
+    return wanted or _ITERATIONS_PER_LOOP[device_kind(strategy)]
+
+
+def check_batch_size(strategy, global_batch_size):
+    """Raises UserError where the replicas cannot share a global batch evenly."""
+    replicas = strategy.num_replicas_in_sync
+    if global_batch_size % replicas:
+        raise UserError(f"--global_batch_size={global_batch_size} does not divide over {replicas} replicas; "
+                        f"take a multiple of {replicas}")
+
+
+def describe(strategy, run):
+    """One line: what was picked."""
+    replicas = strategy.num_replicas_in_sync
+    return (f"{type(strategy).__name__}, {replicas} x {device_kind(strategy)}, batch {run.global_batch_size} "
+            f"({run.global_batch_size // replicas} a replica), {run.precision}")
+
+
+def is_chief(strategy):
+    """Whether this process writes the files of the run."""
+    resolver = strategy.cluster_resolver
+    return resolver is None or not resolver.task_type or (
+        resolver.task_type in ("chief", "worker") and not resolver.task_id)

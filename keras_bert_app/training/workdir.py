@@ -1,0 +1,93 @@
+"""The work directory of a run: config.json, vocab.txt, corpus/, checkpoints/, metrics.jsonl, events/.
+
+config.json holds the model's keys at the top, as Google and Hugging Face write them, and the run's under "pretraining".
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+
+from keras_bert_app.config import BertConfig, read_json
+from keras_bert_app.errors import UserError
+from keras_bert_app.run_config import CHANGEABLE_ON_RESUME, PretrainingConfig
+
+
+def path_in(workdir, *names):
+    """A path below the work directory, which may be anything tf.io.gfile opens."""
+    return os.path.join(str(workdir), *names)
+
+
+def exists(path):
+    """Whether a file or directory is there; TensorFlow is loaded only for remote paths."""
+    if "://" in str(path):
+        import tensorflow as tf
+        return tf.io.gfile.exists(str(path))
+    return os.path.exists(path)
+
+
+def is_started(workdir):
+    """Whether a run lives in this directory."""
+    return exists(path_in(workdir, "config.json"))
+
+
+def read_config(workdir):
+    """(BertConfig, PretrainingConfig, sha256 of the vocabulary) of the run in a directory."""
+    path = path_in(workdir, "config.json")
+    values = read_json(path)
+    if "pretraining" not in values:
+        raise UserError(f"{path}: has no key 'pretraining'; expected the config.json that the pretrain command writes")
+    try:
+        return (BertConfig.from_dict(values), PretrainingConfig.from_dict(values["pretraining"]),
+                values.get("vocab_sha256"))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def write_config(workdir, model_config, run, vocabulary_bytes):
+    """Writes config.json and vocab.txt; the last one makes the directory a run's."""
+    import tensorflow as tf
+    tf.io.gfile.makedirs(str(workdir))
+    with tf.io.gfile.GFile(path_in(workdir, "vocab.txt"), "wb") as file:
+        file.write(vocabulary_bytes)
+    update_config(workdir, model_config, run, hashlib.sha256(vocabulary_bytes).hexdigest())
+
+
+def update_config(workdir, model_config, run, vocab_sha256):
+    """Replaces config.json as a whole."""
+    import tensorflow as tf
+    values = {**model_config.to_dict(), "vocab_sha256": vocab_sha256, "pretraining": run.to_dict()}
+    temporary = path_in(workdir, "config.json.tmp")
+    with tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(json.dumps(values, indent=2) + "\n")
+    tf.io.gfile.rename(temporary, path_in(workdir, "config.json"), overwrite=True)
+
+
+def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None):
+    """The configuration of the run in a directory, with those wanted values that may change on resume.
+
+    Args:
+        wanted_model: BertConfig or None (as the run has it). wanted_run: dict of the fields that were asked for.
+        vocabulary_bytes: of the vocabulary that was asked for, or None.
+
+    Returns:
+        (BertConfig, PretrainingConfig)
+
+    Raises:
+        UserError: a wanted value contradicts the run's; both are named.
+    """
+    model_config, run, vocab_sha256 = read_config(workdir)
+    advice = "take another --workdir, or leave the flag out to resume"
+    if wanted_model is not None:
+        for field in dataclasses.fields(BertConfig):
+            ours, theirs = getattr(model_config, field.name), getattr(wanted_model, field.name)
+            if ours != theirs:
+                raise UserError(f"--workdir={workdir} holds a run with {field.name} {ours!r}, "
+                                f"but {theirs!r} was asked for; {advice}")
+    if vocabulary_bytes is not None and hashlib.sha256(vocabulary_bytes).hexdigest() != vocab_sha256:
+        raise UserError(f"--workdir={workdir} holds a run with another vocabulary than --vocab_file; {advice}")
+    for name, value in wanted_run.items():
+        if name not in CHANGEABLE_ON_RESUME and value != getattr(run, name):
+            raise UserError(f"--workdir={workdir} holds a run with {name}={getattr(run, name)}, "
+                            f"but --{name}={value} was asked for; {advice}")
+    return model_config, dataclasses.replace(run, **wanted_run)

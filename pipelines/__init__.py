@@ -1,0 +1,21 @@
+"""Text to fixed-shape BERT batches, in TensorFlow ops alone. Names are loaded on first use."""
+
+import importlib
+
+_HOMES = {
+    "BertTokenizer": "pipelines.wordpiece",
+    "DataError": "pipelines.errors",
+    "prepare_corpus": "pipelines.corpus",
+    "pretraining_dataset": "pipelines.pretraining",
+}
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__():
+    return __all__

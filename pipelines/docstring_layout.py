@@ -1,0 +1,188 @@
+"""From a docstring to its paragraphs of prose, found by the layout of its lines.
+
+Docstrings mix prose with reStructuredText, Markdown, Google, NumPy and Sphinx conventions. First
+`_without_code` blanks what is laid out as code or a table, then `prose_paragraphs` joins the lines that
+belong together: a paragraph, a list item, the description of an argument. Markup inside a line stays.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+
+_FENCE = re.compile(r"\s*(```+|~~~+)(?!.*```)")
+_PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
+_UNDERLINE = re.compile(r"\s*([=\-~^\"'#*+_`.:])\1{2,}\s*$")
+_TABLE_BORDER = re.compile(r"\s*(?:[=-]{2,} +)+[=-]{2,}\s*$")
+_TABLE_ROW = re.compile(r"\s*(?:\||\+[-=+]{2,})|\s*\S[^.]*? {3,}\S.* {3,}\S")
+_SHELL_OR_COMMENT = re.compile(r"\s*(?:[$%#]+\s|#|@\w|--?\w[\w-]*(?:[=\s]|$))")
+_DIRECTIVE = re.compile(r"\s*\.\.(?:\s+([\w-]+)::)?(?:\s+(.*)|$)")
+_PROSE_DIRECTIVES = frozenset(
+    "admonition attention caution danger deprecated hint important note seealso tip topic versionadded "
+    "versionchanged warning".split()
+)
+_SIGNATURE = re.compile(r"\s*(?:(?:async |class |def )*[\w.]+\((?:[^()]|\([^()]*\))*\)(?:\s*(?:->|=|:).*)?)$")
+_SIGNATURE_LEAD = re.compile(r"[\w.]+\([^()]*\)\s*(?:->\s*[\w.\[\], |]+?\s*)?(?:--|:)\s+")
+_CODE_LINE = re.compile(
+    r"\s*(?:import \w|from [\w.]+ import|(?:def|class) \w+.*:|return\b|(?:for|with|if|elif|while|else|try|except)\b.*:$"
+    r"|[\w.\[\]'\", ]{1,40}\s[-+*/|]?=\s|[\w.]+[=(]\S|[\])}({\[]|</?\w|\.\.\.)|.*(?:[,(\[{;}]$(?<!,)|::=)"
+)
+
+_ITEM_SECTIONS = "args arguments kwargs params parameters attributes properties members options fields methods".split()
+_RAISE_SECTIONS = "raises raise except exceptions warns".split()
+_RESULT_SECTIONS = "returns return yields yield receives output outputs".split()
+_DROPPED_SECTIONS = "references reference see_also input_shape output_shape input_shapes output_shapes".split()
+_OTHER_SECTIONS = "example examples example_usage usage note notes warning warnings inputs input".split()
+_SECTIONS = _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS + _DROPPED_SECTIONS + _OTHER_SECTIONS
+_SECTION = re.compile(
+    r"\W*(?:call |keyword |optional |required |input |other )?(%s)\W*:\W*$" % "|".join(_SECTIONS).replace("_", " "),
+    re.IGNORECASE,
+)
+_SECTION_LEAD = re.compile(r"(?:Args|Arguments|Returns?|Yields?|Raises|Attributes|Parameters)\s*:\s+", re.IGNORECASE)
+_ITEM_NAME = re.compile(r"[\w*`'\".,/|\[\] -]{1,60}?\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*(?::(?:\s+|$)|\s--\s)")
+_RESULT_TYPE = re.compile(r"(?:(?:\[?`[^`]*`\]?(?:,? or |, | \| )?)+|[\w.]+(?:\[[\w., |\[\]]*\])?):(?:\s+|$)")
+_RAISED = re.compile(r"[`\[~.:\w]*?([A-Z]\w*)`?\]?(?:\(\S*\))?:?(?:\s+(.*)|$)")
+_CONDITION = re.compile(r"(?:If|When|In case|On|For)\b")
+_BULLET = re.compile(r"\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)]|#\.|\d\.\d\.?)\s+(?=\S)")
+_BULLET_NAME = re.compile(r"(?:\*\*|``?|\")[^`*\"]+(?:``?|\*\*|\")(?:\s*\([^()]*\))?\s*(?::|--?|–)\s+")
+_FIELD = re.compile(r"\s*:(\w+)(?:\s+[^:]*)?:(?:\s+(.*)|$)")
+_PROSE_FIELDS = frozenset(
+    "arg argument cvar ivar key keyword kwarg kwparam note param parameter return returns var yield yields".split()
+)
+
+
+def prose_paragraphs(docstring: str) -> Iterator[str]:
+    """Yields the paragraphs, list items and descriptions of arguments, each joined to one line, in order."""
+    block: list[str] = []  # the lines of the paragraph being gathered
+    block_indent: int | None = 0  # where its next line should begin; None: anywhere
+    section, section_indent, item_indent = "", -1, None
+    is_numpy = False  # sections by underlined headings, items by "name : type" and a deeper description
+    raised = ""  # the exception whose description comes on the next line
+
+    def flush() -> Iterator[str]:
+        code_lines = sum(bool(_CODE_LINE.match(line)) for line in block)
+        if 2 * code_lines <= len(block) - (len(block) == 1):
+            yield " ".join(block)
+        block.clear()
+
+    for line in _without_code(inspect.cleandoc(docstring).split("\n")):
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if not text:
+            yield from flush()
+            continue
+        if _UNDERLINE.match(line):
+            heading = block.pop().lower() if block else ""
+            yield from flush()
+            if heading:
+                section = heading.removeprefix("other ").replace(" ", "_")
+                section_indent, item_indent, is_numpy = -1, None, True
+            continue
+        if header := _SECTION.match(line):
+            yield from flush()
+            section = header.group(1).lower().replace(" ", "_")
+            section_indent, item_indent, is_numpy = indent, None, False
+            continue
+        if section and indent <= section_indent:
+            yield from flush()
+            section = ""
+        if section in _DROPPED_SECTIONS:
+            block[:] = [text] if is_numpy else []  # it may be the next heading
+            continue
+        if not block and section and item_indent is None:
+            item_indent = indent
+        is_item = section and item_indent is not None and indent <= item_indent
+
+        if field := _FIELD.match(line):
+            yield from flush()
+            if field.group(1) in _PROSE_FIELDS or field.group(1).startswith("raise"):
+                block, block_indent = [field.group(2)] if field.group(2) else [], None
+            else:
+                block, block_indent = [":"], None  # takes in the lines of a dropped field
+            continue
+        if is_numpy and is_item and section in _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS:
+            yield from flush()
+            if section in _RAISE_SECTIONS:
+                raised = text
+            elif len(text.split()) >= 4 and " : " not in text:  # prose in place of a term
+                block, block_indent = [text], indent
+            continue
+        if is_item and section in _ITEM_SECTIONS + _RAISE_SECTIONS:
+            yield from flush()
+            text = text[bullet.end():] if (bullet := _BULLET.match(text)) else text
+            if section in _RAISE_SECTIONS and (match := _RAISED.match(text)):
+                raised, text = match.group(1), match.group(2) or ""
+            elif section in _ITEM_SECTIONS:
+                text = _ITEM_NAME.sub("", text, count=1)
+            if not text:
+                continue
+            block_indent = None
+        elif bullet := _BULLET.match(line):
+            yield from flush()
+            text = _BULLET_NAME.sub("", text[bullet.end() - indent:], count=1)
+            block_indent = None
+        elif not block:
+            if is_item and section in _RESULT_SECTIONS:
+                text = _RESULT_TYPE.sub("", text, count=1)
+            text = _SIGNATURE_LEAD.sub("", _SECTION_LEAD.sub("", text, count=1), count=1)
+            if not text or _SIGNATURE.match(text):
+                continue
+            block_indent = indent
+        elif block_indent is None:
+            block_indent = indent
+        elif indent > block_indent and len(block) == 1:
+            if len(block[0].split()) < 4 or block[0].endswith(":"):  # the term of a definition list
+                block.clear()
+            block_indent = indent
+        elif indent != block_indent:
+            yield from flush()
+            block_indent = indent
+        if raised and not block:
+            if _CONDITION.match(text):
+                text = f"Raises {raised} {text[0].lower()}{text[1:]}"
+            raised = ""
+        block.append(text)
+    if section not in _DROPPED_SECTIONS:
+        yield from flush()
+
+
+def _without_code(lines: list[str]) -> Iterator[str]:
+    """The lines with fenced and literal blocks, doctests, tables, shell lines and comments left blank and
+    directives such as '.. note::' taken off their text."""
+    skip_deeper_than = None  # in a literal block or directive: the indentation of its owner
+    skip_to_blank = False  # in a doctest or table
+    fence_end = -1
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        if number <= fence_end:
+            continue
+        if not line.strip():
+            skip_to_blank = False
+            yield ""
+        elif skip_deeper_than is not None and indent > skip_deeper_than:
+            continue
+        elif skip_to_blank:
+            continue
+        elif fence := _FENCE.match(line):
+            closing = (n for n in range(number + 1, len(lines)) if lines[n].strip().startswith(fence.group(1)))
+            fence_end = next(closing, number)
+            yield ""
+        elif _PROMPT.match(line) or _TABLE_BORDER.match(line):
+            skip_to_blank = True
+            yield ""
+        elif _UNDERLINE.match(line):
+            skip_deeper_than = None
+            yield line
+        elif _TABLE_ROW.match(line) or _SHELL_OR_COMMENT.match(line):
+            yield ""
+        elif directive := _DIRECTIVE.match(line):
+            name, text = directive.groups()
+            skip_deeper_than = None if name in _PROSE_DIRECTIVES else indent
+            yield ""
+            if name in _PROSE_DIRECTIVES and text and not text[0].isdigit():
+                yield " " * indent + text
+        elif line.rstrip().endswith("::"):
+            skip_deeper_than = indent
+            yield line.rstrip()[:-1]
+        else:
+            skip_deeper_than = None
+            yield line
