@@ -38,13 +38,13 @@ _SECTION = re.compile(
     re.IGNORECASE,
 )
 _SECTION_LEAD = re.compile(r"(?:Args|Arguments|Returns?|Yields?|Raises|Attributes|Parameters)\s*:\s+", re.IGNORECASE)
-_ITEM_NAME = re.compile(r"[\w*`'\".,/|\[\] -]{1,60}?\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*(?::(?:\s+|$)|\s--\s)")
+_ITEM_NAME = re.compile(r"[\w*`'\".,/|\[\] -]{1,60}?\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*(?::(?:\s+|$)|\s--?\s|(?<=\))$)")
 _RESULT_TYPE = re.compile(r"(?:(?:\[?`[^`]*`\]?(?:,? or |, | \| )?)+|[\w.]+(?:\[[\w., |\[\]]*\])?):(?:\s+|$)")
-_RAISED = re.compile(r"[`\[~.:\w]*?([A-Z]\w*)`?\]?(?:\(\S*\))?:?(?:\s+(.*)|$)")
+_RAISED = re.compile(r"(?:[-*] )?[`\[~.:\w]*?([A-Z]\w*(?:`?(?:,| or) `?[A-Z]\w*)*)`?\]?(?:\(\S*\))?\s*(?::|--?|$)\s*")
 _CONDITION = re.compile(r"(?:If|When|In case|On|For)\b")
 _BULLET = re.compile(r"\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)]|#\.|\d\.\d\.?)\s+(?=\S)")
 _BULLET_NAME = re.compile(r"(?:\*\*|``?|\")[^`*\"]+(?:``?|\*\*|\")(?:\s*\([^()]*\))?\s*(?::|--?|–)\s+")
-_FIELD = re.compile(r"\s*:(\w+)(?:\s+[^:]*)?:(?:\s+(.*)|$)")
+_FIELD = re.compile(r"\s*:(\w+)(?:\s+~?([^:]*))?:(?:\s+(.*)|$)")
 _PROSE_FIELDS = frozenset(
     "arg argument cvar ivar key keyword kwarg kwparam note param parameter return returns var yield yields".split()
 )
@@ -59,25 +59,26 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
     raised = ""  # the exception whose description comes on the next line
 
     def flush() -> Iterator[str]:
+        if not block:
+            return
         code_lines = sum(bool(_CODE_LINE.match(line)) for line in block)
         if 2 * code_lines <= len(block) - (len(block) == 1):
             yield " ".join(block)
         block.clear()
 
-    for line in _without_code(inspect.cleandoc(docstring).split("\n")):
+    lines = [*_without_code(inspect.cleandoc(docstring).split("\n")), ""]
+    for line, next_line in zip(lines, lines[1:]):
         text = line.strip()
         indent = len(line) - len(line.lstrip())
-        if not text:
+        if not text or _UNDERLINE.match(line):
             yield from flush()
             continue
-        if _UNDERLINE.match(line):
-            heading = block.pop().lower() if block else ""
+        if _UNDERLINE.match(next_line):
             yield from flush()
-            if heading:
-                section = heading.removeprefix("other ").replace(" ", "_")
-                section_indent, item_indent, is_numpy = -1, None, True
+            section = text.lower().removeprefix("other ").replace(" ", "_")
+            section_indent, item_indent, is_numpy = -1, None, True
             continue
-        if header := _SECTION.match(line):
+        if text.endswith((":", ":*")) and (header := _SECTION.match(line)):
             yield from flush()
             section = header.group(1).lower().replace(" ", "_")
             section_indent, item_indent, is_numpy = indent, None, False
@@ -86,7 +87,6 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
             yield from flush()
             section = ""
         if section in _DROPPED_SECTIONS:
-            block[:] = [text] if is_numpy else []  # it may be the next heading
             continue
         if not block and section and item_indent is None:
             item_indent = indent
@@ -94,25 +94,27 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
 
         if field := _FIELD.match(line):
             yield from flush()
-            if field.group(1) in _PROSE_FIELDS or field.group(1).startswith("raise"):
-                block, block_indent = [field.group(2)] if field.group(2) else [], None
-            else:
-                block, block_indent = [":"], None  # takes in the lines of a dropped field
-            continue
-        if is_numpy and is_item and section in _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS:
+            name, argument, text = field.groups()
+            if name.startswith("raise"):
+                raised = argument or ""
+            elif name not in _PROSE_FIELDS:
+                continue
+            if not text:
+                continue
+            block_indent = None
+        elif is_numpy and is_item and section in _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS:
             yield from flush()
             if section in _RAISE_SECTIONS:
                 raised = text
             elif len(text.split()) >= 4 and " : " not in text:  # prose in place of a term
                 block, block_indent = [text], indent
             continue
-        if is_item and section in _ITEM_SECTIONS + _RAISE_SECTIONS:
+        elif is_item and (item := (_RAISED if section in _RAISE_SECTIONS else _ITEM_NAME).match(text)) and (
+            section in _ITEM_SECTIONS + _RAISE_SECTIONS
+        ):
             yield from flush()
-            text = text[bullet.end():] if (bullet := _BULLET.match(text)) else text
-            if section in _RAISE_SECTIONS and (match := _RAISED.match(text)):
-                raised, text = match.group(1), match.group(2) or ""
-            elif section in _ITEM_SECTIONS:
-                text = _ITEM_NAME.sub("", text, count=1)
+            raised = item.group(1).replace("`", "") if section in _RAISE_SECTIONS else ""
+            text = text[item.end() :]
             if not text:
                 continue
             block_indent = None
@@ -141,8 +143,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
                 text = f"Raises {raised} {text[0].lower()}{text[1:]}"
             raised = ""
         block.append(text)
-    if section not in _DROPPED_SECTIONS:
-        yield from flush()
+    yield from flush()
 
 
 def _without_code(lines: list[str]) -> Iterator[str]:

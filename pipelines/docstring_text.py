@@ -86,11 +86,8 @@ def without_markup(text: str) -> str:
 
 
 _UNREADABLE = re.compile(r"[\x00\\$^~{}]|::=|>>>|==|\.\.\.\.|[(=+*/]\.\.\.")
-_LEGAL = re.compile(
-    r"\bcopyright\b|\blicen[sc]ed? |all rights reserved|\bwarrant(?:y|ies)\b|permission is hereby|\bspdx\b", re.IGNORECASE
-)
-_CODE_WORD = re.compile(r"\w[_=\[\](){}<>/|+*]+\w|\w\.\w|^[^\w\"'(]*$|\w\(|=")
-_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)[.!?:][\"')\]]*$")
+_LEGAL = ("copyright", "licensed", "license ", "all rights reserved", "warranty", "warranties", "permission is hereby")
+_CODE_WORD = re.compile(r"\w[_=\[\](){}<>/|+*]+\w|\w\.\w|\w\(|=")
 
 
 def is_prose(text: str) -> bool:
@@ -102,7 +99,10 @@ def is_prose(text: str) -> bool:
     words = text.split()
     if not MIN_WORDS <= len(words) <= MAX_WORDS or not (text[0].isalpha() or text[0] in "\"'("):
         return False
-    if _UNREADABLE.search(text) or _LEGAL.search(text) or text.startswith(("TODO", "FIXME", "XXX")):
+    if _UNREADABLE.search(text) or text.startswith(("TODO", "FIXME", "XXX")):
+        return False
+    lowercase = text.lower()
+    if any(phrase in lowercase for phrase in _LEGAL):
         return False
     if text.count("(") != text.count(")") or text.count("[") != text.count("]") or text.count('"') % 2:
         return False
@@ -111,8 +111,9 @@ def is_prose(text: str) -> bool:
     function_words = sum(word.strip("\"'(),.:;").lower() in _FUNCTION_WORDS for word in words)
     if function_words < MIN_FUNCTION_WORD_SHARE * len(words):
         return False
-    if sum(bool(_CODE_WORD.search(word)) for word in words) > MAX_CODE_WORD_SHARE * len(words):
-        return False
-    if _END.search(text):
-        return True
+    if _CODE_WORD.search(text):
+        if sum(bool(_CODE_WORD.search(word)) for word in words) > MAX_CODE_WORD_SHARE * len(words):
+            return False
+    if text.rstrip("\"')]*")[-1:] in (".", "!", "?", ":"):
+        return not text.endswith(("e.g.", "i.e.", "e.g.:", "i.e.:"))
     return function_words >= 2 and (text[-1].isalnum() or text[-1] in "\"')") and words[-1].lower() not in _FUNCTION_WORDS

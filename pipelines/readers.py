@@ -189,7 +189,7 @@ _PARSERS = {"sentences": _parse_sentences, "documents": _parse_documents, "jsonl
 
 def _split_chunks(chunks):
     """Yield (sentences, whether the document ends) for each chunk, in order."""
-    # TensorFlow's ops release the GIL, so one thread runs beside this one; two were no faster.
+    # TensorFlow's ops release the GIL, so splitting runs beside reading.
     with futures.ThreadPoolExecutor(1) as pool:
         pending = collections.deque()
         for batch in _batches(chunks):

@@ -1,0 +1,1 @@
+"""Trained models to SavedModels that take raw text, and back."""

@@ -1,0 +1,41 @@
+"""Asking an exported model; needs the SavedModel alone, no code of the model."""
+
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import saved_models
+
+
+def fill_mask(saved_model, texts):
+    """The likeliest pieces for every [MASK] of every text.
+
+    Args:
+        saved_model: see saved_models.load. texts: list of strings.
+
+    Returns:
+        (answers, truncated): for each text a list of masks, each a list of (piece, probability), likeliest first; and
+        for each text whether it was too long and cut.
+    """
+    signatures = saved_models.load(saved_model).signatures
+    arguments = signatures["serving_default"].structured_input_signature[1]
+    if list(arguments) != ["text"]:
+        raise UserError(f"{saved_model}: takes {', '.join(arguments)}, not text; give the export without _ids")
+    outputs = signatures["serving_default"](text=tf.constant(texts, tf.string))
+    if "tokens" not in outputs:
+        raise UserError(f"{saved_model}: does not fill masks; give an export of a pre-training run")
+    answers = []
+    for tokens, probabilities in zip(outputs["tokens"].numpy(), outputs["probabilities"].numpy()):
+        answers.append([[(piece.decode("utf-8"), float(probability)) for piece, probability in zip(*mask)]
+                        for mask in zip(tokens, probabilities) if mask[1].any()])
+    return answers, outputs["truncated"].numpy().tolist()
+
+
+def fill_mask_lines(saved_model, texts):
+    """fill_mask as lines to print: each text, then a line for each of its masks."""
+    answers, truncated = fill_mask(saved_model, texts)
+    for text, masks, was_cut in zip(texts, answers, truncated):
+        yield text
+        if was_cut:
+            yield "  (longer than the model's positions: only its beginning was read)"
+        for mask in masks:
+            yield "  " + "  ".join(f"{piece} {probability:.3f}" for piece, probability in mask)
