@@ -30,18 +30,19 @@ _CODE_LINE = re.compile(
 _ITEM_SECTIONS = "args arguments kwargs params parameters attributes properties members options fields methods".split()
 _RAISE_SECTIONS = "raises raise except exceptions warns".split()
 _RESULT_SECTIONS = "returns return yields yield receives output outputs".split()
+_NAMED_SECTIONS = _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS
 _DROPPED_SECTIONS = "references reference see_also input_shape output_shape input_shapes output_shapes".split()
 _OTHER_SECTIONS = "example examples example_usage usage note notes warning warnings inputs input".split()
-_SECTIONS = _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS + _DROPPED_SECTIONS + _OTHER_SECTIONS
 _SECTION = re.compile(
-    r"\W*(?:call |keyword |optional |required |input |other )?(%s)\W*:\W*$" % "|".join(_SECTIONS).replace("_", " "),
+    r"\W*(?:call |keyword |optional |required |input |other )?(%s)\W*:\W*$" % "|".join(_NAMED_SECTIONS + _DROPPED_SECTIONS + _OTHER_SECTIONS).replace("_", " "),
     re.IGNORECASE,
 )
 _SECTION_LEAD = re.compile(r"(?:Args|Arguments|Returns?|Yields?|Raises|Attributes|Parameters)\s*:\s+", re.IGNORECASE)
 _ITEM_NAME = re.compile(r"[\w*`'\".,/|\[\] -]{1,60}?\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*(?::(?:\s+|$)|\s--?\s|(?<=\))$)")
 _RESULT_TYPE = re.compile(r"(?:(?:\[?`[^`]*`\]?(?:,? or |, | \| )?)+|[\w.]+(?:\[[\w., |\[\]]*\])?):(?:\s+|$)")
 _RAISED = re.compile(r"(?:[-*] )?[`\[~.:\w]*?([A-Z]\w*(?:`?(?:,| or) `?[A-Z]\w*)*)`?\]?(?:\(\S*\))?\s*(?::|--?|$)\s*")
-_CONDITION = re.compile(r"(?:If|When|In case|On|For)\b")
+_CONDITION = re.compile(r"(?:if|when|in case|on|for)\b", re.IGNORECASE)
+_LOOSE_ITEM = re.compile(r"[a-z_]\w*\s*(?:\([^()]*\))?\s*:\s+(?=\S)")  # outside of any section
 _BULLET = re.compile(r"\s*(?:[-*+•]|\(?(?:\d{1,2}|[a-zA-Z])[.)]|#\.|\d\.\d\.?)\s+(?=\S)")
 _BULLET_NAME = re.compile(r"(?:\*\*|``?|\")[^`*\"]+(?:``?|\*\*|\")(?:\s*\([^()]*\))?\s*(?::|--?|–)\s+")
 _FIELD = re.compile(r"\s*:(\w+)(?:\s+~?([^:]*))?:(?:\s+(.*)|$)")
@@ -56,6 +57,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
     block_indent: int | None = 0  # where its next line should begin; None: anywhere
     section, section_indent, item_indent = "", -1, None
     is_numpy = False  # sections by underlined headings, items by "name : type" and a deeper description
+    loose_items = False  # in a run of lines "name: description" outside of any section
     raised = ""  # the exception whose description comes on the next line
 
     def flush() -> Iterator[str]:
@@ -72,6 +74,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
         indent = len(line) - len(line.lstrip())
         if not text or _UNDERLINE.match(line):
             yield from flush()
+            loose_items = False
             continue
         if _UNDERLINE.match(next_line):
             yield from flush()
@@ -98,26 +101,24 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
             if name.startswith("raise"):
                 raised = argument or ""
             elif name not in _PROSE_FIELDS:
-                continue
-            if not text:
-                continue
+                text = ""
             block_indent = None
-        elif is_numpy and is_item and section in _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS:
+        elif is_numpy and is_item and section in _NAMED_SECTIONS and not (block and block_indent == indent):
             yield from flush()
             if section in _RAISE_SECTIONS:
                 raised = text
             elif len(text.split()) >= 4 and " : " not in text:  # prose in place of a term
                 block, block_indent = [text], indent
             continue
-        elif is_item and (item := (_RAISED if section in _RAISE_SECTIONS else _ITEM_NAME).match(text)) and (
-            section in _ITEM_SECTIONS + _RAISE_SECTIONS
-        ):
+        elif is_item and section in _RAISE_SECTIONS and (item := _RAISED.match(text)):
             yield from flush()
-            raised = item.group(1).replace("`", "") if section in _RAISE_SECTIONS else ""
-            text = text[item.end() :]
-            if not text:
-                continue
-            block_indent = None
+            raised, text, block_indent = item.group(1).replace("`", ""), text[item.end() :], None
+        elif is_item and section in _ITEM_SECTIONS and (item := _ITEM_NAME.match(text)):
+            yield from flush()
+            raised, text, block_indent = "", text[item.end() :], None
+        elif (loose_items or not block) and (item := _LOOSE_ITEM.match(text)):
+            yield from flush()
+            text, block_indent, loose_items = text[item.end() :], None, True
         elif bullet := _BULLET.match(line):
             yield from flush()
             text = _BULLET_NAME.sub("", text[bullet.end() - indent:], count=1)
@@ -126,8 +127,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
             if is_item and section in _RESULT_SECTIONS:
                 text = _RESULT_TYPE.sub("", text, count=1)
             text = _SIGNATURE_LEAD.sub("", _SECTION_LEAD.sub("", text, count=1), count=1)
-            if not text or _SIGNATURE.match(text):
-                continue
+            text = "" if _SIGNATURE.match(text) else text
             block_indent = indent
         elif block_indent is None:
             block_indent = indent
@@ -138,6 +138,8 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
         elif indent != block_indent:
             yield from flush()
             block_indent = indent
+        if not text:  # a name whose description begins on the next line
+            continue
         if raised and not block:
             if _CONDITION.match(text):
                 text = f"Raises {raised} {text[0].lower()}{text[1:]}"

@@ -10,7 +10,7 @@ from pipelines.docstring_layout import prose_paragraphs
 
 MIN_WORDS, MAX_WORDS = 4, 120
 MIN_LETTER_SHARE = 0.8  # letters and spaces among all characters
-MIN_FUNCTION_WORD_SHARE = 0.15  # running English has 0.35-0.5, lists of names and types nearly none
+MIN_FUNCTION_WORD_SHARE = 0.1  # running English has 0.35-0.5, lists of names and types nearly none
 MAX_CODE_WORD_SHARE = 1 / 3
 
 _FUNCTION_WORDS = frozenset(
@@ -85,7 +85,7 @@ def without_markup(text: str) -> str:
     return " ".join(text.split())
 
 
-_UNREADABLE = re.compile(r"[\x00\\$^~{}]|::=|>>>|==|\.\.\.\.|[(=+*/]\.\.\.")
+_UNREADABLE = re.compile(r"[\\$^~{}]|::=|>>>|==|\.\.\.\.|[(=+*/]\.\.\.")
 _LEGAL = ("copyright", "licensed", "license ", "all rights reserved", "warranty", "warranties", "permission is hereby")
 _CODE_WORD = re.compile(r"\w[_=\[\](){}<>/|+*]+\w|\w\.\w|\w\(|=")
 
@@ -99,7 +99,7 @@ def is_prose(text: str) -> bool:
     words = text.split()
     if not MIN_WORDS <= len(words) <= MAX_WORDS or not (text[0].isalpha() or text[0] in "\"'("):
         return False
-    if _UNREADABLE.search(text) or text.startswith(("TODO", "FIXME", "XXX")):
+    if not text.isprintable() or _UNREADABLE.search(text) or text.startswith(("TODO", "FIXME", "XXX")):
         return False
     lowercase = text.lower()
     if any(phrase in lowercase for phrase in _LEGAL):

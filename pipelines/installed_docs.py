@@ -17,10 +17,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 
 from pipelines.docstring_text import docstring_sentences
+from pipelines.errors import DataError
 
 # A document is cut at the first docstring that begins after so many sentences.
 MAX_SENTENCES_PER_DOCUMENT = 64
 MIN_SENTENCES_PER_DOCUMENT = 2  # next-sentence prediction needs a sentence and its next
+MIN_FILES_FOR_WORKERS = 100
+MAX_WORKERS = 8
 
 _SKIPPED_DIRECTORIES = frozenset(
     "__pycache__ site-packages dist-packages test tests idle_test node_modules".split()
@@ -41,8 +44,14 @@ def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str
     Args:
         roots: directories to search, in order; by default the standard library and the site-packages
             directories of the running interpreter. The documents do not depend on where a root lies.
+
+    Raises:
+        DataError: a root is not a directory.
     """
     roots = _default_roots() if roots is None else list(roots)
+    for root in roots:
+        if not os.path.isdir(root):
+            raise DataError(f"No directory {root!r} to read Python sources from; give one that exists, or none for all.")
     files = [path for root in roots for path in _source_files(root)]
     seen: set[str] = set()
     for groups in _read_all(files):
@@ -143,28 +152,36 @@ def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
     """read_file of every path, in order, on all cores.
 
     The workers are plain subprocesses, since multiprocessing would either fork a process in which TensorFlow
-    runs threads or import the caller's __main__ anew. Worker w of n takes every n-th file from the w-th and
-    writes one line of JSON a file; reading them in turn restores the order, and full pipes hold a fast worker back.
+    runs threads or import the caller's __main__ anew. Worker w of n takes every n-th file from the w-th on and
+    writes one line of JSON a file; reading them in turn restores the order, and a full pipe holds a fast worker.
     """
-    num_workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 8)
-    if num_workers == 1 or len(paths) < 100 or not sys.executable:
+    num_workers = min(_num_cores(), MAX_WORKERS)
+    if num_workers == 1 or len(paths) < MIN_FILES_FOR_WORKERS or not sys.executable:
         seen_docstrings: set[str] = set()
         yield from (read_file(path, seen_docstrings) for path in paths)
         return
     project = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {project!r}); import pipelines.installed_docs as d; d._work()"]
+    program = f"import sys; sys.path.insert(0, {project!r}); from pipelines import installed_docs as d; d._work()"
+    command = [sys.executable, "-P", "-c", program]
     workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(num_workers)]
     try:
         for number, worker in enumerate(workers):
-            worker.stdin.write(json.dumps(paths[number::num_workers]).encode())
+            worker.stdin.write(json.dumps([os.path.abspath(path) for path in paths[number::num_workers]]).encode())
             worker.stdin.close()
         for number in range(len(paths)):
-            yield json.loads(workers[number % num_workers].stdout.readline())
+            line = workers[number % num_workers].stdout.readline()
+            if not line.endswith(b"\n"):
+                raise RuntimeError(f"A worker that reads Python sources ended early, at {paths[number]}.")
+            yield json.loads(line)
     finally:  # also when the caller stops early
         for worker in workers:
             worker.kill()
             worker.stdout.close()
             worker.wait()
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _work() -> None:

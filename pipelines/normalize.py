@@ -7,6 +7,8 @@ punctuation. After it, splitting on white space gives the words that WordPiece c
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from pipelines.unicode_14 import as_in_unicode_14
+
 # NUL, U+FFFD and the categories Cc and Cf, but not tab, line feed and carriage return, which are white space.
 _REMOVED = r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\x{FFFD}\p{Cf}]"
 # _is_whitespace there, and the two separators at which Python's str.split() splits besides.
@@ -43,12 +45,12 @@ def space_out(texts, do_lower_case):
     """Raw text to text whose words, punctuation and CJK characters stand between spaces.
 
     Args:
-        texts: string tensor of any shape. do_lower_case: whether to lower and strip accents.
+        texts: string tensor [N]. do_lower_case: whether to lower and strip accents.
 
     Returns:
-        String tensor of the same shape.
+        String tensor [N].
     """
-    texts = clean(repair_utf8(texts))
+    texts = clean(as_in_unicode_14(repair_utf8(texts), do_lower_case))
     texts = tf.strings.regex_replace(texts, _CJK, r" \1 ")
     if do_lower_case:
         texts = lower_and_strip_accents(texts)
