@@ -9,6 +9,8 @@ import inspect
 import re
 from collections.abc import Iterator
 
+MAX_LINE_LENGTH = 2000  # a longer one is data, and the patterns need more than linear time
+
 _FENCE = re.compile(r"\s*(```+|~~~+)(?!.*```)")
 _PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
 _UNDERLINE = re.compile(r"\s*([=\-~^\"'#*+_`.:])\1{2,}\s*$")
@@ -33,12 +35,14 @@ _RESULT_SECTIONS = "returns return yields yield receives output outputs".split()
 _NAMED_SECTIONS = _ITEM_SECTIONS + _RAISE_SECTIONS + _RESULT_SECTIONS
 _DROPPED_SECTIONS = "references reference see_also input_shape output_shape input_shapes output_shapes".split()
 _OTHER_SECTIONS = "example examples example_usage usage note notes warning warnings inputs input".split()
+_SECTION_NAMES = "|".join(_NAMED_SECTIONS + _DROPPED_SECTIONS + _OTHER_SECTIONS).replace("_", " ")
 _SECTION = re.compile(
-    r"\W*(?:call |keyword |optional |required |input |other )?(%s)\W*:\W*$" % "|".join(_NAMED_SECTIONS + _DROPPED_SECTIONS + _OTHER_SECTIONS).replace("_", " "),
-    re.IGNORECASE,
+    rf"\W*(?:call |keyword |optional |required |input |other )?({_SECTION_NAMES})\W*:\W*$", re.IGNORECASE
 )
 _SECTION_LEAD = re.compile(r"(?:Args|Arguments|Returns?|Yields?|Raises|Attributes|Parameters)\s*:\s+", re.IGNORECASE)
-_ITEM_NAME = re.compile(r"[\w*`'\".,/|\[\] -]{1,60}?\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*(?::(?:\s+|$)|\s--?\s|(?<=\))$)")
+_ITEM_NAME = re.compile(
+    r"[\w*`'\".,/|\[\] -]{1,60}?\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*(?::(?:\s+|$)|\s--?\s|(?<=\))$)"
+)
 _RESULT_TYPE = re.compile(r"(?:(?:\[?`[^`]*`\]?(?:,? or |, | \| )?)+|[\w.]+(?:\[[\w., |\[\]]*\])?):(?:\s+|$)")
 _RAISED = re.compile(r"(?:[-*] )?[`\[~.:\w]*?([A-Z]\w*(?:`?(?:,| or) `?[A-Z]\w*)*)`?\]?(?:\(\S*\))?\s*(?::|--?|$)\s*")
 _CONDITION = re.compile(r"(?:if|when|in case|on|for)\b", re.IGNORECASE)
@@ -121,7 +125,7 @@ def prose_paragraphs(docstring: str) -> Iterator[str]:
             text, block_indent, loose_items = text[item.end() :], None, True
         elif bullet := _BULLET.match(line):
             yield from flush()
-            text = _BULLET_NAME.sub("", text[bullet.end() - indent:], count=1)
+            text = _BULLET_NAME.sub("", text[bullet.end() - indent :], count=1)
             block_indent = None
         elif not block:
             if is_item and section in _RESULT_SECTIONS:
@@ -160,6 +164,8 @@ def _without_code(lines: list[str]) -> Iterator[str]:
             continue
         if not line.strip():
             skip_to_blank = False
+            yield ""
+        elif len(line) > MAX_LINE_LENGTH:
             yield ""
         elif skip_deeper_than is not None and indent > skip_deeper_than:
             continue

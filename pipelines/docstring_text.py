@@ -86,7 +86,9 @@ def without_markup(text: str) -> str:
 
 
 _UNREADABLE = re.compile(r"[\\$^~{}]|::=|>>>|==|\.\.\.\.|[(=+*/]\.\.\.")
-_LEGAL = ("copyright", "licensed", "license ", "all rights reserved", "warranty", "warranties", "permission is hereby")
+_LEGAL = (
+    "copyright", "licensed", "license ", "all rights reserved", "warranty", "warranties", "permission is hereby",
+)  # fmt: skip
 _CODE_WORD = re.compile(r"\w[_=\[\](){}<>/|+*]+\w|\w\.\w|\w\(|=")
 
 
@@ -116,4 +118,6 @@ def is_prose(text: str) -> bool:
             return False
     if text.rstrip("\"')]*")[-1:] in (".", "!", "?", ":"):
         return not text.endswith(("e.g.", "i.e.", "e.g.:", "i.e.:"))
-    return function_words >= 2 and (text[-1].isalnum() or text[-1] in "\"')") and words[-1].lower() not in _FUNCTION_WORDS
+    if function_words < 2 or words[-1].lower() in _FUNCTION_WORDS:
+        return False
+    return text[-1].isalnum() or text[-1] in "\"')"

@@ -1,8 +1,8 @@
 """The embedded default corpus: English prose from the documentation of installed Python packages.
 
-Every machine that can run this application holds some megabytes of it: the docstrings of the standard library and of
-site-packages, and the language reference that `help()` shows (pydoc_data.topics). Sources are parsed with
-`ast` and never imported. Standard library only.
+Every machine that can run this application holds some megabytes of it: the docstrings of the standard
+library and of site-packages, and the language reference that `help()` shows (pydoc_data.topics). Sources
+are parsed with `ast` and never imported. Standard library only.
 """
 
 import ast
@@ -25,9 +25,7 @@ MIN_SENTENCES_PER_DOCUMENT = 2  # next-sentence prediction needs a sentence and 
 MIN_FILES_FOR_WORKERS = 100
 MAX_WORKERS = 8
 
-_SKIPPED_DIRECTORIES = frozenset(
-    "__pycache__ site-packages dist-packages test tests idle_test node_modules".split()
-)
+_SKIPPED_DIRECTORIES = frozenset("__pycache__ site-packages dist-packages test tests idle_test".split())
 _SKIPPED_FILES = re.compile(r"(?:test_.*|.*_test|.*_tests|conftest|.*_pb2|.*_pb2_grpc)\.py$")
 _VENDORED = re.compile(r".*/(?:_vendor|_vendored|vendored|extern)/(.*)")
 _TOPICS = "pydoc_data/topics.py"
@@ -51,7 +49,10 @@ def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str
     roots = _default_roots() if roots is None else list(roots)
     for root in roots:
         if not os.path.isdir(root):
-            raise DataError(f"No directory {root!r} to read Python sources from; give one that exists, or none for all.")
+            raise DataError(
+                f"No directory {root!r} to read Python sources from; give directories that exist, or none at all for "
+                "the standard library and site-packages."
+            )
     files = [path for root in roots for path in _source_files(root)]
     seen: set[str] = set()
     for groups in _read_all(files):
@@ -185,7 +186,7 @@ def _num_cores() -> int:
 
 
 def _work() -> None:
-    gc.disable()  # a syntax tree has no cycles, and collections take a third of the time
+    gc.disable()  # syntax trees are large and hold no cycles for the collector to find
     seen_docstrings: set[str] = set()
     for path in json.loads(sys.stdin.buffer.read()):
         sys.stdout.write(json.dumps(read_file(path, seen_docstrings)) + "\n")

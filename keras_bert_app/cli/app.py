@@ -57,7 +57,7 @@ def required(*names):
     """
     for name in names:
         if not flags.FLAGS[name].value:
-            raise UserError(f"--{name} is missing; {flags.FLAGS[name].help}")
+            raise UserError(f"--{name} is missing; it says: {flags.FLAGS[name].help}")
     return [flags.FLAGS[name].value for name in names]
 
 

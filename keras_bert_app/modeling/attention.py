@@ -46,7 +46,7 @@ class SelfAttention(keras.layers.Layer):
         query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
         # [B, N, S, S]; scaling the smaller query costs less than scaling the scores
         scores = ops.matmul(query * self.head_size ** -0.5, ops.transpose(key, (0, 1, 3, 2)))
-        probabilities = ops.softmax(ops.cast(scores, "float32") + mask_scores, axis=-1)
+        probabilities = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_scores, "float32"), axis=-1)
         probabilities = ops.cast(probabilities, self.compute_dtype)
         # [B, N, S, D] -> [B, S, H]
         context = ops.matmul(self.dropout(probabilities, dropout_seed), value)

@@ -63,6 +63,13 @@ def update_config(workdir, model_config, run, vocab_sha256):
     tf.io.gfile.rename(temporary, path_in(workdir, "config.json"), overwrite=True)
 
 
+def forget(workdir):
+    """Takes a run back that never began."""
+    import tensorflow as tf
+    for name in ("config.json", "vocab.txt"):
+        tf.io.gfile.remove(path_in(workdir, name))
+
+
 def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None):
     """The configuration of the run in a directory, with those wanted values that may change on resume.
 

@@ -122,8 +122,10 @@ def test_a_long_module_is_cut_between_docstrings(tmp_path):
 
 
 def test_each_topic_of_pydoc_is_a_document(tmp_path):
-    topics = {"a": "The first topic is about names. A name is bound to an object.",
-              "b": "Heads of rules\n**************\n\nA rule has a head and a body. It is never empty here."}  # fmt: skip
+    topics = {
+        "a": "The first topic is about names. A name is bound to an object.",
+        "b": "Heads of rules\n**************\n\nA rule has a head and a body. It is never empty here.",
+    }
     roots = write(tmp_path, {"pydoc_data/topics.py": f"topics = {topics!r}\n"})
     assert list(installed_documents(roots)) == [
         ["The first topic is about names.", "A name is bound to an object."],

@@ -1,0 +1,66 @@
+"""google-research/bert's smoke test: a tiny model must learn a small text by heart.
+
+python -m benchmarks.overfit_sample_text --input_files=../shared/data/text/sample_text.txt --workdir=runs/overfit
+
+Trains config tiny without dropout on the whole text, new pairs and masks in every epoch, then evaluates it on that same
+text with pairs and masks of other seeds. BUILD.md has a recorded run. A run that was stopped goes on.
+"""
+
+import os
+
+from absl import flags
+
+from keras_bert_app.cli import app
+
+_INPUT_FILES = flags.DEFINE_list("input_files", [], "The text, in any layout that pretrain reads.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/overfit", "Directory of the run.")
+_STEPS = flags.DEFINE_integer("num_train_steps", 6000, "Steps in all.")
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 700, "Entries of the vocabulary learned from the text.")
+_EVALUATION_SEEDS = range(1, 41)
+
+
+def main(arguments):
+    del arguments
+    app.required("input_files")
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from keras_bert_app.config import BertConfig
+        from keras_bert_app.run_config import PretrainingConfig
+        from keras_bert_app.training import checkpoints, evaluation, launch, steps
+        from keras_bert_app.training import workdir as workdirs
+        from pipelines import pretraining_dataset, vocab
+        from pipelines.readers import read_documents
+        from pipelines.text_files import expand_files
+        from pipelines.wordpiece import BertTokenizer
+    vocab_file = os.path.join(_WORKDIR.value, "learned_vocab.txt")
+    if not os.path.exists(vocab_file):
+        os.makedirs(_WORKDIR.value, exist_ok=True)
+        pieces, _ = vocab.learn_vocabulary(read_documents(expand_files(_INPUT_FILES.value)), _VOCAB_SIZE.value)
+        vocab.write_vocabulary(pieces, vocab_file)
+    model_config = BertConfig.of_size("tiny", vocab_size=_VOCAB_SIZE.value, hidden_dropout_prob=0.0,
+                                      attention_probs_dropout_prob=0.0, initializer_range=0.08)
+    run = PretrainingConfig(
+        input_files=_INPUT_FILES.value, holdout_fraction=0.0, max_seq_length=128, global_batch_size=16,
+        learning_rate=2e-3, num_train_steps=_STEPS.value, log_steps=500, weight_decay_rate=0.0,
+        jit_compile=True).resolved()
+    run_dir = os.path.join(_WORKDIR.value, "run")
+    launch.launch(run_dir, model_config, run, vocab.read_bytes(vocab_file))
+
+    model = checkpoints.load_pretrained(run_dir)
+    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model)
+    tokenizer = BertTokenizer(vocab_file)
+    corpus_dir, manifest = launch.prepared_corpus(run_dir, run)
+    shards = [os.path.join(corpus_dir, shard["file"]) for shard in manifest["train"]["shards"]]
+    passes = [pretraining_dataset(shards, tokenizer, global_batch_size=16, seed=seed, epochs=1)
+              for seed in _EVALUATION_SEEDS]
+    dataset = passes[0]
+    for one_pass in passes[1:]:
+        dataset = dataset.concatenate(one_pass)
+    print("on the training text, with pairs and masks of other seeds:")
+    for line in evaluation.summary(evaluation.evaluate(call, dataset, model.config.vocab_size)):
+        print(line.replace("held-out ", ""))
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,35 @@
+"""The main job on the embedded default corpus: text, vocabulary, pre-training, evaluation, export, answers.
+
+make demo
+"""
+
+import signal
+import sys
+
+from absl import flags
+
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+
+_WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for corpus, vocabulary and run.")
+_EXPORT_DIR = flags.DEFINE_string("export_dir", "saved_models/docs_bert", "Directory for the exported versions.")
+_SEED = flags.DEFINE_integer("seed", 12345, "Of held-out choice, weights, pairs and masks.")
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    with app.quiet_start():
+        from keras_bert_app import demo
+        from keras_bert_app.training.launch import Interrupted
+    try:
+        demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)
+    except Interrupted as interruption:
+        number, step = interruption.args
+        print(f"stopped by {signal.Signals(number).name} after step {step:,}, saved; `make demo` goes on from there",
+              file=sys.stderr)
+        sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

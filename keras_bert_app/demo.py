@@ -1,0 +1,115 @@
+"""The main job on a fresh machine, step by step: installed documentation to a masked-language model that answers.
+
+Each step leaves its result on disk and is passed over when it is there, so that an interrupted demo goes on.
+"""
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+
+import tensorflow as tf
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.export import saved_models
+from keras_bert_app.export.pretrained import export_pretrained
+from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.training import launch
+from keras_bert_app.training import workdir as workdirs
+from pipelines import corpus, installed_docs, vocab
+
+SENTENCES = (
+    "Returns the [MASK] of the list.",
+    "If the file does not [MASK], an error is raised.",
+    "The function takes two [MASK] and returns a tensor.",
+    "This method is used to [MASK] the values of a dictionary.",
+    "The default [MASK] is None.",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoSettings:
+    """What the demo trains, and for how long.
+
+    A small, shallow model without dropout sees a few million tokens: more would not be learned in minutes. Weights of
+    this width need a wider start than BERT's 0.02 (about 1/sqrt(128)), or the first thousands of steps are spent on
+    leaving the unigram distribution; BUILD.md has the trial.
+    """
+
+    vocab_size: int = 8000
+    model: tuple = (("hidden_dropout_prob", 0.0), ("attention_probs_dropout_prob", 0.0), ("initializer_range", 0.08))
+    run: tuple = (("max_seq_length", 64), ("global_batch_size", 32), ("learning_rate", 2e-3), ("num_train_steps", 3000),
+                  ("num_warmup_steps", 200), ("save_checkpoints_steps", 250), ("eval_steps", 1000), ("log_steps", 100),
+                  ("jit_compile", True))
+    holdout_fraction: float = 0.1
+
+
+def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents=None):
+    """Runs what is left of the five steps.
+
+    Args:
+        workdir: for corpus, vocabulary and run. export_dir: for the SavedModels.
+        documents: iterable of lists of sentences; by default pipelines.installed_docs.
+
+    Returns:
+        dict of the last evaluation's figures.
+    """
+    started = time.monotonic()
+    _say(1, "documents: the documentation of the installed packages")
+    corpus_dir = os.path.join(workdir, "corpus")
+    manifest = gather_documents(corpus_dir, settings.holdout_fraction, seed, documents)
+    for split, name in (("train", "to learn from"), ("heldout", "held out")):
+        counts = manifest[split]
+        print(f"  {counts['documents']:,} documents, {counts['sentences']:,} sentences, {counts['words']:,} words {name}")
+
+    _say(2, f"vocabulary: {settings.vocab_size:,} WordPiece entries")
+    vocab_file = os.path.join(workdir, "vocab.txt")
+    learn_vocabulary_of(corpus_dir, manifest, vocab_file, settings.vocab_size)
+    print(f"  {', '.join(vocab.load_vocabulary(vocab_file)[1000:1012])}, ...")
+
+    _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` goes on")
+    run_dir = os.path.join(workdir, "run")
+    model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
+    run = PretrainingConfig(corpus_dir=corpus_dir, seed=seed, **dict(settings.run)).resolved()
+    vocabulary_bytes = vocab.read_bytes(vocab_file)
+    if workdirs.is_started(run_dir):
+        model_config, run = workdirs.check_resumable(run_dir, model_config, run.to_dict() | {
+            "input_files": ()}, vocabulary_bytes)
+    figures = launch.launch(run_dir, model_config, run, vocabulary_bytes)
+    print("  (step 4, the evaluation on held-out documents, stands in the last two lines)")
+
+    _say(5, f"export to {export_dir}, and answers from a fresh process that loads nothing else")
+    if not saved_models.versions(export_dir):
+        export_pretrained(run_dir, export_dir)
+    answer(export_dir)
+    print(f"\nDone in {time.monotonic() - started:,.0f} s. Ask it yourself:\n"
+          f'  .venv/bin/python -m keras_bert_app.cli.fill_mask --saved_model={export_dir} "Your [MASK] here."')
+    return figures
+
+
+def gather_documents(corpus_dir, holdout_fraction, seed, documents=None):
+    """The manifest of the demo's corpus, made on the first call."""
+    if not tf.io.gfile.exists(os.path.join(corpus_dir, "manifest.json")):
+        documents = installed_docs.installed_documents() if documents is None else documents
+        corpus.prepare_corpus(corpus_dir, documents=documents, holdout_fraction=holdout_fraction, seed=seed)
+    return corpus.load_manifest(corpus_dir)
+
+
+def learn_vocabulary_of(corpus_dir, manifest, vocab_file, vocab_size):
+    """Writes a vocabulary learned from the training shards, unless it is there."""
+    if os.path.exists(vocab_file):
+        return
+    shards = corpus.shard_paths(corpus_dir, manifest, "train")
+    pieces, _ = vocab.learn_vocabulary(tf.data.TFRecordDataset(shards).batch(256), vocab_size)
+    vocab.write_vocabulary(pieces, vocab_file)
+
+
+def answer(export_dir):
+    """Prints the filled masks of SENTENCES, from a process that loads the SavedModel alone."""
+    subprocess.run([sys.executable, "-m", "keras_bert_app.cli.fill_mask", f"--saved_model={export_dir}", *SENTENCES],
+                   check=True)
+
+
+def _say(number, text):
+    print(f"\n[{number}/5] {text}", flush=True)

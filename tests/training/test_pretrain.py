@@ -1,0 +1,209 @@
+"""The training loop: the same result on one device and two, through stops and restarts, in both precisions."""
+
+import dataclasses
+import io
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app import load_pretrained
+from keras_bert_app.errors import UserError
+from keras_bert_app.training import checkpoints, launch, pretrain as pretraining
+from keras_bert_app.training import workdir as workdirs
+from tests.training.conftest import CONFIG, RUN, two_replicas
+
+WITH_DROPOUT = CONFIG.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+
+
+def train(workdir, shards, strategy=None):
+    output = io.StringIO()
+    figures = pretraining.pretrain(workdir, *shards, strategy=strategy, stream=output)
+    return figures, output.getvalue()
+
+
+def weights_of(workdir):
+    return {variable.path: variable.numpy() for variable in load_pretrained(workdir).weights}
+
+
+def largest_difference(workdir, other):
+    ours, theirs = weights_of(workdir), weights_of(other)
+    return max(np.abs(ours[path] - theirs[path]).max() for path in ours)
+
+
+def rows_of(workdir):
+    with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def test_one_and_two_replicas_give_the_same_weights_within_1e_6(make_workdir, shards):
+    one, two = make_workdir("one"), make_workdir("two")
+    train(one, shards)
+    train(two, shards, two_replicas())
+    assert largest_difference(one, two) < 1e-6
+    assert largest_difference(one, make_untrained(make_workdir, shards)) > 1e-4  # they did move
+
+
+def make_untrained(make_workdir, shards):
+    workdir = make_workdir("untrained", run=dataclasses.replace(RUN, learning_rate=0.0, num_train_steps=1))
+    train(workdir, shards)
+    return workdir
+
+
+def test_every_weight_moves(make_workdir, shards):
+    trained, untrained = make_workdir("trained"), make_untrained(make_workdir, shards)
+    train(trained, shards)
+    before, after = weights_of(untrained), weights_of(trained)
+    still = [path for path in before if np.array_equal(before[path], after[path])]
+    assert not still
+
+
+@pytest.mark.parametrize("stop_at", [3, 10, 19])
+def test_a_resumed_run_ends_with_the_same_bits(make_workdir, shards, stop_at):
+    whole, parts = make_workdir("whole", WITH_DROPOUT), make_workdir("parts", WITH_DROPOUT)
+    train(whole, shards)
+    # The schedule must not change with the stop: interrupt by signal, as a user does.
+    interrupt_after(parts, shards, stop_at)
+    train(parts, shards)
+    assert largest_difference(whole, parts) == 0.0
+    assert rows_of(whole)[-2]["loss"] == rows_of(parts)[-2]["loss"]
+    assert [row["step"] for row in rows_of(parts)] == sorted(row["step"] for row in rows_of(parts))
+
+
+def interrupt_after(workdir, shards, step):
+    """Runs until the first call that ends at or after a step, then sends SIGTERM twice to ourselves."""
+    real = pretraining.reporting.Reporter.live
+
+    def live(self, at, figures):
+        if at >= step:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, at, figures)
+    pretraining.reporting.Reporter.live = live
+    try:
+        with pytest.raises(pretraining.Interrupted) as stopped:
+            train(workdir, shards)
+    finally:
+        pretraining.reporting.Reporter.live = real
+    assert stopped.value.args[0] == signal.SIGTERM and stopped.value.args[1] >= step
+    assert checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["step"] == stopped.value.args[1]
+
+
+def test_the_result_does_not_depend_on_the_steps_a_call(make_workdir, shards):
+    few = make_workdir("few", WITH_DROPOUT)
+    many = make_workdir("many", WITH_DROPOUT, dataclasses.replace(RUN, iterations_per_loop=7))
+    train(few, shards)
+    train(many, shards)
+    assert largest_difference(few, many) == 0.0
+
+
+def test_replicas_and_steps_draw_different_dropout_masks():
+    from keras_bert_app.modeling import backend
+    seed = tf.constant([5, 2], tf.int64)
+    masks = [backend.dropout(tf.ones([1000]), 0.5, backend.fold_in(backend.fold_in(seed, step), replica)).numpy() > 0
+             for step in (0, 1) for replica in (0, 1)]
+    for i, mask in enumerate(masks):
+        assert abs(mask.mean() - 0.5) < 0.08
+        for other in masks[:i]:
+            assert 0.4 < (mask == other).mean() < 0.6
+
+
+def test_bfloat16_trains_close_to_float32_with_float32_weights(make_workdir, shards):
+    low = make_workdir("low", run=dataclasses.replace(RUN, precision="bfloat16"))
+    high = make_workdir("high")
+    low_figures, high_figures = train(low, shards)[0], train(high, shards)[0]
+    assert abs(low_figures["eval_loss"] - high_figures["eval_loss"]) < 0.02
+    assert all(value.dtype == np.float32 for value in weights_of(low).values())
+
+
+def test_a_compiled_step_computes_the_same(make_workdir, shards):
+    plain, compiled = make_workdir("plain"), make_workdir("compiled", run=dataclasses.replace(RUN, jit_compile=True))
+    train(plain, shards)
+    train(compiled, shards)
+    assert largest_difference(plain, compiled) < 1e-5
+
+
+def test_figures_have_their_names_and_evaluation_counts_every_example_once(make_workdir, shards):
+    workdir = make_workdir("figures")
+    figures, output = train(workdir, shards)
+    assert {"step", "loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy",
+            "learning_rate", "tokens_per_second"} <= rows_of(workdir)[0].keys()
+    other_batch = make_workdir("other_batch", run=dataclasses.replace(RUN, global_batch_size=4, num_train_steps=1,
+                                                                      learning_rate=0.0))
+    assert train(other_batch, shards)[0]["eval_next_sentence_count"] == figures["eval_next_sentence_count"]
+    assert "unigram" in output and "majority share" in output
+    assert list((tf.io.gfile.listdir(os.path.join(workdir, "events"))))
+
+
+def test_weights_start_from_another_run_and_the_steps_from_zero(make_workdir, shards):
+    first = make_workdir("first")
+    train(first, shards)
+    second = make_workdir("second", run=dataclasses.replace(RUN, init_checkpoint=first, learning_rate=0.0,
+                                                            num_train_steps=1))
+    _, output = train(second, shards)
+    assert largest_difference(first, second) == 0.0
+    assert f"from {checkpoints.list_checkpoints(first)[-1]}" in output
+
+
+def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restart(make_workdir, shards):
+    workdir = make_workdir("damaged")
+    train(workdir, shards)
+    checkpoint = checkpoints.list_checkpoints(workdir)[-1]
+    data_file = next(name for name in sorted(os.listdir(checkpoint)) if ".data-" in name)
+    path = os.path.join(checkpoint, data_file)
+    content = open(path, "rb").read()
+    for damaged in (content[:-1], content[:100] + bytes([content[100] ^ 1]) + content[101:]):
+        with open(path, "wb") as file:
+            file.write(damaged)
+        with pytest.raises(UserError, match=data_file):
+            train(workdir, shards)
+    os.remove(path)
+    with pytest.raises(UserError, match=data_file):
+        load_pretrained(workdir)
+    os.remove(os.path.join(checkpoint, "manifest.json"))
+    with pytest.raises(UserError, match="manifest.json"):
+        train(workdir, shards)
+
+
+def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir, shards):
+    workdir = make_workdir("diverges", run=dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30))
+    with pytest.raises(UserError, match=r"step \d+: the loss or gradient is not finite"):
+        train(workdir, shards)
+
+
+def test_only_the_newest_checkpoints_are_kept(make_workdir, shards):
+    workdir = make_workdir("kept", run=dataclasses.replace(RUN, save_checkpoints_steps=3, keep_checkpoints=2))
+    train(workdir, shards)
+    assert [os.path.basename(path) for path in checkpoints.list_checkpoints(workdir)] == [
+        "step-00000018", "step-00000020"]
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused(make_workdir, shards):
+    workdir = make_workdir("uneven", run=dataclasses.replace(RUN, global_batch_size=7))
+    with pytest.raises(UserError, match="multiple of 2"):
+        train(workdir, shards, two_replicas())
+
+
+def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
+    from pipelines import corpus
+    for name, words in (("a", "one two three."), ("b", "four five six.")):
+        corpus.prepare_corpus(str(tmp_path / name), documents=iter([[words, words]] * 3), holdout_fraction=0.0)
+    run = dataclasses.replace(RUN, corpus_dir=str(tmp_path / "a"))
+    workdir = make_workdir("corpus", run=run)
+    launch.prepared_corpus(workdir, run)
+    with pytest.raises(UserError, match="another corpus"):
+        launch.prepared_corpus(workdir, dataclasses.replace(run, corpus_dir=str(tmp_path / "b")))
+
+
+def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):
+    workdir = make_workdir("contradiction")
+    with pytest.raises(UserError, match="learning_rate=0.0001, but --learning_rate=0.5"):
+        workdirs.check_resumable(workdir, None, {"learning_rate": 0.5})
+    with pytest.raises(UserError, match="hidden_size 22, but 24"):
+        workdirs.check_resumable(workdir, CONFIG.replace(hidden_size=24), {})
+    with pytest.raises(UserError, match="another vocabulary"):
+        workdirs.check_resumable(workdir, None, {}, b"[PAD]\n")
+    assert workdirs.check_resumable(workdir, CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
