@@ -1,6 +1,7 @@
 """WordPiece vocabularies: load and check, write, learn."""
 
 import collections
+import functools
 
 from pipelines.errors import DataError
 
@@ -86,38 +87,61 @@ def learn_vocabulary(text_batches, vocab_size, do_lower_case=True):
     import tensorflow as tf
     import tokenizers
 
-    from pipelines import normalize
     words = collections.Counter()
-    split = tf.function(lambda texts: tf.strings.split(normalize.space_out(texts, do_lower_case)).flat_values,
-                        input_signature=[tf.TensorSpec([None], tf.string)])
+    split = _word_splitter(do_lower_case)
     for texts in text_batches:
         words.update(split(tf.convert_to_tensor(texts, tf.string)).numpy().tolist())
     if not words:
         raise DataError("learn_vocab: the text holds no word; give files with text")
+    num_words = sum(words.values())
     words = {word.decode("utf-8"): count for word, count in words.items()}
-    characters = collections.Counter()
-    for word, count in words.items():
-        for position, character in enumerate(word):
-            characters[character if position == 0 else "##" + character] += count
     room = vocab_size - len(SPECIAL_PIECES)
-    if room < min(len(characters), 100):
-        raise DataError(f"learn_vocab: vocab_size {vocab_size} is too small for a text with {len(characters)} "
-                        "different characters; ask for 1,000 or more")
+    # A character takes two entries: at the beginning of a word, and within one.
+    alphabet = _alphabet(words, max(50, room * 3 // 8))
+    if room < 2 * min(len(alphabet), 50):
+        raise DataError(f"learn_vocab: vocab_size {vocab_size} has no room for the {len(alphabet)} characters of this "
+                        f"text, which take two entries each; ask for {len(SPECIAL_PIECES) + 4 * len(alphabet)} or more")
+    # A word with another character will be [UNK]; its parts teach nothing.
+    words = {word: count for word, count in words.items() if alphabet.issuperset(word)}
+    # The trainer numbers the inner characters in the order of a hash table unless it is told them; ties between merges
+    # are broken by these numbers, so that the vocabulary would be another in every run.
+    inner = [f"##{character}" for character in sorted({character for word in words for character in word[1:]})]
     trainer = tokenizers.trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=list(SPECIAL_PIECES), show_progress=False,
-        # Rare characters (most of a Wikipedia's alphabet) would crowd out words; they become [UNK].
-        limit_alphabet=max(50, room // 4))
+        vocab_size=vocab_size, special_tokens=[*SPECIAL_PIECES, *inner], show_progress=False)
     learner = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
     learner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    # The trainer counts words itself; sorting makes the order of ties independent of the order of files.
     learner.train_from_iterator(_repeated(words), trainer)
     learned = learner.get_vocab()
-    pieces = sorted(learned, key=learned.get)
-    return _filled_up(pieces, words, vocab_size), sum(words.values())
+    return _filled_up(sorted(learned, key=learned.get), words, vocab_size), num_words
+
+
+@functools.cache
+def _word_splitter(do_lower_case):
+    """Strings [N] to all their words, as BERT's own normalization gives them."""
+    import tensorflow as tf
+
+    from pipelines import normalize
+    return tf.function(lambda texts: tf.strings.split(normalize.space_out(texts, do_lower_case)).flat_values,
+                       input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def _alphabet(words, max_characters, coverage=0.9999):
+    """The most frequent characters that make up that share of the text; the rest would crowd out words."""
+    counts = collections.Counter()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+    wanted, covered, alphabet = coverage * sum(counts.values()), 0, set()
+    for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        if covered >= wanted or len(alphabet) >= max_characters:
+            break
+        alphabet.add(character)
+        covered += count
+    return alphabet
 
 
 def _repeated(words, words_a_line=1000):
-    """Lines in which each word stands as often as it was counted."""
+    """Lines in which each word stands as often as it was counted: the trainer counts them itself."""
     for word, count in sorted(words.items()):
         while count > 0:
             yield " ".join([word] * min(count, words_a_line))

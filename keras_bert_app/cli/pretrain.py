@@ -17,12 +17,11 @@ from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.training import workdir as workdirs
+from pipelines.vocab import load_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn_vocab makes one.")
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
-_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", None, "Whether the vocabulary is uncased; default: as the config says.")
-
 _DEFINE = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float, bool: flags.DEFINE_bool,
            tuple: flags.DEFINE_list}
 for _field in dataclasses.fields(PretrainingConfig):
@@ -30,6 +29,11 @@ for _field in dataclasses.fields(PretrainingConfig):
     _default = f" Default: {_field.default}." if _field.default not in ("", ()) else ""
     # No default of its own: a flag that is not given is taken from the run that is resumed, or from the dataclass.
     _DEFINE[_field.type](_field.name, None, f"{_field.metadata['help']}{_choices}{_default}")
+
+# Keys of the model's config that a flag may change; vocab_size follows from the vocabulary.
+_MODEL_FIELDS = [field for field in dataclasses.fields(BertConfig) if field.name != "vocab_size"]
+for _field in _MODEL_FIELDS:
+    _DEFINE[_field.type](_field.name, None, f"In place of the {_field.name} of --config.")
 
 
 def main(arguments):
@@ -80,20 +84,21 @@ def _read_vocabulary():
     """The bytes of --vocab_file after a check, or None when it was not given."""
     if not _VOCAB_FILE.value:
         return None
-    from pipelines.vocab import load_vocabulary, read_bytes
     load_vocabulary(_VOCAB_FILE.value)
     return read_bytes(_VOCAB_FILE.value)
 
 
 def _wanted_model(vocabulary_bytes, workdir):
-    """The BertConfig that --config and --vocab_file ask for; None when --config was not given."""
+    """The BertConfig that --config, --vocab_file and the model's flags ask for; None when there is no --config."""
+    changes = {field.name: flags.FLAGS[field.name].value for field in _MODEL_FIELDS
+               if flags.FLAGS[field.name].value is not None}
+    is_started = workdirs.is_started(workdir)
+    vocab_size = workdirs.read_config(workdir)[0].vocab_size if is_started else None
+    if vocabulary_bytes is not None:
+        vocab_size = len(load_vocabulary(_VOCAB_FILE.value))
     if not _CONFIG.value:
-        return None
-    changes = {} if _DO_LOWER_CASE.value is None else {"do_lower_case": _DO_LOWER_CASE.value}
-    vocab_size = vocabulary_bytes.rstrip(b"\n").count(b"\n") + 1 if vocabulary_bytes is not None else None
+        return workdirs.read_config(workdir)[0].replace(**changes) if is_started else None
     if _CONFIG.value in SIZES:
-        if vocab_size is None and workdirs.is_started(workdir):
-            vocab_size = workdirs.read_config(workdir)[0].vocab_size
         return BertConfig.of_size(_CONFIG.value, **({"vocab_size": vocab_size} if vocab_size else {}), **changes)
     if "." not in os.path.basename(_CONFIG.value) and not workdirs.exists(_CONFIG.value):
         BertConfig.of_size(_CONFIG.value)  # says which size is nearest

@@ -1,5 +1,8 @@
 """A small corpus and model for tests of the trainer."""
 
+import dataclasses
+import io
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +10,7 @@ import tensorflow as tf
 from keras_bert_app.config import BertConfig
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.training.pretrain import pretrain
 from pipelines import corpus, vocab
 
 WORDS = ("the cat sat on a mat and dogs ran far over green hills while rain fell cold night came "
@@ -16,6 +20,7 @@ VOCABULARY = [*vocab.SPECIAL_PIECES, ".", *WORDS]
 CONFIG = BertConfig(vocab_size=len(VOCABULARY), hidden_size=22, num_attention_heads=2, num_hidden_layers=2,
                     intermediate_size=37, max_position_embeddings=41, hidden_dropout_prob=0.0,
                     attention_probs_dropout_prob=0.0)
+WITH_DROPOUT = CONFIG.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
 RUN = PretrainingConfig(max_seq_length=29, global_batch_size=8, learning_rate=1e-4, num_train_steps=20,
                         num_warmup_steps=2, save_checkpoints_steps=1000, eval_steps=1000, log_steps=5, seed=3,
                         iterations_per_loop=3, strategy="one_device").resolved()
@@ -32,13 +37,47 @@ def shards(tmp_path_factory):
     return corpus.shard_paths(directory, manifest, "train"), corpus.shard_paths(directory, manifest, "heldout")
 
 
+def write_workdir(directory, config=CONFIG, run=RUN):
+    workdirs.write_config(str(directory), config, run, "".join(f"{piece}\n" for piece in VOCABULARY).encode())
+    return str(directory)
+
+
 @pytest.fixture
 def make_workdir(tmp_path):
     """A function that makes a work directory for a BertConfig and a PretrainingConfig."""
-    def make(name, config=CONFIG, run=RUN):
-        workdirs.write_config(str(tmp_path / name), config, run, "".join(f"{p}\n" for p in VOCABULARY).encode())
-        return str(tmp_path / name)
-    return make
+    return lambda name, config=CONFIG, run=RUN: write_workdir(tmp_path / name, config, run)
+
+
+def train(workdir, shards, strategy=None):
+    """(last evaluation's figures, what was printed) of a run; a strategy of None is the configured one."""
+    output = io.StringIO()
+    figures = pretrain(workdir, *shards, strategy=strategy, stream=output)
+    return figures, output.getvalue()
+
+
+def finished(tmp_path_factory, shards, name, config=CONFIG, run=RUN):
+    workdir = write_workdir(tmp_path_factory.mktemp("runs") / name, config, run)
+    return (workdir, *train(workdir, shards))
+
+
+# Whole runs that several tests compare with; none of them may change these directories.
+@pytest.fixture(scope="session")
+def plain_run(tmp_path_factory, shards):
+    """(work directory, figures, output) of CONFIG and RUN on one device."""
+    return finished(tmp_path_factory, shards, "plain")
+
+
+@pytest.fixture(scope="session")
+def dropout_run(tmp_path_factory, shards):
+    """The same with dropout."""
+    return finished(tmp_path_factory, shards, "dropout", WITH_DROPOUT)
+
+
+@pytest.fixture(scope="session")
+def untrained_run(tmp_path_factory, shards):
+    """One step at a learning rate of 0: the initial weights."""
+    return finished(tmp_path_factory, shards, "untrained",
+                    run=dataclasses.replace(RUN, learning_rate=0.0, num_train_steps=1, global_batch_size=4))
 
 
 def two_replicas():

@@ -1,0 +1,133 @@
+"""The commands as a user runs them: the whole road on a small text, and every wrong input."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem not in ("__init__", "app"))
+
+SENTENCES = ("The cat sat on the mat.", "A dog ran over the hill.", "Birds sang in the cold rain.",
+             "Old stones lay in the river.", "Bread and salt stood on the table.")
+
+
+def command(verb, *arguments):
+    return [sys.executable, "-m", f"keras_bert_app.cli.{verb}", *arguments]
+
+
+def run(verb, *arguments, cwd=None):
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.run(command(verb, *arguments), capture_output=True, text=True, cwd=cwd,
+                          env={**environment, "PYTHONPATH": str(ROOT)}, check=False)
+
+
+def assert_refused(result, *parts):
+    """Exit code 2 and one line on standard error that holds all the parts."""
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.count("\n") == 1 and result.stderr.startswith("error: "), result.stderr
+    for part in parts:
+        assert part in result.stderr
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A directory, its name with a space, with a text in Google's layout and a vocabulary of 90 pieces."""
+    directory = tmp_path_factory.mktemp("my texts")
+    documents = ["\n".join(SENTENCES[i:] + SENTENCES[:i]) for i in range(5)] * 4
+    documents = [f"Document number {i}.\n{document}" for i, document in enumerate(documents)]
+    (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
+    result = run("learn_vocab", f"--input_files={directory}/*.txt", f"--vocab_file={directory}/vocab.txt",
+                 "--vocab_size=90")
+    assert result.returncode == 0, result.stderr
+    assert "90 pieces" in result.stdout
+    return directory
+
+
+def pretrain_flags(texts, workdir, *more):
+    return ("pretrain", f"--input_files={texts}/text.txt", f"--vocab_file={texts}/vocab.txt", "--config=tiny",
+            f"--workdir={workdir}", "--max_seq_length=32", "--global_batch_size=4", "--holdout_fraction=0.2", *more)
+
+
+def test_text_becomes_a_served_model_by_commands_alone(texts, tmp_path):
+    workdir, export_dir = tmp_path / "run", tmp_path / "models" / "mine"
+    result = run(*pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2"))
+    assert result.returncode == 0, result.stderr
+    assert "step 4/4" in result.stdout and "majority share" in result.stdout
+    assert result.stderr == ""  # none of TensorFlow's chatter
+
+    assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
+    assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")
+    resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6")
+    assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout
+
+    exported = run("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
+    assert exported.returncode == 0 and (export_dir / "1" / "saved_model.pb").exists(), exported.stderr
+    filled = run("fill_mask", f"--saved_model={export_dir}", "The [MASK] sat on the mat.", cwd="/")
+    assert filled.returncode == 0, filled.stderr
+    assert filled.stdout.startswith("The [MASK] sat") and filled.stdout.count(".0") >= 1 and filled.stderr == ""
+    assert_refused(run("fill_mask", f"--saved_model={export_dir}", "no mask"), "has no [MASK]")
+    assert_refused(run("fill_mask", f"--saved_model={tmp_path}/none", "[MASK]"), "no SavedModel there")
+
+
+def test_ctrl_c_saves_and_the_directory_alone_resumes(texts, tmp_path):
+    workdir = tmp_path / "run"
+    process = subprocess.Popen(
+        command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5")), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    for line in process.stdout:
+        if line.startswith("step "):
+            break
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT and "saved; go on with --workdir" in errors
+    step = errors.split("after step ")[1].split(",")[0]
+    resumed = run("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
+    assert resumed.returncode == 0 and f"resumed at step {step} " in resumed.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_is_printed_without_loading_tensorflow(verb):
+    code = (f"import runpy, sys; sys.argv = ['{verb}', '--help']\n"
+            f"try:\n    runpy.run_module('keras_bert_app.cli.{verb}', run_name='__main__', alter_sys=True)\n"
+            "except SystemExit as stop:\n    assert not stop.code\n"
+            "assert 'tensorflow' not in sys.modules\n")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()
+
+
+@pytest.mark.parametrize("flags, parts", [
+    (["--input_files=/nowhere/*.txt"], ["/nowhere/*.txt", "matches no file"]),
+    (["--max_seq_length=513"], ["--max_seq_length=513", "512"]),
+    (["--strategy=all"], ["--strategy=all", "mirrored"]),
+    (["--config=tinny"], ["did you mean 'tiny'"]),
+    (["--num_train_steps=many"], ["num_train_steps", "many"]),
+    (["--no_such_flag=1"], ["no_such_flag"]),
+    (["--vocab_file="], ["--vocab_file is missing"]),
+    (["--corpus_dir=somewhere"], ["--corpus_dir", "not as both"]),
+    (["surplus"], ["unexpected argument 'surplus'"]),
+])
+def test_a_wrong_flag_is_one_line_and_exit_code_2(texts, tmp_path, flags, parts):
+    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", *flags)), *parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_without_mask_is_refused_by_name(texts, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text((texts / "vocab.txt").read_text().replace("[MASK]\n", ""))
+    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}")), str(path), "[MASK] is missing")
+
+
+def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(texts, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
+    assert_refused(result, "0 documents")
+    assert not (tmp_path / "run" / "config.json").exists()
+    assert_refused(run("learn_vocab", f"--input_files={tmp_path}/empty.txt", f"--vocab_file={tmp_path}/v.txt"), "no word")

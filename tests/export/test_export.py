@@ -1,0 +1,138 @@
+"""Exports: live against reloaded in a fresh process, after a move; odd inputs; damage."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app import load_pretrained
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import answers, saved_models
+from keras_bert_app.export.pretrained import export_pretrained
+from pipelines import BertTokenizer
+from tests.training.conftest import VOCABULARY, plain_run, shards  # noqa: F401  fixtures
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXTS = ["the [MASK] sat on a [MASK].", "birds [MASK]", "no mask here"]
+
+
+@pytest.fixture(scope="session")
+def exported(plain_run, tmp_path_factory):  # noqa: F811
+    """(work directory, raw-text export, ids export), the latter two moved after they were written."""
+    written = tmp_path_factory.mktemp("written")
+    export_pretrained(plain_run[0], str(written / "with space"))
+    moved = tmp_path_factory.mktemp("moved") / "elsewhere"
+    shutil.move(written, moved)
+    return plain_run[0], str(moved / "with space"), str(moved / "with space_ids")
+
+
+def run_python(code, *arguments):
+    """Standard output of a fresh process that stands in another directory."""
+    return subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True, cwd="/",
+                          env={**os.environ, "PYTHONPATH": str(ROOT)}).stdout
+
+
+def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported):
+    workdir, text_export, _ = exported
+    code = ("import sys, json; from keras_bert_app.export import answers; "
+            "print(json.dumps(answers.fill_mask(sys.argv[1], json.loads(sys.argv[2]))))")
+    found, truncated = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
+    assert [len(masks) for masks in found] == [2, 1, 0] and truncated == [False] * 3
+
+    model = load_pretrained(workdir)
+    tokenizer = BertTokenizer(os.path.join(workdir, "vocab.txt"), special_tokens_in_text=True)
+    for text, masks in zip(TEXTS, found):
+        ids = np.array([[tokenizer.cls_id, *tokenizer.tokenize([text]).to_list()[0], tokenizer.sep_id]])
+        logits = model({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["mlm_logits"]
+        expected = tf.nn.softmax(logits[0]).numpy()[ids[0] == tokenizer.mask_id]
+        for mask, probabilities in zip(masks, expected):
+            best = np.argsort(-probabilities)[:5]
+            assert [piece for piece, _ in mask] == [VOCABULARY[i] for i in best]
+            np.testing.assert_allclose([probability for _, probability in mask], probabilities[best], atol=1e-6)
+
+
+def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported):
+    workdir, text_export, ids_export = exported
+    model = load_pretrained(workdir)
+    ids = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 10, 3]], np.int32)
+    inputs = {"input_word_ids": ids, "input_mask": (ids > 0).astype(np.int32),
+              "input_type_ids": np.array([[0] * 5, [0, 0, 0, 1, 1]], np.int32)}
+    live = model({**inputs, "masked_lm_positions": np.array([[1], [3]])})
+    constants = {name: tf.constant(values) for name, values in inputs.items()}
+    signatures = saved_models.load(text_export).signatures
+    found = signatures["ids"](**constants)
+    for name in ("sequence_output", "pooled_output", "nsp_logits"):
+        np.testing.assert_allclose(found[name], live[name], atol=1e-6)
+    logits = signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
+    np.testing.assert_allclose(logits, live["mlm_logits"], atol=1e-6)
+    # Plain TensorFlow, tensorflow_text never imported.
+    code = ("import sys, json, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures['serving_default']; "
+            "out = f(**{k: tf.constant(v, tf.int32) for k, v in json.loads(sys.argv[2]).items()}); "
+            "assert 'tensorflow_text' not in sys.modules; print(json.dumps(out['pooled_output'].numpy().tolist()))")
+    listed = {name: values.tolist() for name, values in inputs.items()}
+    pooled = json.loads(run_python(code, saved_models.find(ids_export), json.dumps(listed)))
+    np.testing.assert_allclose(pooled, live["pooled_output"], atol=1e-6)
+
+
+def test_config_vocabulary_and_hashes_lie_beside_the_model(exported):
+    directory = pathlib.Path(saved_models.find(exported[1]))
+    assert directory.name == "1"
+    assert (directory / "vocab.txt").read_text().split() == VOCABULARY
+    assert json.loads((directory / "config.json").read_text())["hidden_size"] == 22
+    assert "saved_model.pb" in json.loads((directory / "manifest.json").read_text())["sha256"]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["[MASK]" * 100], ["x" * 1_000_000], [b"\xff\xfe [MASK]"],
+                                   ["", "the [MASK]"]], ids=["empty", "blank", "masks", "1 MB", "bad utf-8", "mixed"])
+def test_odd_batches_get_an_answer(exported, texts):
+    serve = saved_models.load(exported[1]).signatures["serving_default"]
+    outputs = serve(text=tf.constant(texts, tf.string))
+    assert outputs["tokens"].shape[0] == len(texts) and outputs["tokens"].shape[2] == 5
+    if texts == ["[MASK]" * 100]:
+        assert outputs["truncated"].numpy().tolist() == [True]
+
+
+def test_a_scalar_string_gives_an_error_and_not_a_crash(exported):
+    code = ("import sys, tensorflow as tf; from keras_bert_app.export import saved_models\n"
+            "serve = saved_models.load(sys.argv[1]).signatures['serving_default']\n"
+            "try:\n    serve(text=tf.constant('scalar'))\n"
+            "except (ValueError, TypeError, tf.errors.InvalidArgumentError):\n    print('refused')\n")
+    assert run_python(code, exported[1]).strip() == "refused"
+
+
+def test_the_next_export_gets_the_next_version_in_both_places(plain_run, tmp_path):  # noqa: F811
+    for version in ("1", "2"):
+        written = export_pretrained(plain_run[0], str(tmp_path / "bert"))
+        assert [os.path.relpath(path, tmp_path) for path in written] == [f"bert/{version}", f"bert_ids/{version}"]
+    assert not [name for name in os.listdir(tmp_path / "bert") if not name.isdigit()]
+
+
+def test_a_changed_an_added_and_a_missing_file_are_refused_by_name(exported, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(saved_models.find(exported[1]), copy)
+    vocab = copy / "vocab.txt"
+    content = vocab.read_bytes()
+    vocab.write_bytes(content[:-2] + b"X\n")
+    with pytest.raises(UserError, match="vocab.txt: is not as it was exported"):
+        answers.fill_mask(str(copy), ["[MASK]"])
+    vocab.write_bytes(content)
+    (copy / "extra").write_text("x")
+    with pytest.raises(UserError, match="extra"):
+        saved_models.load(str(copy))
+    (copy / "extra").unlink()
+    vocab.unlink()
+    with pytest.raises(UserError, match="vocab.txt.*missing found"):
+        saved_models.load(str(copy))
+    with pytest.raises(UserError, match="no SavedModel there"):
+        saved_models.load(str(tmp_path / "nothing"))
+
+
+def test_the_ids_export_is_told_apart_when_text_is_asked(exported):
+    with pytest.raises(UserError, match="give the export without _ids"):
+        answers.fill_mask(exported[2], ["[MASK]"])
