@@ -4,6 +4,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipelines import normalize
+from pipelines.offsets import pieces_with_offsets
 from pipelines.vocab import load_vocabulary
 
 MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word is [UNK]
@@ -53,13 +54,41 @@ class BertTokenizer(tf.Module):
         strings = tf.ensure_shape(tf.convert_to_tensor(strings, tf.string), [None])
         if not self.special_tokens_in_text:
             return self._tokenize_plain(strings)
-        # [B, (parts)]: what stands between the masks; a mask goes after each part but the last.
+        # [B, (parts)]: what stands between the masks
         parts = tf.strings.split(strings, "[MASK]")
-        pieces = parts.with_flat_values(self._tokenize_plain(parts.flat_values))
-        masks = parts.with_flat_values(
-            tf.RaggedTensor.from_tensor(tf.fill([tf.size(parts.flat_values), 1], self.mask_id)))
-        pieces = tf.concat([pieces, masks], axis=2)
-        return pieces.merge_dims(1, 2)[:, :-1]
+        return _join_parts(parts, self._tokenize_plain(parts.flat_values),
+                           tf.fill([tf.size(parts.flat_values)], self.mask_id))
+
+    def tokenize_with_offsets(self, strings):
+        """Piece ids with the part of the original string that each came from.
+
+        Args:
+            strings: string tensor [B].
+
+        Returns:
+            (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)]; ends are
+            exclusive. Characters that normalization removes at the edge of a piece are not part of its span.
+        """
+        strings = tf.ensure_shape(tf.convert_to_tensor(strings, tf.string), [None])
+        if not self.special_tokens_in_text:
+            return self._plain_with_offsets(strings)
+        parts = tf.strings.split(strings, "[MASK]")
+        ids, *spans = self._plain_with_offsets(parts.flat_values)
+        joined = [_join_parts(parts, ids, tf.fill([tf.size(parts.flat_values)], self.mask_id))]
+        # A part begins after the parts and masks before it in its string.
+        for unit, (starts, ends) in zip(("BYTE", "UTF8_CHAR"), (spans[:2], spans[2:])):
+            lengths = parts.with_flat_values(tf.strings.length(parts.flat_values, unit=unit))
+            end_of_part = tf.cumsum(lengths.flat_values + len("[MASK]")) - len("[MASK]")
+            row_base = tf.gather(end_of_part - lengths.flat_values, tf.cast(parts.row_splits[:-1], tf.int32))
+            end_of_part -= tf.gather(row_base, tf.cast(parts.value_rowids(), tf.int32))
+            base = tf.cast(end_of_part - lengths.flat_values, tf.int32)[:, None]
+            joined.append(_join_parts(parts, starts + base, end_of_part))
+            joined.append(_join_parts(parts, ends + base, end_of_part + len("[MASK]")))
+        return tuple(joined)
+
+    def _plain_with_offsets(self, strings):
+        return pieces_with_offsets(strings, self.do_lower_case, self._wordpiece, self.unk_id,
+                                   MAX_CHARACTERS_PER_WORD, _UNKNOWN_WORD)
 
     def _tokenize_plain(self, strings):
         is_ascii = tf.strings.regex_full_match(strings, normalize.PLAIN_ASCII)
@@ -80,3 +109,14 @@ class BertTokenizer(tf.Module):
         too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > MAX_CHARACTERS_PER_WORD
         words = words.with_flat_values(tf.where(too_long, _UNKNOWN_WORD, words.flat_values))
         return words.with_flat_values(self._wordpiece.tokenize(words.flat_values)).merge_dims(1, 2)
+
+
+def _join_parts(parts, values, between):
+    """Values of the parts of each string in a row, with one value between each part and the next.
+
+    Args:
+        parts: RaggedTensor [B, (parts)], every row with one part or more. values: RaggedTensor [parts, (values)].
+        between: [parts], what follows each part; the last one's is dropped.
+    """
+    values = tf.concat([values, tf.RaggedTensor.from_tensor(between[:, None])], axis=1)
+    return parts.with_flat_values(values).merge_dims(1, 2)[:, :-1]
