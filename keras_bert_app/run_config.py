@@ -1,15 +1,14 @@
-"""PretrainingConfig: everything that decides a pre-training run besides the model. Standard library only."""
+"""PretrainingConfig: everything that decides a pre-training run besides the model. Loads no TensorFlow."""
 
 import dataclasses
 import math
 
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
+from pipelines.readers import FORMATS
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("float32", "bfloat16")
-# The formats of pipelines.readers; named here too, since that module is not ours to import before it is needed.
-INPUT_FORMATS = ("auto", "sentences", "documents", "jsonl", "wikiextractor")
 
 # What may differ from the run's config.json when it is resumed.
 CHANGEABLE_ON_RESUME = frozenset((
@@ -32,7 +31,7 @@ class PretrainingConfig:
 
     input_files: tuple = _field((), "Text files, glob patterns or directories, comma-separated.")
     corpus_dir: str = _field("", "A directory that prepare_corpus wrote, instead of --input_files.")
-    input_format: str = _field("auto", "Layout of the text.", choices=INPUT_FORMATS)
+    input_format: str = _field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = _field("text", "The field of a JSON line that holds the text.")
     holdout_fraction: float = _field(0.02, "Share of documents kept for evaluation.", minimum=0.0, below=1.0)
     max_seq_length: int = _field(128, "Tokens a row, [CLS] and [SEP] included.", minimum=8)

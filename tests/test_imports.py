@@ -14,7 +14,7 @@ ALLOWED = {
     "pipelines": {"pipelines"},
     "keras_bert_app/errors.py": set(),
     "keras_bert_app/config.py": {"keras_bert_app.errors"},
-    "keras_bert_app/run_config.py": {"keras_bert_app.config", "keras_bert_app.errors"},
+    "keras_bert_app/run_config.py": {"keras_bert_app.config", "keras_bert_app.errors", "pipelines.readers"},
     "keras_bert_app/modeling": {"keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.errors"},
     "keras_bert_app/training": {"keras_bert_app.training", "keras_bert_app.modeling", "keras_bert_app.config",
                                 "keras_bert_app.run_config", "keras_bert_app.errors", "pipelines"},

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from keras_bert_app.errors import UserError
 from pipelines.errors import DataError
@@ -72,6 +72,7 @@ def quiet_start():
         try:
             import tensorflow as tf
             tf.get_logger().setLevel("ERROR")
+            logging.set_verbosity(logging.ERROR)  # absl's own, in which TensorFlow's savers talk
             tf.config.list_logical_devices()  # drivers chatter when devices are first asked for
             yield
         except BaseException:

@@ -37,12 +37,23 @@ def launch(workdir, model_config, run, vocabulary_bytes=None):
             raise
     else:
         corpus_dir, manifest = _wait_for_corpus(workdir, run)
-    train, heldout = manifest["train"], manifest["heldout"]
     if _is_chief_process():
-        print(f"corpus {corpus_dir}: {train['documents']:,} documents, {train['sentences']:,} sentences, "
-              f"{train['words']:,} words; held out {heldout['documents']:,} documents", flush=True)
+        _report(corpus_dir, manifest)
     return pretrain(workdir, corpus.shard_paths(corpus_dir, manifest, "train"),
                     corpus.shard_paths(corpus_dir, manifest, "heldout"))
+
+
+def _report(corpus_dir, manifest):
+    """What the text was, and what of it was not usable as it stood."""
+    train, heldout, counts = manifest["train"], manifest["heldout"], manifest["counts"]
+    print(f"corpus {corpus_dir}: {train['documents']:,} documents, {train['sentences']:,} sentences, "
+          f"{train['words']:,} words; held out {heldout['documents']:,} documents", flush=True)
+    faults = {"duplicates": "duplicate documents dropped", "invalid_utf8_lines": "lines with invalid UTF-8 repaired",
+              "capped_lines": "overlong lines cut into pieces", "capped_documents": "overlong documents cut into several",
+              "bad_records": "overlong JSON records left out"}
+    for name, meaning in faults.items():
+        if counts.get(name):
+            print(f"  {counts[name]:,} {meaning}", flush=True)
 
 
 def prepared_corpus(workdir, run):
