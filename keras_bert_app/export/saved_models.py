@@ -16,7 +16,7 @@ def write_saved_model(module, export_dir, version, files):
     """Writes EXPORT_DIR/VERSION/ whole or not at all: under a temporary name first, then renamed.
 
     Args:
-        module: tf.Module with a dict `signatures`. version: int.
+        module: tf.Module with a dict `exported`, signature name -> tf.function. version: int.
         files: dict name -> bytes of files to lay beside saved_model.pb.
 
     Returns:
@@ -27,7 +27,7 @@ def write_saved_model(module, export_dir, version, files):
     if tf.io.gfile.exists(temporary):
         tf.io.gfile.rmtree(temporary)
     try:
-        tf.saved_model.save(module, temporary, signatures=module.signatures)
+        tf.saved_model.save(module, temporary, signatures=module.exported)
         for name, content in files.items():
             with tf.io.gfile.GFile(os.path.join(temporary, name), "wb") as file:
                 file.write(content)

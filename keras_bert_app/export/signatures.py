@@ -60,7 +60,7 @@ class FillMaskModule(tf.Module):
                              "input_type_ids": input_type_ids, "masked_lm_positions": masked_lm_positions})
             return {name: outputs[name] for name in ("mlm_logits", "nsp_logits")}
 
-        self.signatures = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm}
+        self.exported = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm}
 
 
 class EncoderModule(tf.Module):
@@ -81,4 +81,4 @@ class EncoderModule(tf.Module):
             layers = {f"encoder_outputs_{i}": layer for i, layer in enumerate(outputs["encoder_outputs"])}
             return {"sequence_output": outputs["sequence_output"], "pooled_output": outputs["pooled_output"], **layers}
 
-        self.signatures = {"serving_default": encode}
+        self.exported = {"serving_default": encode}

@@ -39,7 +39,7 @@ class MaskedLMHead(keras.layers.Layer):
         if masked_lm_positions is not None:
             row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
             length = ops.shape(masked_lm_positions)[1]
-            x = ops.take(x, ops.reshape(masked_lm_positions + row_start, (-1,)), axis=0)
+            x = ops.take(x, ops.reshape(ops.cast(masked_lm_positions, "int32") + row_start, (-1,)), axis=0)
         x = self.layer_norm(self.activation(self.transform(x)))
         # [B x P, H] x [V, H]^T
         logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, self.compute_dtype)))
