@@ -39,7 +39,7 @@ SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "small": (4, 512, 8), "medium
 
 
 def nearest(name, known):
-    """" (did you mean X?)" when a known name is close, else the list of what is known."""
+    """"did you mean X?" when a known name is close, else the list of what is known."""
     close = difflib.get_close_matches(str(name), list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(map(str, known))}"
 

@@ -12,8 +12,8 @@ import time
 import tensorflow as tf
 
 from keras_bert_app.config import BertConfig
-from keras_bert_app.export import saved_models
-from keras_bert_app.export.pretrained import export_pretrained
+from keras_bert_app.errors import UserError
+from keras_bert_app.export.pretrained import export_pretrained, is_exported
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.training import launch
 from keras_bert_app.training import workdir as workdirs
@@ -73,14 +73,14 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
     model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
     run = PretrainingConfig(corpus_dir=corpus_dir, seed=seed, **dict(settings.run)).resolved()
     vocabulary_bytes = vocab.read_bytes(vocab_file)
-    if workdirs.is_started(run_dir):
-        model_config, run = workdirs.check_resumable(run_dir, model_config, run.to_dict() | {
-            "input_files": ()}, vocabulary_bytes)
+    if workdirs.has_checkpoint(run_dir):
+        model_config, run = workdirs.check_resumable(
+            run_dir, model_config, {**run.to_dict(), "input_files": ()}, vocabulary_bytes)
     figures = launch.launch(run_dir, model_config, run, vocabulary_bytes)
     print("  (step 4, the evaluation on held-out documents, stands in the last two lines)")
 
     _say(5, f"export to {export_dir}, and answers from a fresh process that loads nothing else")
-    if not saved_models.versions(export_dir):
+    if not is_exported(run_dir, export_dir):
         export_pretrained(run_dir, export_dir)
     answer(export_dir)
     print(f"\nDone in {time.monotonic() - started:,.0f} s. Ask it yourself:\n"
@@ -107,8 +107,9 @@ def learn_vocabulary_of(corpus_dir, manifest, vocab_file, vocab_size):
 
 def answer(export_dir):
     """Prints the filled masks of SENTENCES, from a process that loads the SavedModel alone."""
-    subprocess.run([sys.executable, "-m", "keras_bert_app.cli.fill_mask", f"--saved_model={export_dir}", *SENTENCES],
-                   check=True)
+    command = [sys.executable, "-m", "keras_bert_app.cli.fill_mask", f"--saved_model={export_dir}", *SENTENCES]
+    if subprocess.run(command, check=False).returncode:
+        raise UserError(f"{export_dir}: the exported model did not answer (see above); delete it and start again")
 
 
 def _say(number, text):

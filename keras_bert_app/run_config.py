@@ -13,7 +13,9 @@ PRECISIONS = ("float32", "bfloat16")
 # What may differ from the run's config.json when it is resumed.
 CHANGEABLE_ON_RESUME = frozenset((
     "num_train_steps", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps", "max_eval_steps",
-    "log_steps", "keep_checkpoints", "jit_compile"))
+    "log_steps", "keep_checkpoints"))
+# Values that stand for one that follows from others.
+_FOLLOWS_FROM_OTHERS = {"max_predictions_per_seq": 0, "num_warmup_steps": -1}
 
 
 def _field(default, help_text, choices=None, minimum=None, below=None):
@@ -33,6 +35,7 @@ class PretrainingConfig:
     corpus_dir: str = _field("", "A directory that prepare_corpus wrote, instead of --input_files.")
     input_format: str = _field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = _field("text", "The field of a JSON line that holds the text.")
+    strict: bool = _field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
     holdout_fraction: float = _field(0.02, "Share of documents kept for evaluation.", minimum=0.0, below=1.0)
     max_seq_length: int = _field(128, "Tokens a row, [CLS] and [SEP] included.", minimum=8)
     max_predictions_per_seq: int = _field(0, "Most masked tokens a row; 0: max_seq_length x masked_lm_prob.", minimum=0)
@@ -80,12 +83,22 @@ class PretrainingConfig:
     def resolved(self):
         """A copy in which the values that follow from others are worked out."""
         changes = {}
-        if not self.max_predictions_per_seq:
+        if self.max_predictions_per_seq == _FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
             # The ceiling, so that a full row never has fewer slots than tokens to predict.
             changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
-        if self.num_warmup_steps < 0:
+        if self.num_warmup_steps == _FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
             changes["num_warmup_steps"] = self.num_train_steps // 10
         return dataclasses.replace(self, **changes)
+
+    def contradictions(self, wanted):
+        """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""
+        return [name for name, value in wanted.items() if name not in CHANGEABLE_ON_RESUME
+                and value != getattr(self, name) and value != _FOLLOWS_FROM_OTHERS.get(name)]
+
+    def changed_by(self, wanted):
+        """A copy with those wanted values (a dict) that may change when a run is resumed."""
+        return dataclasses.replace(self, **{
+            name: value for name, value in wanted.items() if name in CHANGEABLE_ON_RESUME})
 
     def checked_against(self, model_config):
         """Raises UserError where run and model do not fit each other; returns self."""

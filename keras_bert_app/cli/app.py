@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 
@@ -39,14 +40,34 @@ def _guarded(main, arguments):
         main(arguments)
     except (UserError, DataError) as error:
         _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; give a path that can be read or written")
+    except Exception as error:
+        if not _is_about_a_file(error):
+            raise
+        _fail(f"{str(error).strip().splitlines()[0]}; give a path that can be read or written")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
 
 
+def _is_about_a_file(error):
+    """Whether it is one of tf.io.gfile's errors; TensorFlow is not loaded to find out."""
+    names = ("NotFoundError", "PermissionDeniedError", "FailedPreconditionError", "AlreadyExistsError",
+             "ResourceExhaustedError", "UnavailableError")
+    return type(error).__module__.startswith("tensorflow.") and type(error).__name__ in names
+
+
 def _fail(message):
     print(f"error: {message}", file=sys.stderr)
     sys.exit(USAGE_ERROR)
+
+
+def exit_interrupted(number, step, has_saved, advice):
+    """Ends the process after a signal with exit code 128 + its number, and says what is left."""
+    saved = f"saved; {advice}" if has_saved else "the chief saves, this machine does not"
+    print(f"stopped by {signal.Signals(number).name} after step {step:,}, {saved}", file=sys.stderr)
+    sys.exit(128 + number)
 
 
 def required(*names):
@@ -73,7 +94,7 @@ def quiet_start():
             import tensorflow as tf
             tf.get_logger().setLevel("ERROR")
             logging.set_verbosity(logging.ERROR)  # absl's own, in which TensorFlow's savers talk
-            tf.config.list_logical_devices()  # drivers chatter when devices are first asked for
+            tf.config.list_physical_devices()  # drivers chatter when devices are first asked for
             yield
         except BaseException:
             sys.stderr.flush()

@@ -3,9 +3,6 @@
 make demo
 """
 
-import signal
-import sys
-
 from absl import flags
 
 from keras_bert_app.cli import app
@@ -25,10 +22,7 @@ def main(arguments):
     try:
         demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)
     except Interrupted as interruption:
-        number, step = interruption.args
-        print(f"stopped by {signal.Signals(number).name} after step {step:,}, saved; `make demo` goes on from there",
-              file=sys.stderr)
-        sys.exit(128 + number)
+        app.exit_interrupted(*interruption.args, "`make demo` goes on from there")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 python -m keras_bert_app.cli.learn_vocab --input_files='texts/*.txt' --vocab_file=vocab.txt --vocab_size=8000
 """
 
+import os
 import sys
 import time
 
 from absl import flags
 
 from keras_bert_app.cli import app
+from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 from pipelines.readers import FORMATS, ReaderCounts, expand_files, read_documents
 
@@ -25,6 +27,10 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
     _, vocab_file = app.required("input_files", "vocab_file")
     files = expand_files(_INPUT_FILES.value)
+    if _INPUT_FORMAT.value not in FORMATS:
+        raise UserError(f"--input_format={_INPUT_FORMAT.value} is not known: {nearest(_INPUT_FORMAT.value, FORMATS)}")
+    if "://" not in vocab_file:  # before minutes of reading, not after
+        os.makedirs(os.path.dirname(os.path.abspath(vocab_file)), exist_ok=True)
     with app.quiet_start():
         from pipelines.vocab import learn_vocabulary, write_vocabulary
     counts = ReaderCounts()

@@ -7,8 +7,6 @@ A run that was stopped goes on with --workdir alone.
 
 import dataclasses
 import os
-import signal
-import sys
 
 from absl import flags
 
@@ -17,6 +15,7 @@ from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.training import workdir as workdirs
+from pipelines.readers import expand_files
 from pipelines.vocab import load_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
@@ -42,7 +41,8 @@ def main(arguments):
     (workdir,) = app.required("workdir")
     wanted = _wanted_run()
     vocabulary_bytes = _read_vocabulary()
-    if workdirs.is_started(workdir):
+    # A start that never came to a checkpoint may be begun anew by a whole command.
+    if workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not (_CONFIG.value and _VOCAB_FILE.value)):
         model_config, run = workdirs.check_resumable(
             workdir, _wanted_model(vocabulary_bytes, workdir), wanted, vocabulary_bytes)
     else:
@@ -56,28 +56,32 @@ def main(arguments):
     run.checked_against(model_config)
     if bool(run.input_files) == bool(run.corpus_dir):
         raise UserError("give the text as either --input_files or --corpus_dir, and not as both")
-    if run.input_files:
-        from pipelines.text_files import expand_files
-        if not workdirs.exists(workdirs.path_in(workdir, "corpus", "manifest.json")):
-            expand_files(run.input_files)
+    if run.input_files and not workdirs.exists(workdirs.path_in(workdir, "corpus", "manifest.json")):
+        expand_files(run.input_files)
     with app.quiet_start():
         from keras_bert_app.training import launch
     try:
         launch.launch(workdir, model_config, run, vocabulary_bytes)
     except launch.Interrupted as interruption:
-        number, step = interruption.args
-        print(f"stopped by {signal.Signals(number).name} after step {step:,}, saved; go on with --workdir={workdir}",
-              file=sys.stderr)
-        sys.exit(128 + number)
+        app.exit_interrupted(*interruption.args, f"go on with --workdir={workdir}")
 
 
 def _wanted_run():
-    """The fields of PretrainingConfig that were given as flags."""
-    given = {field.name: flags.FLAGS[field.name].value for field in dataclasses.fields(PretrainingConfig)}
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
-             if value is not None}
+    """The fields of PretrainingConfig that were given as flags; paths made absolute, so that any directory resumes."""
+    given = {}
+    for field in dataclasses.fields(PretrainingConfig):
+        value = flags.FLAGS[field.name].value
+        if value is None:
+            continue
+        if field.name in ("corpus_dir", "init_checkpoint"):
+            value = _absolute(value)
+        given[field.name] = tuple(map(_absolute, value)) if isinstance(value, list) else value
     PretrainingConfig(**given)  # a bad value is named before anything is read
     return given
+
+
+def _absolute(path):
+    return path if "://" in path or not path else os.path.abspath(path)
 
 
 def _read_vocabulary():

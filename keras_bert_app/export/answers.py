@@ -1,5 +1,7 @@
 """Asking an exported model; needs the SavedModel alone, no code of the model."""
 
+import os
+
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
@@ -10,7 +12,8 @@ def fill_mask(saved_model, texts):
     """The likeliest pieces for every [MASK] of every text.
 
     Args:
-        saved_model: see saved_models.load. texts: list of strings.
+        saved_model: see saved_models.load. texts: list of strings; bytes that are no UTF-8 (as the shell may hand them
+            over) are left out.
 
     Returns:
         (answers, truncated): for each text a list of masks, each a list of (piece, probability), likeliest first; and
@@ -20,7 +23,7 @@ def fill_mask(saved_model, texts):
     arguments = signatures["serving_default"].structured_input_signature[1]
     if list(arguments) != ["text"]:
         raise UserError(f"{saved_model}: takes {', '.join(arguments)}, not text; give the export without _ids")
-    outputs = signatures["serving_default"](text=tf.constant(texts, tf.string))
+    outputs = signatures["serving_default"](text=tf.constant([os.fsencode(text) for text in texts], tf.string))
     if "tokens" not in outputs:
         raise UserError(f"{saved_model}: does not fill masks; give an export of a pre-training run")
     answers = []
@@ -34,7 +37,7 @@ def fill_mask_lines(saved_model, texts):
     """fill_mask as lines to print: each text, then a line for each of its masks."""
     answers, truncated = fill_mask(saved_model, texts)
     for text, masks, was_cut in zip(texts, answers, truncated):
-        yield text
+        yield os.fsencode(text).decode("utf-8", errors="replace")
         if was_cut:
             yield "  (longer than the model's positions: only its beginning was read)"
         for mask in masks:

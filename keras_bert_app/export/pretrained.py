@@ -2,14 +2,14 @@
 
 import json
 
-import tensorflow as tf
-
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
 from keras_bert_app.export.signatures import EncoderModule, FillMaskModule
 from keras_bert_app.training import checkpoints
 from keras_bert_app.training import workdir as workdirs
 from pipelines.wordpiece import BertTokenizer
+
+TRAINING = "training.json"
 
 
 def export_pretrained(workdir, export_dir):
@@ -27,15 +27,31 @@ def export_pretrained(workdir, export_dir):
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_bert")
-    run_directory, _ = checkpoints.find(workdir)
-    model = checkpoints.load_pretrained(workdir)
-    vocab_file = workdirs.path_in(run_directory, "vocab.txt")
-    tokenizer = BertTokenizer(vocab_file, model.config.do_lower_case, special_tokens_in_text=True)
-    with tf.io.gfile.GFile(vocab_file, "rb") as file:
-        files = {"config.json": (json.dumps(model.config.to_dict(), indent=2) + "\n").encode(),
-                 "vocab.txt": file.read()}
+    run_directory, checkpoint = checkpoints.find(workdir)
+    model = checkpoints.load_pretrained(checkpoint)
+    vocabulary_bytes = workdirs.read_vocabulary(run_directory)
+    tokenizer = BertTokenizer(workdirs.path_in(run_directory, "vocab.txt"), model.config.do_lower_case,
+                              special_tokens_in_text=True)
+    files = {"config.json": (json.dumps(model.config.to_dict(), indent=2) + "\n").encode(),
+             "vocab.txt": vocabulary_bytes, TRAINING: _training_record(checkpoint)}
     ids_dir = f"{export_dir}_ids"
     version = max([0, *saved_models.versions(export_dir), *saved_models.versions(ids_dir)]) + 1
     ids_export = saved_models.write_saved_model(EncoderModule(model.encoder), ids_dir, version, files)
     # The raw-text export comes last: once it is there, both are.
     return saved_models.write_saved_model(FillMaskModule(model, tokenizer), export_dir, version, files), ids_export
+
+
+def is_exported(workdir, export_dir):
+    """Whether the newest version below EXPORT_DIR was made from the newest checkpoint of a run."""
+    found = saved_models.versions(export_dir)
+    if not found:
+        return False
+    _, checkpoint = checkpoints.find(workdir)
+    return saved_models.read_file(export_dir, found[-1], TRAINING) == _training_record(checkpoint)
+
+
+def _training_record(checkpoint):
+    """What the weights are: the step, and the sha256 of every file of the checkpoint."""
+    manifest = checkpoints.read_manifest(checkpoint)
+    hashes = {name: entry["sha256"] for name, entry in manifest["files"].items()}
+    return (json.dumps({"step": manifest["step"], "checkpoint_sha256": hashes}, indent=1) + "\n").encode()

@@ -50,6 +50,15 @@ def versions(export_dir):
     return sorted(int(name) for name in names if name.isdigit())
 
 
+def read_file(export_dir, version, name):
+    """The bytes of a file that lies beside a version's saved_model.pb, or None."""
+    path = os.path.join(export_dir, str(version), name)
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()
+
+
 def find(path):
     """The directory of one version: the path itself when it holds a saved_model.pb, else its largest version."""
     path = str(path).rstrip("/")

@@ -41,7 +41,9 @@ class FillMaskModule(tf.Module):
             outputs = model({"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids,
                              "masked_lm_positions": positions.to_tensor()})
             # [B, M, k]
-            probabilities, pieces = tf.math.top_k(tf.nn.softmax(outputs["mlm_logits"]), TOP_K)
+            # The table may have more rows than the vocabulary has entries; those are no answers.
+            logits = outputs["mlm_logits"][:, :, :tokenizer.vocab_size]
+            probabilities, pieces = tf.math.top_k(tf.nn.softmax(logits), TOP_K)
             return {"tokens": tf.where(is_used[..., None], tf.gather(self.vocabulary, pieces), ""),
                     "probabilities": tf.where(is_used[..., None], probabilities, 0.0),
                     "truncated": truncated}

@@ -24,8 +24,13 @@ def model_variables(model):
     return {variable.path: variable.value for variable in model.weights}
 
 
-def save(workdir, model, optimizer, step, position, keep):
-    """Writes a checkpoint and deletes the oldest beyond `keep`. Returns its directory."""
+def save(workdir, model, optimizer, step, position, keep, unlogged=()):
+    """Writes a checkpoint and deletes the oldest beyond `keep`. Returns its directory.
+
+    Args:
+        step, position: after how many steps, and where the data goes on. unlogged: sums of the steps since the last line
+            of metrics.jsonl, so that a resumed run's next line is that of an uninterrupted one.
+    """
     root = workdirs.path_in(workdir, "checkpoints")
     directory = os.path.join(root, f"step-{step:08d}")
     temporary = os.path.join(root, f"writing-step-{step:08d}")
@@ -34,6 +39,7 @@ def save(workdir, model, optimizer, step, position, keep):
     tf.io.gfile.makedirs(temporary)
     _tracked(model, optimizer).write(os.path.join(temporary, _PREFIX))
     manifest = {"step": int(step), "position": [int(number) for number in position],
+                "unlogged": [[float(value) for value in row] for row in unlogged],
                 "files": {name: _fingerprint(os.path.join(temporary, name))
                           for name in sorted(tf.io.gfile.listdir(temporary))}}
     with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
@@ -99,9 +105,10 @@ def restore(directory, model, optimizer=None):
 def find(path):
     """(run directory, checkpoint directory) of a path that names either."""
     path = str(path).rstrip("/")
-    if _NAME.search(path):
-        return os.path.dirname(os.path.dirname(path)), path
     if not workdirs.is_started(path):
+        root = os.path.dirname(path)
+        if _NAME.search(path) and os.path.basename(root) == "checkpoints" and tf.io.gfile.isdir(path):
+            return os.path.dirname(root), path
         raise UserError(f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
                         "checkpoints/, as the pretrain command writes")
     checkpoints = list_checkpoints(path)

@@ -7,31 +7,33 @@ import numpy as np
 from keras_bert_app.training import losses
 
 
-def evaluate(call, dataset, vocab_size, max_steps=0):
+NOTHING_HELD_OUT = "held-out: no documents were kept back, so nothing is evaluated; --holdout_fraction keeps some"
+
+
+def evaluate(call, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
     """Means over a dataset of one pass, every example counted once, with trivial baselines.
 
     Args:
         call: from steps.make_evaluation_call. dataset: batches of pipelines.pretraining_dataset with epochs=1.
-        max_steps: most batches, 0 for all.
+        max_steps: most batches, 0 for all. should_stop: asked before each batch; the figures are then of what was seen.
 
     Returns:
         dict of eval_* figures. eval_unigram_accuracy: of always predicting the one piece that is most frequent among
         the very labels that are asked for (no unigram model does better); eval_majority_share: of always giving the
-        more frequent next-sentence label. Counts in eval_masked_lm_count, eval_next_sentence_count. Empty when the
-        dataset is.
+        more frequent next-sentence label. Counts in eval_masked_lm_count, eval_next_sentence_count.
     """
     totals = np.zeros(len(losses.SUMS), np.float64)
     label_counts = np.zeros(vocab_size, np.int64)
     random_pairs = 0
     for batch in dataset.take(max_steps or -1):
+        if should_stop():
+            break
         totals += call(batch)
         used = batch["masked_lm_weights"].numpy() > 0
         label_counts += np.bincount(batch["masked_lm_ids"].numpy()[used], minlength=vocab_size)
         random_pairs += int((batch["next_sentence_labels"] * batch["input_mask"][:, 0]).numpy().sum())
     sums = dict(zip(losses.SUMS, totals.tolist()))
-    pairs = sums["next_sentence_count"]
-    if not pairs:
-        return {}
+    pairs = max(sums["next_sentence_count"], 1.0)
     figures = {f"eval_{name}": value for name, value in losses.metrics(sums).items()}
     figures["eval_unigram_accuracy"] = float(label_counts.max() / max(label_counts.sum(), 1))
     figures["eval_majority_share"] = max(random_pairs, pairs - random_pairs) / pairs
@@ -49,8 +51,6 @@ def wilson_interval(share, count, z=1.959964):
 
 def summary(figures):
     """Lines for people: each figure beside its baseline."""
-    if not figures:
-        return ["held-out: no documents were kept back, so nothing is evaluated"]
     pairs = int(figures["eval_next_sentence_count"])
     low, high = wilson_interval(figures["eval_next_sentence_accuracy"], pairs)
     ratio = figures["eval_masked_lm_accuracy"] / max(figures["eval_unigram_accuracy"], 1e-9)

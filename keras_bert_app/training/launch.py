@@ -1,4 +1,4 @@
-"""From a checked configuration to a run: the work directory, its corpus, then the training."""
+"""From a checked configuration to a run: devices, corpus, the work directory, then the training."""
 
 import json
 import os
@@ -7,14 +7,20 @@ import time
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.training import checkpoints
+from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training import workdir as workdirs
 from keras_bert_app.training.pretrain import Interrupted, pretrain  # noqa: F401  callers catch Interrupted
 from pipelines import corpus
-from pipelines.errors import DataError
+
+_WAIT_SECONDS = 6 * 3600
 
 
 def launch(workdir, model_config, run, vocabulary_bytes=None):
     """Starts the run of a new work directory, or goes on with that of an old one.
+
+    config.json is written when devices, text and starting weights have all been found good, so that a start that was
+    refused leaves no run behind.
 
     Args:
         workdir: where it lives. model_config: BertConfig. run: PretrainingConfig, resolved.
@@ -23,24 +29,24 @@ def launch(workdir, model_config, run, vocabulary_bytes=None):
     Returns:
         what training.pretrain.pretrain returns.
     """
-    if _is_chief_process():
-        is_new = not workdirs.is_started(workdir)
-        if is_new:
-            workdirs.write_config(workdir, model_config, run, vocabulary_bytes)
-        else:
-            workdirs.update_config(workdir, model_config, run, workdirs.read_config(workdir)[2])
-        try:
-            corpus_dir, manifest = prepared_corpus(workdir, run)
-        except DataError:
-            if is_new:  # text that cannot be used is no run: the next command may name another
-                workdirs.forget(workdir)
-            raise
-    else:
-        corpus_dir, manifest = _wait_for_corpus(workdir, run)
-    if _is_chief_process():
+    # Machines must find each other before anything else touches TensorFlow's devices.
+    strategy = strategies.make_strategy(run.strategy)
+    strategies.check_batch_size(strategy, run.global_batch_size)
+    if vocabulary_bytes is None:
+        vocabulary_bytes = workdirs.read_vocabulary(workdir)
+    if run.init_checkpoint and not checkpoints.list_checkpoints(workdir):
+        source, _ = checkpoints.find(run.init_checkpoint)
+        if workdirs.read_vocabulary(source) != vocabulary_bytes:
+            raise UserError(f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary; give "
+                            f"--vocab_file={workdirs.path_in(source, 'vocab.txt')}")
+    if strategies.is_chief(strategy):
+        corpus_dir, manifest = prepared_corpus(workdir, run)
         _report(corpus_dir, manifest)
+        workdirs.write_config(workdir, model_config, run, vocabulary_bytes)
+    else:
+        corpus_dir, manifest = _wait_for_chief(workdir, run)
     return pretrain(workdir, corpus.shard_paths(corpus_dir, manifest, "train"),
-                    corpus.shard_paths(corpus_dir, manifest, "heldout"))
+                    corpus.shard_paths(corpus_dir, manifest, "heldout"), strategy=strategy, run=run)
 
 
 def _report(corpus_dir, manifest):
@@ -59,54 +65,82 @@ def _report(corpus_dir, manifest):
 def prepared_corpus(workdir, run):
     """(directory, manifest) of the run's text shards, prepared from --input_files on the first start.
 
-    Raises:
-        UserError: the corpus is another than the one that the run began with. DataError: a damaged one.
-    """
-    corpus_dir = _corpus_dir(workdir, run)
-    if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dir, "manifest.json")):
-        last = [time.monotonic()]
+    WORKDIR/corpus.json notes what they were prepared from and which they are.
 
-        def progress(documents, num_bytes):
-            if time.monotonic() - last[0] > 5:
-                last[0] = time.monotonic()
-                print(f"preparing the corpus: {documents:,} documents, {num_bytes / 1e6:,.0f} MB", flush=True)
+    Raises:
+        UserError: the corpus is another than the one that the run began with. DataError: text that cannot be used, or
+            a damaged shard.
+    """
+    source = {name: run.to_dict()[name] for name in
+              ("input_files", "corpus_dir", "input_format", "text_field", "strict", "holdout_fraction", "seed")}
+    note = _read_note(workdir)
+    corpus_dir = _corpus_dir(workdir, run)
+    has_begun = workdirs.has_checkpoint(workdir)
+    if not has_begun and note is not None and note["source"] != source:
+        # A start that never came to a checkpoint, now with other text: what was prepared then is of no use.
+        if tf.io.gfile.exists(workdirs.path_in(workdir, "corpus")):
+            tf.io.gfile.rmtree(workdirs.path_in(workdir, "corpus"))
+        note = None
+    if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dir, "manifest.json")):
+        tf.io.gfile.makedirs(str(workdir))
+        _write_note(workdir, {"source": source})
         corpus.prepare_corpus(corpus_dir, input_files=list(run.input_files), input_format=run.input_format,
                               text_field=run.text_field, holdout_fraction=run.holdout_fraction, seed=run.seed,
-                              progress=progress)
+                              strict=run.strict, progress=_Progress())
+    elif run.input_files and note is None:
+        raise UserError(f"{corpus_dir}: is there already, and not from this run; take another --workdir, or name it as "
+                        "--corpus_dir")
     manifest = corpus.load_manifest(corpus_dir)
-    _check_same_corpus(workdir, corpus_dir, manifest)
+    shards = [[shard["file"], shard["sha256"]] for split in ("train", "heldout") for shard in manifest[split]["shards"]]
+    if has_begun and note is not None and note.get("shards", shards) != shards:
+        raise UserError(f"{corpus_dir}: holds another corpus than the run in --workdir={workdir} began with; "
+                        "give that corpus, or take another --workdir")
+    tf.io.gfile.makedirs(str(workdir))
+    _write_note(workdir, {"source": source, "shards": shards})
     return corpus_dir, manifest
+
+
+class _Progress:
+    """A line about the preparation every five seconds."""
+
+    def __init__(self):
+        self.started = self.last = time.monotonic()
+
+    def __call__(self, documents, num_bytes):
+        now = time.monotonic()
+        if now - self.last > 5:
+            self.last = now
+            print(f"preparing the corpus: {documents:,} documents, {num_bytes / 1e6:,.0f} MB, "
+                  f"{num_bytes / 1e6 / (now - self.started):,.1f} MB/s", flush=True)
 
 
 def _corpus_dir(workdir, run):
     return run.corpus_dir or workdirs.path_in(workdir, "corpus")
 
 
-def _check_same_corpus(workdir, corpus_dir, manifest):
-    """Notes which shards the run began with, and refuses others: a position in the data means nothing in them."""
-    shards = [[shard["file"], shard["sha256"]] for split in ("train", "heldout") for shard in manifest[split]["shards"]]
+def _read_note(workdir):
     path = workdirs.path_in(workdir, "corpus.json")
     if not tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path + ".tmp", "w") as file:
-            file.write(json.dumps({"corpus_dir": corpus_dir, "shards": shards}, indent=1) + "\n")
-        tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
-        return
+        return None
     with tf.io.gfile.GFile(path) as file:
-        began_with = json.loads(file.read())["shards"]
-    if began_with != shards:
-        raise UserError(f"{corpus_dir}: holds another corpus than the run in --workdir={workdir} began with; "
-                        "give that corpus, or take another --workdir")
+        return json.loads(file.read())
 
 
-def _is_chief_process():
-    cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
-    return not cluster.get("task", {}).get("index", 0)
+def _write_note(workdir, note):
+    path = workdirs.path_in(workdir, "corpus.json")
+    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
+        file.write(json.dumps(note, indent=1) + "\n")
+    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
 
 
-def _wait_for_corpus(workdir, run):
-    """Other workers than the first wait until it has written the work directory and the corpus."""
+def _wait_for_chief(workdir, run):
+    """Other machines than the chief's wait until it has written the work directory and the corpus."""
     corpus_dir = _corpus_dir(workdir, run)
-    while not (tf.io.gfile.exists(workdirs.path_in(workdir, "corpus.json"))
-               and tf.io.gfile.exists(os.path.join(corpus_dir, "manifest.json"))):
+    needed = [workdirs.path_in(workdir, "config.json"), os.path.join(corpus_dir, "manifest.json")]
+    started = time.monotonic()
+    while not all(tf.io.gfile.exists(path) for path in needed):
+        if time.monotonic() - started > _WAIT_SECONDS:
+            raise UserError(f"the chief has not written {' and '.join(needed)} in {_WAIT_SECONDS // 3600} hours; see what "
+                            "it printed, and give every machine the same --workdir on a file system that all of them see")
         time.sleep(1.0)
     return corpus_dir, corpus.load_manifest(corpus_dir)

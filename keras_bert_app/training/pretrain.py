@@ -20,10 +20,10 @@ KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
 class Interrupted(Exception):
-    """A run that was asked to stop and has saved; args: the signal's number and the step."""
+    """A run that was asked to stop; args: the signal's number, the step, whether this process saved (the chief does)."""
 
 
-def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
+def pretrain(workdir, train_shards, heldout_shards, strategy=None, run=None, stream=None):
     """Runs or resumes the pre-training that WORKDIR/config.json describes, up to its num_train_steps.
 
     Order of initialization: the newest checkpoint of the work directory, else the weights of init_checkpoint, else from
@@ -33,6 +33,7 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
         workdir: holds config.json and vocab.txt (training.workdir.write_config).
         train_shards, heldout_shards: TFRecord files of pipelines.corpus; the latter may be empty.
         strategy: tf.distribute.Strategy, or None for the one that the configuration names.
+        run: PretrainingConfig in place of the one in config.json.
         stream: where progress goes; standard output by default.
 
     Returns:
@@ -41,10 +42,12 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
     Raises:
         UserError: something does not fit; Interrupted: SIGINT or SIGTERM came, the run is saved.
     """
-    model_config, run, _ = workdirs.read_config(workdir)
+    model_config, saved_run, _ = workdirs.read_config(workdir)
+    run = run or saved_run
     strategy = strategy or strategies.make_strategy(run.strategy)
     strategies.check_batch_size(strategy, run.global_batch_size)
     chief = strategies.is_chief(strategy)
+    workdirs.read_vocabulary(workdir)
     tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
 
     with strategy.scope():
@@ -52,7 +55,7 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
         trainable = {variable.path: variable.value for variable in model.trainable_variables}
         optimizer = AdamWeightDecay(trainable, run.weight_decay_rate, run.adam_beta_1, run.adam_beta_2,
                                     run.adam_epsilon)
-    step, position, origin = _initialize(workdir, run, model, optimizer)
+    step, position, unlogged, origin = _initialize(workdir, run, model, optimizer)
     reporter = reporting.Reporter(workdir, step, run.num_train_steps, active=chief, stream=stream)
     reporter.say(strategies.describe(strategy, run))
     reporter.say(f"{model.count_params():,} parameters; {origin}")
@@ -63,21 +66,26 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
     heldout = pretraining_dataset(heldout_shards, tokenizer, **data, epochs=1) if heldout_shards else None
     evaluation_call = steps.make_evaluation_call(strategy, model)
 
-    def evaluate():
-        figures = evaluation.evaluate(evaluation_call, heldout, model_config.vocab_size, run.max_eval_steps) \
-            if heldout is not None else {}
-        reporter.write(step, figures)
+    def evaluate(should_stop):
+        if heldout is None:
+            reporter.say(evaluation.NOTHING_HELD_OUT)
+            return {}
+        figures = evaluation.evaluate(evaluation_call, heldout, model_config.vocab_size, run.max_eval_steps, should_stop)
+        if not should_stop():
+            reporter.write(step, figures)
+            for line in evaluation.summary(figures):
+                reporter.say(line)
         return figures
 
     def save():
         if chief:
-            checkpoints.save(workdir, model, optimizer, step, position, run.keep_checkpoints)
+            checkpoints.save(workdir, model, optimizer, step, position, run.keep_checkpoints, window.rows)
 
     train_call = steps.make_train_call(strategy, model, optimizer, run)
     per_call = strategies.iterations_per_loop(strategy, run.iterations_per_loop)
     batches = iter(pretraining_dataset(train_shards, tokenizer, **data, position=position, with_position=True)) \
         if step < run.num_train_steps else None
-    figures, window = {}, _Window(run)
+    figures, window = None, _Window(unlogged)
     with _Signals() as signals:
         while step < run.num_train_steps:
             # 1. k global batches and the position after them
@@ -85,7 +93,7 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
             stacked = {name: tf.stack([batch[name] for batch, _ in stack]) for name in stack[0][0]}
             # 2. k steps on the devices
             rows = train_call(stacked, step)
-            _check_finite(rows, step, workdir)
+            _check_finite(rows, step)
             before, step = step, step + len(stack)
             position = stack[-1][1].numpy().tolist()
             # 3. what people watch
@@ -99,57 +107,56 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, stream=None):
             # 4. keep and evaluate
             if due(run.save_checkpoints_steps) or signals.received:
                 save()
-            if signals.received:
-                raise Interrupted(signals.received, step)
-            if due(run.eval_steps):
-                figures = evaluate()
-                for line in evaluation.summary(figures):
-                    reporter.say(line)
+            if due(run.eval_steps) and not signals.received:
+                figures = evaluate(lambda: signals.received)
+                if signals.received:
+                    save()
                 window.restart_clock()
-    if not figures:
-        figures = evaluate()
-        for line in evaluation.summary(figures):
-            reporter.say(line)
+            if signals.received:
+                raise Interrupted(signals.received, step, chief)
+        if figures is None:  # a run that was finished before
+            figures = evaluate(lambda: signals.received)
+            if signals.received:
+                raise Interrupted(signals.received, step, chief)
     return figures
 
 
 def _initialize(workdir, run, model, optimizer):
-    """(step, position, a line that says where the weights come from)."""
+    """(step, position, sums of steps not yet logged, a line that says where the weights come from)."""
     saved = checkpoints.list_checkpoints(workdir)
     if saved:
         manifest = checkpoints.restore(saved[-1], model, optimizer)
-        return manifest["step"], tuple(manifest["position"]), f"resumed at step {manifest['step']:,} from {saved[-1]}"
+        return (manifest["step"], tuple(manifest["position"]), manifest["unlogged"],
+                f"resumed at step {manifest['step']:,} from {saved[-1]}")
     if run.init_checkpoint:
         _, checkpoint = checkpoints.find(run.init_checkpoint)
         checkpoints.restore(checkpoint, model)
-        return 0, FIRST_POSITION, f"all {len(model.weights)} weights from {checkpoint}, optimizer and steps new"
-    return 0, FIRST_POSITION, f"from scratch, seed {run.seed}"
+        return 0, FIRST_POSITION, [], f"all {len(model.weights)} weights from {checkpoint}, optimizer and steps new"
+    return 0, FIRST_POSITION, [], f"from scratch, seed {run.seed}"
 
 
-def _check_finite(rows, first_step, workdir):
+def _check_finite(rows, first_step):
     bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if bad.size:
-        raise UserError(f"step {first_step + bad[0] + 1}: the loss or gradient is not finite; lower --learning_rate or "
-                        f"lengthen --num_warmup_steps (the last checkpoint in {workdir} is untouched)")
+        raise UserError(f"step {first_step + bad[0] + 1}: the loss or gradient is not finite; begin in another --workdir "
+                        "with a lower --learning_rate or more --num_warmup_steps, from --init_checkpoint if you like")
 
 
 class _Window:
     """Sums since the last log line, and the clock that tokens a second are measured by."""
 
-    def __init__(self, run):
-        self.rows, self.tokens = [], 0
+    def __init__(self, rows):
+        self.rows = list(rows)
         self.latest = collections.deque(maxlen=50)
         self.restart_clock()
-        self.run = run
 
     def restart_clock(self):
         self.started, self.timed_tokens = time.monotonic(), 0
 
     def add(self, rows, input_mask):
-        tokens = int(tf.reduce_sum(input_mask))
         self.rows.extend(rows)
         self.latest.extend(rows)
-        self.timed_tokens += tokens
+        self.timed_tokens += int(tf.reduce_sum(input_mask))
 
     def recent(self):
         return self._figures(list(self.latest))

@@ -1,5 +1,8 @@
 """Which devices a run uses."""
 
+import json
+import os
+
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
@@ -9,37 +12,47 @@ _ITERATIONS_PER_LOOP = {"TPU": 100, "GPU": 20, "CPU": 5}
 
 
 def make_strategy(name):
-    """The tf.distribute.Strategy of a --strategy flag.
+    """The tf.distribute.Strategy of a --strategy flag; call it before any other op of TensorFlow.
 
     Args:
-        name: "auto" (a TPU if one answers, every GPU, else the CPU), "one_device", "mirrored" (every GPU of this
-            machine, or its logical CPUs), "multi_worker" (machines named in TF_CONFIG), "tpu".
+        name: "auto" (the machines of TF_CONFIG if it names several, a TPU if one answers, every GPU, else the CPU),
+            "one_device", "mirrored" (every GPU of this machine, or its logical CPUs), "multi_worker" (the machines
+            named in TF_CONFIG), "tpu".
 
     Raises:
-        UserError: the devices it needs are not there.
+        UserError: the devices it needs are not there, or TF_CONFIG contradicts it.
     """
-    gpus = tf.config.list_logical_devices("GPU")
-    if name == "auto":
-        if _tpu_is_there():
-            name = "tpu"
-        else:
-            name = "mirrored" if len(gpus) > 1 else "one_device"
-    if name == "one_device":
-        return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
-    if name == "mirrored":
-        devices = gpus or tf.config.list_logical_devices("CPU")
-        return tf.distribute.MirroredStrategy([device.name for device in devices])
-    if name == "multi_worker":
-        import os
-        if "TF_CONFIG" not in os.environ:
+    num_machines = _machines_in_tf_config()
+    if name == "multi_worker" or (name == "auto" and num_machines > 1):
+        if not num_machines:
             raise UserError("--strategy=multi_worker: the environment has no TF_CONFIG; set it on every machine to "
                             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}')
         return tf.distribute.MultiWorkerMirroredStrategy()
+    if num_machines > 1:
+        raise UserError(f"--strategy={name}, but TF_CONFIG names {num_machines} machines, which would all write the same "
+                        "files; take --strategy=multi_worker, or unset TF_CONFIG")
+    gpus = tf.config.list_physical_devices("GPU")
+    if name == "auto":
+        name = "tpu" if _tpu_is_there() else "mirrored" if len(gpus) > 1 else "one_device"
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
+    if name == "mirrored":
+        devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
     return _tpu_strategy()
 
 
+def _machines_in_tf_config():
+    """How many tasks the cluster in TF_CONFIG has; 0 without one."""
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+        return sum(len(addresses) for task, addresses in cluster.items() if task in ("chief", "worker"))
+    except (ValueError, AttributeError, TypeError):
+        raise UserError(f"the environment's TF_CONFIG is no JSON object with a cluster ({os.environ['TF_CONFIG'][:60]!r}); "
+                        "mend or unset it") from None
+
+
 def _tpu_is_there():
-    import os
     return bool(os.environ.get("TPU_NAME") or os.environ.get("COLAB_TPU_ADDR")
                 or tf.config.list_physical_devices("TPU"))
 
@@ -59,7 +72,7 @@ def device_kind(strategy):
     """"TPU", "GPU" or "CPU"."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "TPU"
-    return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
 
 
 def iterations_per_loop(strategy, wanted):
@@ -83,7 +96,9 @@ def describe(strategy, run):
 
 
 def is_chief(strategy):
-    """Whether this process writes the files of the run."""
+    """Whether this process writes the files of the run: the chief task if the cluster has one, else worker 0."""
     resolver = strategy.cluster_resolver
-    return resolver is None or not resolver.task_type or (
-        resolver.task_type in ("chief", "worker") and not resolver.task_id)
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
+        return True
+    first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+    return (resolver.task_type, resolver.task_id) == (first, 0)

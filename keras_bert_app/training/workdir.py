@@ -10,7 +10,7 @@ import os
 
 from keras_bert_app.config import BertConfig, read_json
 from keras_bert_app.errors import UserError
-from keras_bert_app.run_config import CHANGEABLE_ON_RESUME, PretrainingConfig
+from keras_bert_app.run_config import PretrainingConfig
 
 
 def path_in(workdir, *names):
@@ -44,12 +44,51 @@ def read_config(workdir):
         raise UserError(f"{path}: {error}") from None
 
 
+def has_checkpoint(workdir):
+    """Whether the run has saved anything yet; until then it may be begun anew with other values."""
+    directory = path_in(workdir, "checkpoints")
+    if "://" in str(workdir):
+        import tensorflow as tf
+        return tf.io.gfile.isdir(directory) and any("step-" in name for name in tf.io.gfile.listdir(directory))
+    return os.path.isdir(directory) and any(name.startswith("step-") for name in os.listdir(directory))
+
+
+def read_vocabulary(workdir):
+    """The bytes of the run's vocab.txt.
+
+    Raises:
+        UserError: it is not the file that the run began with.
+    """
+    import tensorflow as tf
+    path = path_in(workdir, "vocab.txt")
+    _, _, expected = read_config(workdir)
+    if not tf.io.gfile.exists(path):
+        raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise UserError(f"{path}: is not the vocabulary that the run began with (sha256 {str(expected)[:12]} expected, "
+                        f"{found[:12]} found); put that one back")
+    return content
+
+
 def write_config(workdir, model_config, run, vocabulary_bytes):
-    """Writes config.json and vocab.txt; the last one makes the directory a run's."""
+    """Writes vocab.txt and then config.json, which makes the directory a run's.
+
+    Raises:
+        UserError: there is another vocab.txt, and no run that it belongs to.
+    """
     import tensorflow as tf
     tf.io.gfile.makedirs(str(workdir))
-    with tf.io.gfile.GFile(path_in(workdir, "vocab.txt"), "wb") as file:
-        file.write(vocabulary_bytes)
+    path = path_in(workdir, "vocab.txt")
+    if tf.io.gfile.exists(path) and not is_started(workdir):
+        with tf.io.gfile.GFile(path, "rb") as file:
+            if file.read() != vocabulary_bytes:
+                raise UserError(f"{path}: is there already and is another vocabulary; take another --workdir")
+    else:
+        with tf.io.gfile.GFile(path, "wb") as file:
+            file.write(vocabulary_bytes)
     update_config(workdir, model_config, run, hashlib.sha256(vocabulary_bytes).hexdigest())
 
 
@@ -61,13 +100,6 @@ def update_config(workdir, model_config, run, vocab_sha256):
     with tf.io.gfile.GFile(temporary, "w") as file:
         file.write(json.dumps(values, indent=2) + "\n")
     tf.io.gfile.rename(temporary, path_in(workdir, "config.json"), overwrite=True)
-
-
-def forget(workdir):
-    """Takes a run back that never began."""
-    import tensorflow as tf
-    for name in ("config.json", "vocab.txt"):
-        tf.io.gfile.remove(path_in(workdir, name))
 
 
 def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None):
@@ -93,8 +125,7 @@ def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None):
                                 f"but {theirs!r} was asked for; {advice}")
     if vocabulary_bytes is not None and hashlib.sha256(vocabulary_bytes).hexdigest() != vocab_sha256:
         raise UserError(f"--workdir={workdir} holds a run with another vocabulary than --vocab_file; {advice}")
-    for name, value in wanted_run.items():
-        if name not in CHANGEABLE_ON_RESUME and value != getattr(run, name):
-            raise UserError(f"--workdir={workdir} holds a run with {name}={getattr(run, name)}, "
-                            f"but --{name}={value} was asked for; {advice}")
-    return model_config, dataclasses.replace(run, **wanted_run)
+    for name in run.contradictions(wanted_run):
+        raise UserError(f"--workdir={workdir} holds a run with {name}={getattr(run, name)}, "
+                        f"but --{name}={wanted_run[name]} was asked for; {advice}")
+    return model_config, run.changed_by(wanted_run)
