@@ -50,8 +50,7 @@ def _reported(documents, counts):
         if time.monotonic() - last > 5:
             last = time.monotonic()
             print(f"reading: {counts.documents:,} documents, {counts.bytes / 1e6:,.0f} MB, "
-                  f"{counts.bytes / 1e6 / (last - started):,.1f} MB/s", file=sys.stderr)
-    print(f"read {counts.documents:,} documents, {counts.bytes / 1e6:,.1f} MB; learning", file=sys.stderr)
+                  f"{counts.bytes / 1e6 / (last - started):,.1f} MB/s", flush=True)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,7 @@ def assert_refused(result, *parts):
 def texts(tmp_path_factory):
     """A directory, its name with a space, with a text in Google's layout and a vocabulary of 90 pieces."""
     directory = tmp_path_factory.mktemp("my texts")
-    documents = ["\n".join(SENTENCES[i:] + SENTENCES[:i]) for i in range(5)] * 4
-    documents = [f"Document number {i}.\n{document}" for i, document in enumerate(documents)]
+    documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
     (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
     result = run("learn_vocab", f"--input_files={directory}/*.txt", f"--vocab_file={directory}/vocab.txt",
                  "--vocab_size=90")
