@@ -15,7 +15,7 @@ from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.pretrained import export_pretrained, is_exported
 from keras_bert_app.run_config import PretrainingConfig
-from keras_bert_app.training import launch
+from keras_bert_app.training import evaluation, launch
 from keras_bert_app.training import workdir as workdirs
 from pipelines import corpus, installed_docs, vocab
 
@@ -77,7 +77,10 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
         model_config, run = workdirs.check_resumable(
             run_dir, model_config, {**run.to_dict(), "input_files": ()}, vocabulary_bytes)
     figures = launch.launch(run_dir, model_config, run, vocabulary_bytes)
-    print("  (step 4, the evaluation on held-out documents, stands in the last two lines)")
+
+    _say(4, "evaluation on documents that were held out")
+    for line in evaluation.summary(figures):
+        print(f"  {line}")
 
     _say(5, f"export to {export_dir}, and answers from a fresh process that loads nothing else")
     if not is_exported(run_dir, export_dir):
