@@ -32,7 +32,7 @@ class PretrainingConfig:
     """
 
     input_files: tuple = _field((), "Text files, glob patterns or directories, comma-separated.")
-    corpus_dir: str = _field("", "A directory that prepare_corpus wrote, instead of --input_files.")
+    corpus_dir: str = _field("", "A directory that pipelines.prepare_corpus wrote, instead of --input_files.")
     input_format: str = _field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = _field("text", "The field of a JSON line that holds the text.")
     strict: bool = _field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
