@@ -32,7 +32,7 @@ class Reporter:
         self.first_step, self.started = first_step, None
         if active:
             self.path = workdirs.path_in(workdir, "metrics.jsonl")
-            _drop_later_steps(self.path, first_step)
+            self.evaluated_steps = _drop_later_steps(self.path, first_step)
             self.events = tf.summary.create_file_writer(workdirs.path_in(workdir, "events"))
 
     def live(self, step, figures):
@@ -49,8 +49,8 @@ class Reporter:
         self.say(self._line(step, figures))
 
     def write(self, step, figures):
-        """One row of metrics.jsonl and TensorBoard."""
-        if not self.active:
+        """One row of metrics.jsonl and TensorBoard; an evaluation of a step stands there once, however often it is made."""
+        if not self.active or ("eval_loss" in figures and step in self.evaluated_steps):
             return
         row = {"step": int(step), **{name: float(f"{value:.7g}") for name, value in figures.items()}}
         with tf.io.gfile.GFile(self.path, "a") as file:
@@ -86,18 +86,26 @@ def duration(seconds):
 
 
 def _drop_later_steps(path, step):
-    """Lines of steps after the checkpoint that a run resumes from would stand there twice."""
+    """Drops lines of steps after the checkpoint that a run resumes from: they would stand there twice.
+
+    Returns:
+        set of the steps whose evaluation is among the lines kept.
+    """
     if not tf.io.gfile.exists(path):
-        return
+        return set()
     with tf.io.gfile.GFile(path) as file:
         lines = file.read().splitlines()
-    kept = []
+    kept, evaluated_steps = [], set()
     for line in lines:
         try:
-            if json.loads(line)["step"] <= step:
+            row = json.loads(line)
+            if row["step"] <= step:
                 kept.append(line)
+                if "eval_loss" in row:
+                    evaluated_steps.add(row["step"])
         except (ValueError, KeyError):
             continue  # a line cut by a kill
     with tf.io.gfile.GFile(path + ".tmp", "w") as file:
         file.write("".join(line + "\n" for line in kept))
     tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+    return evaluated_steps

@@ -138,6 +138,13 @@ def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain
     assert tf.io.gfile.listdir(os.path.join(workdir, "events"))
 
 
+def test_a_finished_run_evaluates_again_and_its_metrics_stay_as_they_are(plain_run, tmp_path, shards):
+    workdir = str(tmp_path / "finished")
+    shutil.copytree(plain_run[0], workdir)
+    assert train(workdir, shards)[0] == plain_run[1]
+    assert rows_of(workdir) == rows_of(plain_run[0])
+
+
 def test_weights_start_from_another_run_and_the_steps_from_zero(plain_run, make_workdir, shards):
     second = make_workdir("second", run=dataclasses.replace(RUN, init_checkpoint=plain_run[0], learning_rate=0.0,
                                                             num_train_steps=1))
