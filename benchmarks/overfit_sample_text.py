@@ -14,7 +14,7 @@ from keras_bert_app.cli import app
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "The text, in any layout that pretrain reads.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/overfit", "Directory of the run.")
-_STEPS = flags.DEFINE_integer("num_train_steps", 9000, "Steps in all.")
+_STEPS = flags.DEFINE_integer("num_train_steps", 7000, "Steps in all.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 700, "Entries of the vocabulary learned from the text.")
 _EVALUATION_SEEDS = range(1, 41)
 

@@ -1,5 +1,17 @@
-"""The one exception that says: what the user asked for cannot be done as asked."""
+"""What ends a command other than success: a fault of the user's, or a signal."""
 
 
 class UserError(ValueError):
     """A fault in a flag, a configuration or a run directory; its message is one line that says how to mend it."""
+
+
+class Interrupted(Exception):
+    """A run that was asked to stop by a signal.
+
+    Args:
+        number: the signal's. step: after which it stopped. has_saved: whether this process saved (the chief does).
+    """
+
+    def __init__(self, number, step, has_saved):
+        super().__init__(number, step, has_saved)
+        self.number, self.step, self.has_saved = number, step, has_saved

@@ -8,7 +8,7 @@ import tempfile
 
 from absl import app, flags, logging
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import Interrupted, UserError
 from pipelines.errors import DataError
 
 USAGE_ERROR = 2
@@ -40,6 +40,10 @@ def _guarded(main, arguments):
         main(arguments)
     except (UserError, DataError) as error:
         _fail(str(error))
+    except Interrupted as stop:
+        saved = "saved; the same command goes on from there" if stop.has_saved else "the chief saves, this machine does not"
+        print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
+        sys.exit(128 + stop.number)
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; give a path that can be read or written")
     except Exception as error:
@@ -61,13 +65,6 @@ def _is_about_a_file(error):
 def _fail(message):
     print(f"error: {message}", file=sys.stderr)
     sys.exit(USAGE_ERROR)
-
-
-def exit_interrupted(number, step, has_saved, advice):
-    """Ends the process after a signal with exit code 128 + its number, and says what is left."""
-    saved = f"saved; {advice}" if has_saved else "the chief saves, this machine does not"
-    print(f"stopped by {signal.Signals(number).name} after step {step:,}, {saved}", file=sys.stderr)
-    sys.exit(128 + number)
 
 
 def required(*names):

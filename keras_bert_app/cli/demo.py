@@ -18,11 +18,7 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     with app.quiet_start():
         from keras_bert_app import demo
-        from keras_bert_app.training.launch import Interrupted
-    try:
-        demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)
-    except Interrupted as interruption:
-        app.exit_interrupted(*interruption.args, "`make demo` goes on from there")
+    demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)
 
 
 if __name__ == "__main__":

@@ -60,10 +60,7 @@ def main(arguments):
         expand_files(run.input_files)
     with app.quiet_start():
         from keras_bert_app.training import launch
-    try:
-        launch.launch(workdir, model_config, run, vocabulary_bytes)
-    except launch.Interrupted as interruption:
-        app.exit_interrupted(*interruption.args, f"go on with --workdir={workdir}")
+    launch.launch(workdir, model_config, run, vocabulary_bytes)
 
 
 def _wanted_run():

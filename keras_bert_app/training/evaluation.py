@@ -7,9 +7,6 @@ import numpy as np
 from keras_bert_app.training import losses
 
 
-NOTHING_HELD_OUT = "held-out: no documents were kept back, so nothing is evaluated; --holdout_fraction keeps some"
-
-
 def evaluate(call, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
     """Means over a dataset of one pass, every example counted once, with trivial baselines.
 

@@ -10,7 +10,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.training import checkpoints
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training import workdir as workdirs
-from keras_bert_app.training.pretrain import Interrupted, pretrain  # noqa: F401  callers catch Interrupted
+from keras_bert_app.training.pretrain import pretrain
 from pipelines import corpus
 
 _WAIT_SECONDS = 6 * 3600

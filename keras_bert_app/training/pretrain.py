@@ -7,7 +7,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training import checkpoints, evaluation, losses, reporting, steps
 from keras_bert_app.training import strategy as strategies
@@ -17,10 +17,6 @@ from pipelines.pretraining import FIRST_POSITION, pretraining_dataset
 from pipelines.wordpiece import BertTokenizer
 
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-
-
-class Interrupted(Exception):
-    """A run that was asked to stop; args: the signal's number, the step, whether this process saved (the chief does)."""
 
 
 def pretrain(workdir, train_shards, heldout_shards, strategy=None, run=None, stream=None):
@@ -64,11 +60,12 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, run=None, str
                 max_predictions_per_seq=run.max_predictions_per_seq, masked_lm_prob=run.masked_lm_prob,
                 short_seq_prob=run.short_seq_prob, seed=run.seed)
     heldout = pretraining_dataset(heldout_shards, tokenizer, **data, epochs=1) if heldout_shards else None
+    if heldout is None:
+        reporter.say("no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some")
     evaluation_call = steps.make_evaluation_call(strategy, model)
 
     def evaluate(should_stop):
         if heldout is None:
-            reporter.say(evaluation.NOTHING_HELD_OUT)
             return {}
         figures = evaluation.evaluate(evaluation_call, heldout, model_config.vocab_size, run.max_eval_steps, should_stop)
         if not should_stop():

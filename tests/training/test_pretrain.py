@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app import load_pretrained
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training import checkpoints, launch, pretrain as pretraining, steps
 from keras_bert_app.training import workdir as workdirs
@@ -69,12 +69,12 @@ def interrupt_after(workdir, shards, step):
         return real(self, at, figures)
     pretraining.reporting.Reporter.live = live
     try:
-        with pytest.raises(pretraining.Interrupted) as stopped:
+        with pytest.raises(Interrupted) as stopped:
             train(workdir, shards)
     finally:
         pretraining.reporting.Reporter.live = real
-    assert stopped.value.args[0] == signal.SIGTERM and stopped.value.args[1] >= step
-    assert checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["step"] == stopped.value.args[1]
+    assert stopped.value.number == signal.SIGTERM and stopped.value.step >= step and stopped.value.has_saved
+    assert checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["step"] == stopped.value.step
 
 
 def test_the_result_does_not_depend_on_the_steps_a_call(dropout_run, make_workdir, shards):
