@@ -2,7 +2,7 @@
 
 python -m benchmarks.vocabulary_learners --corpus_dir=runs/demo/corpus --vocab_size=8000
 
-The learners are pipelines.vocab (byte-pair merging by the Rust trainer of `tokenizers`) and keras_hub's
+The learners are pipelines.vocab_learning (byte-pair merging by the Rust trainer of `tokenizers`) and keras_hub's
 compute_word_piece_vocabulary (the top-down algorithm). Both learn from the training shards, already split by BERT's
 normalization, and cut the words of the held-out shards. BUILD.md has a recorded run.
 """
@@ -26,14 +26,14 @@ def main(arguments):
         import keras_hub
         import tensorflow as tf
 
-        from pipelines import corpus, normalize, vocab
+        from pipelines import corpus, normalize, vocab, vocab_learning
         from pipelines.wordpiece import BertTokenizer
     manifest = corpus.load_manifest(corpus_dir)
     texts, heldout = (tf.data.TFRecordDataset(corpus.shard_paths(corpus_dir, manifest, split)).batch(256)
                       for split in ("train", "heldout"))
 
     def ours():
-        return vocab.learn_vocabulary(texts, _VOCAB_SIZE.value)[0]
+        return vocab_learning.learn_vocabulary(texts, _VOCAB_SIZE.value)[0]
 
     def keras_hubs():
         words = texts.map(lambda batch: tf.strings.split(normalize.space_out(batch, True)).flat_values)
@@ -42,7 +42,7 @@ def main(arguments):
             reserved_tokens=list(vocab.SPECIAL_PIECES))
 
     print("| learner | entries | seconds | pieces a word, held-out | [UNK] share |\n|---|---|---|---|---|")
-    for name, learn in (("pipelines.vocab", ours), ("keras_hub", keras_hubs)):
+    for name, learn in (("pipelines.vocab_learning", ours), ("keras_hub", keras_hubs)):
         started = time.monotonic()
         pieces = learn()
         seconds = time.monotonic() - started

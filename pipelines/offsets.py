@@ -1,7 +1,7 @@
 """Where in the original text each piece came from, in graph, through every step of normalization.
 
-Normalization works character by character but for the form of a final sigma, which does not change its length. So each
-character is normalized alone as well, and the lengths of the results say which character any byte of the normalized text
+Normalization works character by character but for the form of a final sigma, which does not change its length. So every
+distinct character is normalized alone as well, and the lengths of the results say which character any byte of the normalized text
 came from.
 """
 
@@ -9,6 +9,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipelines import normalize
+from pipelines.ragged import row_ids
 
 
 def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_characters_per_word, unknown_word):
@@ -21,11 +22,13 @@ def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_character
         (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)]; ends are exclusive.
     """
     # [B, (characters)] and, flat, [C]
-    characters, first_bytes = tf.strings.unicode_split_with_offsets(strings, "UTF-8", errors="replace")
-    row_of_character = tf.cast(characters.value_rowids(), tf.int32)
-    lengths = tf.strings.length(normalize.space_out(characters.flat_values, do_lower_case))
+    characters, first_bytes = tf.strings.unicode_decode_with_offsets(strings, "UTF-8", errors="replace")
+    row_of_character = row_ids(characters.row_splits)
+    distinct, place = tf.unique(characters.flat_values)
+    lengths = tf.strings.length(normalize.space_out(tf.strings.unicode_encode(distinct[:, None], "UTF-8"), do_lower_case))
+    lengths = tf.gather(lengths, place)
     # [bytes of all normalized strings] the character that each byte came from
-    owner = tf.repeat(tf.range(tf.size(lengths)), lengths)
+    owner = row_ids(tf.concat([[0], tf.cumsum(lengths)], axis=0))
     row_start = tf.cumsum(tf.math.unsorted_segment_sum(lengths, row_of_character, tf.size(strings)), exclusive=True)
 
     words, word_starts, word_ends = tf_text.WhitespaceTokenizer().tokenize_with_offsets(
@@ -33,8 +36,8 @@ def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_character
     too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > max_characters_per_word
     pieces, starts, ends = wordpiece.tokenize_with_offsets(tf.where(too_long, unknown_word, words.flat_values))
     # [(pieces)] flat: spans within the word become spans within all normalized strings; an unknown word is one span.
-    word = tf.cast(pieces.value_rowids(), tf.int32)
-    base = tf.gather(row_start, tf.cast(words.value_rowids(), tf.int32)) + tf.cast(word_starts.flat_values, tf.int32)
+    word = row_ids(pieces.row_splits)
+    base = tf.gather(row_start, row_ids(words.row_splits)) + tf.cast(word_starts.flat_values, tf.int32)
     sizes = tf.cast(word_ends.flat_values - word_starts.flat_values, tf.int32)
     is_unknown = pieces.flat_values == unk_id
     starts = tf.gather(base, word) + tf.where(is_unknown, 0, tf.cast(starts.flat_values, tf.int32))

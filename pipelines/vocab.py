@@ -1,11 +1,13 @@
-"""WordPiece vocabularies: load and check, write, learn."""
+"""WordPiece vocabulary files: load, check, write."""
 
-import collections
-import functools
+import re
 
 from pipelines.errors import DataError
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+UNUSED_PIECE = re.compile(r"\[unused\d+\]")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FAULTS_SHOWN = 5
 
 
 def read_bytes(path):
@@ -31,31 +33,84 @@ def load_vocabulary(path):
         DataError: an empty, repeated, carriage-return or undecodable line, a special piece missing, or [PAD] not
             first; the message names the line numbers.
     """
-    lines = read_bytes(path).split(b"\n")
+    pieces, faults = parse_vocabulary(read_bytes(path))
+    if faults:
+        more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
+        raise DataError(f"vocabulary {path}: {'; '.join(faults[:_FAULTS_SHOWN])}{more}; expected one UTF-8 piece a "
+                        "line, each once, with [PAD] first and [UNK], [CLS], [SEP], [MASK] among them (learn_vocab "
+                        "writes such a file)")
+    return pieces
+
+
+def parse_vocabulary(data):
+    """The pieces in the bytes of a vocabulary file, and all that is wrong with them.
+
+    Returns:
+        (pieces, faults): a list with None for a line that is not UTF-8, and a list of str, each naming its line or,
+        where consecutive lines share a fault, the first and last of them. No faults: the vocabulary is usable.
+    """
+    lines = data.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
-    faults, first_line, pieces = [], {}, []
+    if not lines:
+        return [], ["the file is empty", *(f"{special} is missing" for special in SPECIAL_PIECES)]
+    faults, first_line, pieces = [], {}, []  # faults: [first line, last line, what]
+    if lines[0].startswith(_BYTE_ORDER_MARK):
+        faults.append([1, 1, "begin with a byte order mark"])
+        lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
     for number, line in enumerate(lines, start=1):
+        if line.endswith(b"\r"):
+            _add_fault(faults, number, "end with a carriage return")
+            line = line.removesuffix(b"\r")  # so that only this is said of "[MASK]\r"
         if not line:
-            faults.append(f"line {number} is empty")
-        elif line.endswith(b"\r"):
-            faults.append(f"line {number} ends with a carriage return")
+            _add_fault(faults, number, "are empty")
         try:
-            piece = line.decode("utf-8")
+            pieces.append(line.decode("utf-8"))
         except UnicodeDecodeError:
-            faults.append(f"line {number} is not UTF-8")
-            piece = None
-        if line and piece is not None and first_line.setdefault(piece, number) != number:
-            faults.append(f"line {number} repeats line {first_line[piece]} ({piece!r})")
-        pieces.append(piece)
-    faults += [f"{special} is missing" for special in SPECIAL_PIECES if special not in first_line]
+            _add_fault(faults, number, "are not UTF-8")
+            pieces.append(None)
+        if line and pieces[-1] is not None and first_line.setdefault(pieces[-1], number) != number:
+            faults.append([number, number, f"repeat line {first_line[pieces[-1]]} ({pieces[-1]!r})"])
+    shown = [_fault_text(*fault) for fault in faults]
+    shown += [f"{special} is missing" for special in SPECIAL_PIECES if special not in first_line]
     if first_line.get("[PAD]", 1) != 1:
-        faults.append(f"[PAD] stands in line {first_line['[PAD]']}, not in line 1 (id 0)")
-    if faults:
-        shown = "; ".join(faults[:5]) + (f"; and {len(faults) - 5} more" if len(faults) > 5 else "")
-        raise DataError(f"vocabulary {path}: {shown}; expected one UTF-8 piece a line, each once, with [PAD] first "
-                        "and [UNK], [CLS], [SEP], [MASK] among them (learn_vocab writes such a file)")
-    return pieces
+        shown.append(f"[PAD] stands in line {first_line['[PAD]']}, not in line 1 (id 0)")
+    return pieces, shown
+
+
+def _add_fault(faults, number, what):
+    """Extends the last fault of that kind if its lines reach to this one: a file of CRLF lines has one fault."""
+    last = next((fault for fault in reversed(faults) if fault[2] == what), None)
+    if last and last[1] == number - 1:
+        last[1] = number
+    else:
+        faults.append([number, number, what])
+
+
+_SINGULAR = {"begin": "begins", "end": "ends", "are": "is", "repeat": "repeats"}
+
+
+def _fault_text(first, last, what):
+    verb, rest = what.split(" ", 1)
+    return f"line {first} {_SINGULAR[verb]} {rest}" if first == last else f"lines {first} to {last} {verb} {rest}"
+
+
+def never_produced(pieces, do_lower_case):
+    """The (id, piece) of entries that no text can give under this casing and BERT's normalization.
+
+    Such an entry holds what normalization changes or splits: an upper-case letter or accent in an uncased
+    vocabulary, punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and
+    [unusedN] are left out: they are not meant to come from text.
+    """
+    from pipelines.words import MAX_CHARACTERS_PER_WORD, split_words
+
+    candidates = [(i, piece) for i, piece in enumerate(pieces)
+                  if piece not in SPECIAL_PIECES and not UNUSED_PIECE.fullmatch(piece)]
+    # An inner piece is asked for behind a letter; "##" alone stands for nothing.
+    as_words = ["a" + piece[2:] if piece.startswith("##") else piece for _, piece in candidates]
+    words = split_words(as_words, do_lower_case).to_list()
+    return [candidate for candidate, word, parts in zip(candidates, as_words, words)
+            if parts != [word.encode()] or candidate[1] == "##" or len(word) > MAX_CHARACTERS_PER_WORD]
 
 
 def write_vocabulary(pieces, path):
@@ -65,99 +120,3 @@ def write_vocabulary(pieces, path):
     with tf.io.gfile.GFile(str(temporary), "wb") as file:
         file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
     tf.io.gfile.rename(str(temporary), str(path), overwrite=True)
-
-
-def learn_vocabulary(text_batches, vocab_size, do_lower_case=True):
-    """Learns WordPiece entries by byte-pair merging of the words that BERT's own normalization gives.
-
-    The learner is the Rust trainer of the `tokenizers` library. BUILD.md has the comparison that chose it over
-    keras_hub's, in pieces a word and time. The result is the same for the same text.
-
-    Args:
-        text_batches: iterable of string tensors [n] or lists of strings.
-        vocab_size: the exact number of entries wanted, special pieces included.
-        do_lower_case: whether to lower case and strip accents first.
-
-    Returns:
-        (pieces, words): list of vocab_size strings, and the number of words that they were learned from.
-
-    Raises:
-        DataError: the text has no words, or vocab_size has no room for its characters.
-    """
-    import tensorflow as tf
-    import tokenizers
-
-    words = collections.Counter()
-    split = _word_splitter(do_lower_case)
-    for texts in text_batches:
-        words.update(split(tf.convert_to_tensor(texts, tf.string)).numpy().tolist())
-    if not words:
-        raise DataError("learn_vocab: the text holds no word; give files with text")
-    num_words = sum(words.values())
-    words = {word.decode("utf-8"): count for word, count in words.items()}
-    room = vocab_size - len(SPECIAL_PIECES)
-    # A character takes two entries: at the beginning of a word, and within one.
-    alphabet = _alphabet(words, max(50, room * 3 // 8))
-    if room < 2 * min(len(alphabet), 50):
-        raise DataError(f"learn_vocab: vocab_size {vocab_size} has no room for the {len(alphabet)} characters of this "
-                        f"text, which take two entries each; ask for {len(SPECIAL_PIECES) + 4 * len(alphabet)} or more")
-    # A word with another character will be [UNK]; its parts teach nothing.
-    words = {word: count for word, count in words.items() if alphabet.issuperset(word)}
-    # The trainer numbers the inner characters in the order of a hash table unless it is told them; ties between merges
-    # are broken by these numbers, so that the vocabulary would be another in every run.
-    inner = [f"##{character}" for character in sorted({character for word in words for character in word[1:]})]
-    trainer = tokenizers.trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=[*SPECIAL_PIECES, *inner], show_progress=False)
-    learner = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
-    learner.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
-    learner.train_from_iterator(_repeated(words), trainer)
-    learned = learner.get_vocab()
-    return _filled_up(sorted(learned, key=learned.get), words, vocab_size), num_words
-
-
-@functools.cache
-def _word_splitter(do_lower_case):
-    """Strings [N] to all their words, as BERT's own normalization gives them."""
-    import tensorflow as tf
-
-    from pipelines import normalize
-    return tf.function(lambda texts: tf.strings.split(normalize.space_out(texts, do_lower_case)).flat_values,
-                       input_signature=[tf.TensorSpec([None], tf.string)])
-
-
-def _alphabet(words, max_characters, coverage=0.9999):
-    """The most frequent characters that make up that share of the text; the rest would crowd out words."""
-    counts = collections.Counter()
-    for word, count in words.items():
-        for character in word:
-            counts[character] += count
-    wanted, covered, alphabet = coverage * sum(counts.values()), 0, set()
-    for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if covered >= wanted or len(alphabet) >= max_characters:
-            break
-        alphabet.add(character)
-        covered += count
-    return alphabet
-
-
-def _repeated(words, words_a_line=1000):
-    """Lines in which each word stands as often as it was counted: the trainer counts them itself."""
-    for word, count in sorted(words.items()):
-        while count > 0:
-            yield " ".join([word] * min(count, words_a_line))
-            count -= words_a_line
-
-
-def _filled_up(pieces, words, vocab_size):
-    """Exactly vocab_size pieces: after the learned ones the most frequent whole words, then [unusedN]."""
-    known = set(pieces)
-    for word, _ in sorted(words.items(), key=lambda item: (-item[1], item[0])):
-        if len(pieces) >= vocab_size:
-            break
-        if word not in known:
-            pieces.append(word)
-            known.add(word)
-    unused = (f"[unused{i}]" for i in range(vocab_size))
-    while len(pieces) < vocab_size:
-        pieces.append(next(unused))
-    return pieces[:vocab_size]

@@ -1,18 +1,20 @@
 """Learns a WordPiece vocabulary from text files.
 
 python -m keras_bert_app.cli.learn_vocab --input_files='texts/*.txt' --vocab_file=vocab.txt --vocab_size=8000
+
+Of text beyond --sample_megabytes, whole documents are drawn by a hash of (--seed, document number), so that the same
+text gives the same vocabulary. Memory holds that sample and at most two million different words.
 """
 
 import os
-import sys
-import time
 
 from absl import flags
 
+from keras_bert_app import input_text
 from keras_bert_app.cli import app
-from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
-from pipelines.readers import FORMATS, ReaderCounts, expand_files, read_documents
+from pipelines.readers import FORMATS, ReaderCounts
+from pipelines.vocab import SPECIAL_PIECES
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
@@ -20,37 +22,33 @@ _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON lin
 flags.DEFINE_string("vocab_file", "", "File to write, one piece a line.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30522, "Entries wanted, special pieces included.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
+_SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to learn from, drawn by document; 0 for all.")
+_SEED = flags.DEFINE_integer("seed", 12345, "Of the draw of documents.")
 
 
 def main(arguments):
     if arguments:
         raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
     _, vocab_file = app.required("input_files", "vocab_file")
-    files = expand_files(_INPUT_FILES.value)
-    if _INPUT_FORMAT.value not in FORMATS:
-        raise UserError(f"--input_format={_INPUT_FORMAT.value} is not known: {nearest(_INPUT_FORMAT.value, FORMATS)}")
-    if "://" not in vocab_file:  # before minutes of reading, not after
-        os.makedirs(os.path.dirname(os.path.abspath(vocab_file)), exist_ok=True)
+    if _VOCAB_SIZE.value <= len(SPECIAL_PIECES):
+        raise UserError(f"--vocab_size={_VOCAB_SIZE.value} has no room beside the {len(SPECIAL_PIECES)} special "
+                        "pieces; ask for a few thousand or more")
+    input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
+    files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
+    input_text.make_place_for(vocab_file, "vocab_file")
     with app.quiet_start():
-        from pipelines.vocab import learn_vocabulary, write_vocabulary
-    counts = ReaderCounts()
-    documents = read_documents(files, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
-    pieces, num_words = learn_vocabulary(_reported(documents, counts), _VOCAB_SIZE.value, _DO_LOWER_CASE.value)
+        from pipelines import words
+        from pipelines.vocab import write_vocabulary
+        from pipelines.vocab_learning import learn_from_words
+    documents = input_text.documents_of(files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts(),
+                                        _SAMPLE_MEGABYTES.value, _SEED.value)
+    counted = words.count_words(documents, _DO_LOWER_CASE.value)
+    pieces = learn_from_words(counted.counts, _VOCAB_SIZE.value)
     write_vocabulary(pieces, vocab_file)
-    print(f"{vocab_file}: {len(pieces):,} pieces from {num_words:,} words in {len(files):,} files")
-    if counts.invalid_utf8_lines:
-        print(f"{counts.invalid_utf8_lines:,} lines hold invalid UTF-8; those bytes were left out", file=sys.stderr)
-
-
-def _reported(documents, counts):
-    """The documents as they come, with a line every five seconds, and one when the text is read."""
-    started = last = time.monotonic()
-    for document in documents:
-        yield document
-        if time.monotonic() - last > 5:
-            last = time.monotonic()
-            print(f"reading: {counts.documents:,} documents, {counts.bytes / 1e6:,.0f} MB, "
-                  f"{counts.bytes / 1e6 / (last - started):,.1f} MB/s", flush=True)
+    print(f"{vocab_file}: {len(pieces):,} pieces from {counted.num_words:,} words in {len(files):,} files")
+    if counted.num_dropped:
+        print(f"{counted.num_dropped:,} of these words were too rare to be kept in memory; --sample_megabytes "
+              "takes less text")
 
 
 if __name__ == "__main__":

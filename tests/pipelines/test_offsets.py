@@ -47,7 +47,7 @@ def test_ids_are_those_of_tokenize_for_whole_batches(golden):
     texts = [case["text"] for case in
              json.loads((golden / "tokenization.json").read_text(encoding="utf-8"))["cases"]]
     for do_lower_case in (True, False):
-        tokenizer = BertTokenizer(str(golden / "tokenization_vocab.txt"), do_lower_case)
+        tokenizer = BertTokenizer(str(golden / "tokenization_vocab.txt"), do_lower_case, verify_casing=False)
         ids, start_bytes, end_bytes, start_chars, end_chars = tokenizer.tokenize_with_offsets(texts)
         assert ids.to_list() == tokenizer.tokenize(texts).to_list()
         for text, *spans in zip(texts, start_bytes.to_list(), end_bytes.to_list(), start_chars.to_list(),
@@ -56,17 +56,27 @@ def test_ids_are_those_of_tokenize_for_whole_batches(golden):
                 assert text.encode()[a:b].decode() == text[c:d] != ""
 
 
-def test_masks_in_text_have_their_own_span(golden):
-    tokenizer = BertTokenizer(str(golden / "tokenization_vocab.txt"), special_tokens_in_text=True)
-    texts = ["é [MASK]é[MASK] a", "[MASK]", "", "a"]
+def test_special_pieces_in_text_have_their_own_span(golden):
+    tokenizer = BertTokenizer(str(golden / "tokenization_vocab.txt"), special_tokens_in_text=True, verify_casing=False)
+    texts = ["é [MASK]é[SEP] a", "[CLS]", "", "a", "中[PAD][UNK]\x00x[MASK]"]
     ids, start_bytes, end_bytes, start_chars, end_chars = tokenizer.tokenize_with_offsets(texts)
     assert ids.to_list() == tokenizer.tokenize(texts).to_list()
     originals = [[text[a:b] for a, b in zip(*spans)] for text, *spans in
                  zip(texts, start_chars.to_list(), end_chars.to_list())]
-    assert originals == [["é", "[MASK]", "é", "[MASK]", "a"], ["[MASK]"], [], ["a"]]
+    assert originals == [["é", "[MASK]", "é", "[SEP]", "a"], ["[CLS]"], [], ["a"], ["中", "[PAD]", "[UNK]", "x", "[MASK]"]]
     raw = [[text.encode()[a:b].decode() for a, b in zip(*spans)] for text, *spans in
            zip(texts, start_bytes.to_list(), end_bytes.to_list())]
     assert raw == originals
+
+
+def test_words_that_are_already_split_keep_their_pieces_apart(tokenizer):
+    words = tf.ragged.constant([["Café", "\u200b", "unaware,"], [], ["zzz"]])
+    ids, start_bytes, end_bytes, start_chars, end_chars = tokenizer.tokenize_words_with_offsets(words)
+    assert tokenizer.pieces(ids).to_list() == [[[b"cafe"], [], [b"un", b"##aware", b","]], [], [[b"[UNK]"]]]
+    assert start_chars.to_list() == [[[0], [], [0, 2, 7]], [], [[0]]]
+    assert end_chars.to_list() == [[[4], [], [2, 7, 8]], [], [[3]]]
+    assert start_bytes.to_list() == start_chars.to_list()
+    assert end_bytes.to_list() == [[[5], [], [2, 7, 8]], [], [[3]]]
 
 
 def test_spans_are_those_of_hugging_face_s_tokenizer_on_plain_prose(shared):

@@ -1,0 +1,113 @@
+"""Checks a vocabulary file, and reports how it fits a text.
+
+python -m keras_bert_app.cli.check_vocab --vocab_file=vocab.txt
+python -m keras_bert_app.cli.check_vocab --vocab_file=vocab.txt --input_files='texts/*.txt' --output_dir=report
+
+Prints every fault with its line, and entries that no text can give. With --input_files it cuts the text and prints
+pieces a word, [UNK], entries used, coverage by script and the longest splits; with --output_dir it writes the same as
+report.txt, report.json and report.png. The exit code is 2 if the vocabulary is not usable.
+"""
+
+import json
+import os
+
+from absl import flags
+
+from keras_bert_app import input_text
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+from pipelines.readers import FORMATS, ReaderCounts
+from pipelines.vocab import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
+
+flags.DEFINE_string("vocab_file", "", "Vocabulary to check, one piece a line.")
+_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
+_INPUT_FILES = flags.DEFINE_list("input_files", [], "Text to cut: files, globs or directories, comma-separated.")
+_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
+_TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON line that holds the text.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for report.txt, report.json and report.png.")
+_NUM_LONGEST_SPLITS = flags.DEFINE_integer("num_longest_splits", 20, "How many of the longest splits are listed.",
+                                           lower_bound=0)
+_EXAMPLES = 10
+_SUSPICIOUS_SHARE = 0.25  # of entries that no text gives: more than any vocabulary under its own casing
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; the vocabulary goes into --vocab_file, text into "
+                        "--input_files")
+    (vocab_file,) = app.required("vocab_file")
+    if _OUTPUT_DIR.value and not _INPUT_FILES.value:
+        raise UserError("--output_dir is for the report on a text; name the text with --input_files")
+    files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value) if _INPUT_FILES.value else []
+    check_file(vocab_file)
+    if _OUTPUT_DIR.value:
+        input_text.make_place_for(os.path.join(_OUTPUT_DIR.value, "report.txt"), "output_dir")
+    with app.quiet_start():
+        from pipelines import vocab_report
+        from pipelines.wordpiece import BertTokenizer
+    for line in notes(parse_vocabulary(read_bytes(vocab_file))[0], _DO_LOWER_CASE.value):
+        print(line, flush=True)
+    if not files:
+        return
+    tokenizer = BertTokenizer(vocab_file, _DO_LOWER_CASE.value)
+    documents = input_text.documents_of(files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts())
+    report = vocab_report.vocabulary_report(tokenizer, documents, _NUM_LONGEST_SPLITS.value)
+    if not report["words"]:
+        raise UserError("--input_files hold no word; give files with text")
+    lines = vocab_report.report_lines(report)
+    print("", *lines, sep="\n")
+    if _OUTPUT_DIR.value:
+        write_report(report, lines, vocab_file, _OUTPUT_DIR.value)
+
+
+def check_file(vocab_file):
+    """Prints every fault of a vocabulary file, or how many entries it has.
+
+    Raises:
+        UserError: it has a fault.
+    """
+    pieces, faults = parse_vocabulary(read_bytes(vocab_file))
+    for fault in faults:
+        print(f"fault: {fault}", flush=True)
+    if faults:
+        raise UserError(f"vocabulary {vocab_file}: not usable, {len(faults):,} fault{'s' * (len(faults) > 1)} (listed "
+                        "above); expected one UTF-8 piece a line, each once, with [PAD] first and [UNK], [CLS], [SEP], "
+                        "[MASK] among them")
+    inner = sum(piece.startswith("##") for piece in pieces)
+    unused = sum(UNUSED_PIECE.fullmatch(piece) is not None for piece in pieces)
+    print(f"{vocab_file}: usable, {len(pieces):,} entries: {inner:,} within words (##), {unused:,} [unused]")
+
+
+def notes(pieces, do_lower_case):
+    """Lines on entries that no text can give: a waste of rows, but no fault."""
+    never = never_produced(pieces, do_lower_case)
+    if not never:
+        return
+    casing = "uncased" if do_lower_case else "cased"
+    shown = ", ".join(f"{piece!r} (line {i + 1})" for i, piece in never[:_EXAMPLES])
+    yield (f"note: {len(never):,} entries can never be produced from {casing} text: {shown}"
+           + (", ..." if len(never) > _EXAMPLES else ""))
+    share = len(never) / len(pieces)
+    if share > _SUSPICIOUS_SHARE and do_lower_case and len(never_produced(pieces, False)) < len(never) / 2:
+        yield f"note: that is {share:.0%} of it; if the vocabulary is cased, give --nodo_lower_case"
+
+
+def write_report(report, lines, vocab_file, output_dir):
+    """Writes report.txt, report.json and report.png into a directory."""
+    import tensorflow as tf
+
+    from keras_bert_app.drawing.vocabulary import draw_vocabulary_report
+    contents = {
+        "report.txt": "\n".join([vocab_file, "", *lines, ""]).encode(),
+        "report.json": (json.dumps({"vocab_file": vocab_file, "do_lower_case": _DO_LOWER_CASE.value, **report},
+                                   ensure_ascii=False, indent=1) + "\n").encode(),
+        "report.png": draw_vocabulary_report(report, os.path.basename(vocab_file)),
+    }
+    for name, content in contents.items():
+        with tf.io.gfile.GFile(os.path.join(output_dir, name), "wb") as file:
+            file.write(content)
+    print(f"\n{output_dir}: {', '.join(contents)}")
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,1 @@
+"""Pictures. matplotlib is imported here alone, and only when something is drawn."""
