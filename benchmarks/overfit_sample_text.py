@@ -29,14 +29,14 @@ def main(arguments):
         from keras_bert_app.run_config import PretrainingConfig
         from keras_bert_app.training import checkpoints, evaluation, launch, steps
         from keras_bert_app.training import workdir as workdirs
-        from pipelines import pretraining_dataset, vocab
+        from pipelines import pretraining_dataset, vocab, vocab_learning
         from pipelines.readers import read_documents
         from pipelines.text_files import expand_files
         from pipelines.wordpiece import BertTokenizer
     vocab_file = os.path.join(_WORKDIR.value, "learned_vocab.txt")
     if not os.path.exists(vocab_file):
         os.makedirs(_WORKDIR.value, exist_ok=True)
-        pieces, _ = vocab.learn_vocabulary(read_documents(expand_files(_INPUT_FILES.value)), _VOCAB_SIZE.value)
+        pieces, _ = vocab_learning.learn_vocabulary(read_documents(expand_files(_INPUT_FILES.value)), _VOCAB_SIZE.value)
         vocab.write_vocabulary(pieces, vocab_file)
     model_config = BertConfig.of_size("tiny", vocab_size=_VOCAB_SIZE.value, hidden_dropout_prob=0.0,
                                       attention_probs_dropout_prob=0.0, initializer_range=0.08)
@@ -50,7 +50,7 @@ def main(arguments):
     model = checkpoints.load_pretrained(run_dir)
     call = steps.make_evaluation_call(tf.distribute.get_strategy(), model)
     tokenizer = BertTokenizer(vocab_file)
-    corpus_dir, manifest = launch.prepared_corpus(run_dir, run)
+    ((corpus_dir, manifest),) = launch.prepared_corpora(run_dir, run).items()
     shards = [os.path.join(corpus_dir, shard["file"]) for shard in manifest["train"]["shards"]]
     passes = [pretraining_dataset(shards, tokenizer, global_batch_size=16, seed=seed, epochs=1)
               for seed in _EVALUATION_SEEDS]

@@ -17,7 +17,7 @@ from keras_bert_app.export.pretrained import export_pretrained, is_exported
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.training import evaluation, launch
 from keras_bert_app.training import workdir as workdirs
-from pipelines import corpus, installed_docs, vocab
+from pipelines import corpus, installed_docs, vocab, vocab_learning
 
 SENTENCES = (
     "Returns the [MASK] of the list.",
@@ -71,11 +71,11 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
     _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` goes on")
     run_dir = os.path.join(workdir, "run")
     model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
-    run = PretrainingConfig(corpus_dir=corpus_dir, seed=seed, **dict(settings.run)).resolved()
+    run = PretrainingConfig(corpus_dir=(corpus_dir,), seed=seed, **dict(settings.run)).resolved()
     vocabulary_bytes = vocab.read_bytes(vocab_file)
     if workdirs.has_checkpoint(run_dir):
         model_config, run = workdirs.check_resumable(
-            run_dir, model_config, {**run.to_dict(), "input_files": ()}, vocabulary_bytes)
+            run_dir, model_config, {**run.to_dict(), "input_files": (), "corpus_dir": (corpus_dir,)}, vocabulary_bytes)
     figures = launch.launch(run_dir, model_config, run, vocabulary_bytes)
 
     _say(4, "evaluation on documents that were held out")
@@ -104,7 +104,7 @@ def learn_vocabulary_of(corpus_dir, manifest, vocab_file, vocab_size):
     if os.path.exists(vocab_file):
         return
     shards = corpus.shard_paths(corpus_dir, manifest, "train")
-    pieces, _ = vocab.learn_vocabulary(tf.data.TFRecordDataset(shards).batch(256), vocab_size)
+    pieces, _ = vocab_learning.learn_vocabulary(tf.data.TFRecordDataset(shards).batch(256), vocab_size)
     vocab.write_vocabulary(pieces, vocab_file)
 
 

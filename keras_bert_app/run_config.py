@@ -5,22 +5,25 @@ import math
 
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
+from pipelines.choices import MASKINGS, OBJECTIVES
 from pipelines.readers import FORMATS
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("float32", "bfloat16")
+OPTIMIZERS = ("adamw", "lamb")
+SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
 
 # What may differ from the run's config.json when it is resumed.
 CHANGEABLE_ON_RESUME = frozenset((
     "num_train_steps", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps", "max_eval_steps",
-    "log_steps", "keep_checkpoints"))
+    "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
 # Values that stand for one that follows from others.
 _FOLLOWS_FROM_OTHERS = {"max_predictions_per_seq": 0, "num_warmup_steps": -1}
 
 
-def _field(default, help_text, choices=None, minimum=None, below=None):
+def _field(default, help_text, choices=None, minimum=None, below=None, most=None):
     return dataclasses.field(default=default, metadata={
-        "help": help_text, "choices": choices, "minimum": minimum, "below": below})
+        "help": help_text, "choices": choices, "minimum": minimum, "below": below, "most": most})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +35,8 @@ class PretrainingConfig:
     """
 
     input_files: tuple = _field((), "Text files, glob patterns or directories, comma-separated.")
-    corpus_dir: str = _field("", "A directory that pipelines.prepare_corpus wrote, instead of --input_files.")
+    corpus_dir: tuple = _field((), "What prepare_corpus wrote, instead of --input_files; several, comma-separated, are mixed.")
+    sampling_exponent: float = _field(0.7, "Of several corpora each gets examples in proportion to bytes ** this.", minimum=0.0)
     input_format: str = _field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = _field("text", "The field of a JSON line that holds the text.")
     strict: bool = _field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
@@ -41,10 +45,33 @@ class PretrainingConfig:
     max_predictions_per_seq: int = _field(0, "Most masked tokens a row; 0: max_seq_length x masked_lm_prob.", minimum=0)
     masked_lm_prob: float = _field(0.15, "Share of tokens that are predicted.", minimum=0.0, below=1.0)
     short_seq_prob: float = _field(0.1, "Share of documents cut into shorter rows.", minimum=0.0, below=1.0)
+    sentence_objective: str = _field("nsp", "Next sentence, sentence order (ALBERT), or none (full sentences).",
+                                     choices=OBJECTIVES)
+    masking: str = _field("piece", "What is masked together; segmented: what stands between spaces.", choices=MASKINGS)
+    lexicon_file: str = _field("", "Phrases, one a line, that --masking=lexicon masks as a whole.")
+    max_ngram: int = _field(3, "Most words of a span that --masking=span masks as a whole.", minimum=1)
+    mask_token_rate: float = _field(0.8, "Share of the predicted tokens that become [MASK].", minimum=0.0, most=1.0)
+    random_token_rate: float = _field(0.1, "Share of the predicted tokens that become a random piece.", minimum=0.0,
+                                      most=1.0)
+    dupe_factor: int = _field(0, "Pairs and masks of this many epochs come again and again; 0: always new ones.", minimum=0)
     global_batch_size: int = _field(32, "Rows a step, over all devices and machines.", minimum=1)
+    batch_ramp_steps: int = _field(0, "Steps in which the batch doubles three times, from an eighth of --global_batch_size.",
+                                   minimum=0)
     learning_rate: float = _field(1e-4, "Peak learning rate.", minimum=0.0)
+    learning_rate_schedule: str = _field("linear", "How the rate falls after the warm-up.", choices=SCHEDULES)
+    decay_power: float = _field(1.0, "Power of --learning_rate_schedule=polynomial.", minimum=0.0)
+    decay_share: float = _field(0.2, "Share of the run in which warmup_stable_decay falls to 0.", minimum=0.0, most=1.0)
     num_warmup_steps: int = _field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
     num_train_steps: int = _field(100_000, "Steps in all; the learning rate falls to 0 there.", minimum=1)
+    train_minutes: float = _field(0.0, "Train for so long, whatever the steps; warm-up and decay follow the clock. 0: by steps.",
+                                  minimum=0.0)
+    optimizer: str = _field("adamw", "AdamW as BERT has it, or LAMB.", choices=OPTIMIZERS)
+    bias_correction: bool = _field(False, "Correct the optimizer's means of the first steps; BERT does not.")
+    layer_decay: float = _field(1.0, "Factor of the learning rate for each layer further from the heads.", minimum=0.0,
+                                most=1.0)
+    gradient_accumulation_steps: int = _field(1, "Parts that a replica's rows are taken in, one after the other.", minimum=1)
+    on_nonfinite: str = _field("stop", "What to do at a loss or gradient that is not finite: stop, or skip that step.",
+                               choices=("stop", "skip"))
     weight_decay_rate: float = _field(0.01, "Decoupled decay of all but biases and LayerNorm.", minimum=0.0)
     adam_beta_1: float = _field(0.9, "Adam's decay of the gradient's mean.", minimum=0.0, below=1.0)
     adam_beta_2: float = _field(0.999, "Adam's decay of the gradient's square.", minimum=0.0, below=1.0)
@@ -58,9 +85,11 @@ class PretrainingConfig:
     jit_compile: bool = _field(False, "Compile the per-device step with XLA.")
     save_checkpoints_steps: int = _field(1000, "Steps between checkpoints.", minimum=1)
     keep_checkpoints: int = _field(3, "How many of the newest checkpoints are kept.", minimum=1)
+    keep_every_steps: int = _field(0, "Checkpoints of multiples of so many steps are kept for good; 0: none.", minimum=0)
     eval_steps: int = _field(1000, "Steps between evaluations on held-out documents.", minimum=1)
     max_eval_steps: int = _field(0, "Most batches of one evaluation; 0: all.", minimum=0)
     log_steps: int = _field(100, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
+    profile_steps: int = _field(0, "Trace so many steps, write WORKDIR/profile and print the ten most costly ops.", minimum=0)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -69,7 +98,7 @@ class PretrainingConfig:
                 value = float(value)
                 object.__setattr__(self, field.name, value)
             if field.type is tuple:
-                object.__setattr__(self, field.name, tuple(value))
+                object.__setattr__(self, field.name, (value,) if value and isinstance(value, str) else tuple(value))
                 continue
             if type(value) is not field.type:
                 raise UserError(f"{field.name} is {value!r}; expected {field.type.__name__}")
@@ -79,6 +108,16 @@ class PretrainingConfig:
                 raise UserError(f"--{field.name}={value}: expected {limits['minimum']} or more")
             if limits["below"] is not None and not value < limits["below"]:
                 raise UserError(f"--{field.name}={value}: expected less than {limits['below']}")
+            if limits["most"] is not None and not value <= limits["most"]:
+                raise UserError(f"--{field.name}={value}: expected {limits['most']} or less")
+        if self.batch_ramp_steps and self.global_batch_size % 8:
+            raise UserError(f"--global_batch_size={self.global_batch_size}: with --batch_ramp_steps expected a multiple of 8")
+        if self.mask_token_rate + self.random_token_rate > 1.0 + 1e-9:
+            raise UserError(f"--mask_token_rate={self.mask_token_rate} and --random_token_rate={self.random_token_rate}: "
+                            "expected shares that together are 1 or less")
+        if (self.masking == "lexicon") != bool(self.lexicon_file):
+            raise UserError("--masking=lexicon needs --lexicon_file, a file of one phrase a line" if not self.lexicon_file
+                            else f"--lexicon_file is for --masking=lexicon; got --masking={self.masking}")
 
     def resolved(self):
         """A copy in which the values that follow from others are worked out."""
@@ -120,4 +159,12 @@ class PretrainingConfig:
         return cls(**values)
 
     def to_dict(self):
-        return {**dataclasses.asdict(self), "input_files": list(self.input_files)}
+        return {**dataclasses.asdict(self), "input_files": list(self.input_files), "corpus_dir": list(self.corpus_dir)}
+
+
+# What decides the examples that are trained on; the rest is about text that is still to be prepared, or the training.
+_DATA_NAMES = frozenset((
+    "corpus_dir", "sampling_exponent", "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "short_seq_prob",
+    "sentence_objective", "masking", "lexicon_file", "max_ngram", "mask_token_rate", "random_token_rate", "dupe_factor",
+    "global_batch_size", "batch_ramp_steps", "seed"))
+DATA_FIELDS = tuple(field for field in dataclasses.fields(PretrainingConfig) if field.name in _DATA_NAMES)

@@ -1,28 +1,30 @@
 """Text to a corpus: shuffled documents without duplicates in TFRecord shards, and held-out ones.
 
-A document's place is a keyed hash of its text: half of it decides whether the document is held
-out, the other half is the key it is sorted by. Sorting by a keyed hash is a seeded shuffle over the
-whole corpus, it puts duplicates side by side, and it does not depend on the order of the files
-(but for dedup="none"). The sort is external (spool.py): memory holds 1/512 of the corpus at a time.
+A document's place is a keyed hash of its text: a part of it decides whether the document is held out, the rest is the
+key it is sorted by. Sorting by a keyed hash is a seeded shuffle over the whole corpus, it puts duplicates side by side,
+and it does not depend on the order of the files (but for dedup="none"). The sort is external (spool.py), so memory is
+bounded, and each of its runs, as each shard, is kept when the process is stopped (staging.py).
 """
 
 import dataclasses
 import hashlib
+import json
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent import futures
 
+import numpy as np
+
+from pipelines import corpus_reading, corpus_tasks, near_duplicates, shards, spool
+from pipelines.corpus_report import Survey, report_text
 from pipelines.errors import DataError
 from pipelines.manifest import (  # load_manifest and shard_paths are part of this interface
-    FORMAT_VERSION, MANIFEST_NAME, load_manifest, shard_paths)
-from pipelines.readers import FORMATS, ReaderCounts, expand_files, read_documents
-from pipelines.shards import publish, staging_directories, write_split
-from pipelines.spool import Spool
+    FORMAT_VERSION, load_manifest, shard_paths)
+from pipelines.readers import check_format, expand_files
+from pipelines.staging import discard, refuse_corpus, staging
 
-DEDUP = ("exact", "none")
+DEDUP = ("exact", "near", "none")
 SHARD_BYTES = 8_000_000
-_HELDOUT_BYTES = 1 << 26  # of held-out text that is compared with the training text at a time
-_WHITE_SPACE = b" \t\n\r\v\f"
 
 __all__ = ["load_manifest", "prepare_corpus", "shard_paths"]
 
@@ -31,18 +33,20 @@ def prepare_corpus(output_dir: str, *, input_files: Sequence[str] | None = None,
                    documents: Iterable[Sequence[str]] | None = None, input_format: str = "auto",
                    text_field: str = "text", num_shards: int | None = None,
                    holdout_fraction: float = 0.02, seed: int = 0, dedup: str = "exact",
-                   progress: Callable[[int, int], None] | None = None,
-                   strict: bool = False) -> dict:
-    r"""Write text as shuffled documents in TFRecord shards, with a manifest.
+                   progress: Callable[[int, int], None] | None = None, strict: bool = False,
+                   workers: int | None = None, log: Callable[[str], None] | None = None,
+                   draw: Callable[[dict], bytes] | None = None) -> dict:
+    r"""Write text as shuffled documents in TFRecord shards, with a manifest and a report.
 
-    A record is one document, its sentences as UTF-8 joined with "\n". Equal arguments and text
-    give equal bytes. Shards are written in a directory of their own inside output_dir and moved
-    up when all are whole; manifest.json comes last.
+    A record is one document, its sentences as UTF-8 joined with "\n". Equal arguments and text give equal bytes,
+    whatever the number of workers, and whether or not a run was stopped on the way: the same call goes on where it
+    was, if the files are unchanged. All is made in a directory of its own inside output_dir and moved up when it is
+    whole; manifest.json comes last.
 
     Args:
         output_dir: where to; must not hold a corpus already.
         input_files: files, directories or globs (readers.expand_files); or else
-        documents: documents as sequences of sentences.
+        documents: documents as sequences of sentences; these cannot be gone on with.
         input_format, text_field, strict: as in readers.read_documents.
         num_shards: of the training documents; by default one for every 8 MB of text. Never more
             than there are documents.
@@ -50,54 +54,61 @@ def prepare_corpus(output_dir: str, *, input_files: Sequence[str] | None = None,
             also in a training document is dropped, and a held-out document with fewer than two
             sentences left. Documents are never held out so that nothing is left to train on.
         seed: of the shuffle and of the choice of held-out documents.
-        dedup: "exact" drops documents that are equal up to white space to one before, "none" none.
+        dedup: "exact" drops documents that are equal up to white space to one before; "near" those, too, that are
+            near-duplicates of another (near_duplicates.py); "none" none.
         progress: called with (documents, bytes of text) read so far about twice a second.
+        workers: threads that split, hash and count; by default one for each core.
+        log: called with lines that say what is done.
+        draw: makes report.png of the report; report.json and report.txt are always written.
 
     Returns:
         The manifest. Its "bytes" are those of the shard files, "text_bytes" those of the text.
 
     Raises:
-        DataError: an argument or a file is unusable, or no document has two sentences.
+        DataError: an argument or a file is unusable, no document has two sentences, another process is at work in
+            output_dir, or it cannot be written to.
     """
-    _check_arguments(output_dir, input_files, documents, input_format, num_shards,
-                     holdout_fraction, seed, dedup)
-    counts = ReaderCounts()
-    if input_files is None:
-        documents = _cleaned(documents, counts)
-    else:
-        documents = read_documents(expand_files(input_files), input_format, text_field, counts,
-                                   strict)
-    if progress:
-        documents = _reported(documents, counts, progress)
-    drop_duplicates = dedup == "exact"
-    with staging_directories(output_dir) as (staging, spool_dir):
-        train, heldout = _assign(documents, spool_dir, counts, holdout_fraction, seed,
-                                 drop_duplicates)
-        train_documents, train_bytes = _count(train, drop_duplicates)
-        heldout_documents, _ = _count(heldout, drop_duplicates)
-        num_shards = min(num_shards or max(1, round(train_bytes / SHARD_BYTES)), train_documents)
-        dropped = {"heldout_sentences_dropped": 0, "heldout_documents_dropped": 0}
-        kept = _without_training_sentences(heldout, train, drop_duplicates, dropped)
-        manifest = {
-            "format_version": FORMAT_VERSION, "seed": seed, "input_format": input_format,
-            "holdout_fraction": holdout_fraction, "dedup": dedup,
-            "train": write_split(staging, "train", _records(train, drop_duplicates),
-                                 train_documents, num_shards),
-            "heldout": write_split(staging, "heldout", kept, heldout_documents,
-                                   min(1, heldout_documents))}
-        duplicates = train.records + heldout.records - train_documents - heldout_documents
-        manifest["counts"] = {**dataclasses.asdict(counts), "duplicates": duplicates, **dropped}
-        publish(staging, output_dir, manifest)
-    return manifest
-
-
-def _check_arguments(output_dir, input_files, documents, input_format, num_shards,
-                     holdout_fraction, seed, dedup):
     if (input_files is None) == (documents is None):
         raise DataError("prepare_corpus takes either input_files or documents; got "
                         + ("neither" if documents is None else "both"))
-    if input_format not in FORMATS:
-        raise DataError(f"input_format is {input_format!r}; expected one of {', '.join(FORMATS)}")
+    check_arguments(output_dir, input_format=input_format, num_shards=num_shards, holdout_fraction=holdout_fraction,
+                    seed=seed, dedup=dedup, workers=workers)
+    log = log or (lambda line: None)
+    settings = {"seed": seed, "input_format": input_format, "text_field": text_field, "strict": strict,
+                "holdout_fraction": holdout_fraction, "dedup": dedup}
+    reader = corpus_reading.Reader(workers=workers or os.cpu_count() or 1, **settings)
+    tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
+    parameters = tasks and {**settings, "format_version": FORMAT_VERSION}
+    with staging(output_dir, parameters, log) as found:
+        if tasks is None:
+            runs, counts = corpus_reading.read_documents_as_task(documents, found.spool, reader, progress)
+        else:
+            runs, counts = corpus_reading.read_tasks(tasks, found.spool, reader, progress, log)
+        runs = _with_pairs_in_training(runs, counts, found)
+        train, heldout = spool.Spool(runs["train"]), spool.Spool(runs["heldout"])
+        counts = {**dataclasses.asdict(counts), **_drop_duplicates(train, heldout, dedup, log)}
+        log(f"writing {train.documents - int(train.dropped.sum()):,} training documents")
+        manifest = {"format_version": FORMAT_VERSION, **settings}
+        survey = Survey()
+        shared = _survey(survey, train, heldout)
+        files = json.dumps([run.files for split in runs.values() for run in split])
+        source = hashlib.sha256(files.encode()).hexdigest()
+        shards.take_back(output_dir, found.shards)
+        manifest["train"] = _write_train(train, found.shards, num_shards, source)
+        manifest["heldout"], dropped = _write_heldout(heldout, shared, found.shards)
+        manifest["counts"] = {**counts, **dropped}
+        report = survey.report(train, manifest["counts"], {split: manifest[split] for split in runs})
+        others = {"report.json": (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode(),
+                  "report.txt": report_text(report).encode()}
+        if draw:
+            others["report.png"] = draw(report)
+        shards.publish(found.shards, output_dir, manifest, others)
+    return manifest
+
+
+def check_arguments(output_dir, *, input_format, num_shards, holdout_fraction, seed, dedup, workers):
+    """Raises prepare_corpus's DataError for these arguments; does not need TensorFlow for a local output_dir."""
+    check_format(input_format)
     if num_shards is not None and not 1 <= num_shards <= 99_999:
         raise DataError(f"num_shards is {num_shards}; expected 1 to 99999, or none given")
     if not 0 <= holdout_fraction < 1:
@@ -106,107 +117,110 @@ def _check_arguments(output_dir, input_files, documents, input_format, num_shard
         raise DataError(f"seed is {seed!r}; expected an integer")
     if dedup not in DEDUP:
         raise DataError(f"dedup is {dedup!r}; expected one of {', '.join(DEDUP)}")
-    manifest = os.path.join(output_dir, MANIFEST_NAME)
-    exists = os.path.exists
-    if "://" in output_dir:
-        import tensorflow as tf
-
-        exists = tf.io.gfile.exists
-    if exists(manifest):
-        raise DataError(f"{manifest} is there already; expected an output_dir without a corpus: "
-                        "name another, or delete that one")
+    if workers is not None and workers < 1:
+        raise DataError(f"workers is {workers}; expected 1 or more, or none given")
+    refuse_corpus(output_dir)
 
 
-def _cleaned(documents, counts):
-    for document in documents:
-        sentences = [stripped for sentence in document
-                     if (stripped := sentence.replace("\n", " ").strip())]
-        if sentences:
-            counts.documents += 1
-            counts.sentences += len(sentences)
-            counts.bytes += sum(map(len, map(_encode, sentences)))
-            yield sentences
-
-
-def _reported(documents, counts, progress):
-    last = time.monotonic()
-    for document in documents:
-        yield document
-        if time.monotonic() - last >= 0.5:
-            progress(counts.documents, counts.bytes)
-            last = time.monotonic()
-    progress(counts.documents, counts.bytes)
-
-
-def _assign(documents, spool_dir, counts, holdout_fraction, seed, drop_duplicates):
-    """Spool every document as training or held-out text; returns the two spools."""
-    spools = {held: Spool(os.path.join(spool_dir, str(held))) for held in (False, True)}
-    has_pairs = {False: False, True: False}
-    hash_key = str(seed).encode()
-    limit = int(holdout_fraction * 2**64)
-    for number, sentences in enumerate(documents):
-        record = _encode("\n".join(sentences))
-        digest = hashlib.blake2b(record.translate(None, _WHITE_SPACE), digest_size=24,
-                                 key=hash_key).digest()
-        held = int.from_bytes(digest[16:], "big") < limit
-        key = digest[:16]
-        if not drop_duplicates:  # else equal documents would lie side by side
-            key = hashlib.blake2b(key + number.to_bytes(8, "big"), digest_size=16).digest()
-        spools[held].add(key, record)
-        has_pairs[held] |= len(sentences) > 1
+def _with_pairs_in_training(runs, counts, found):
+    """The runs, those of held-out documents among the others if only these have documents of two sentences."""
+    has_pairs = {split: any((entries["sentences"] > 1).any() for entries in spool.Spool(runs[split]).whole("entries"))
+                 for split in runs}
     if not any(has_pairs.values()):
+        discard(found)
         raise DataError(
             f"no document with two sentences in {counts.files} files, {counts.documents} "
             f"documents, {counts.sentences} sentences; expected documents of several sentences: "
             "check the files and input_format")
-    train, heldout = spools[False], spools[True]
-    if not has_pairs[False]:
-        for key, record in heldout.sorted(drop_duplicates=False):
-            train.add(key, record)
-        heldout = Spool(os.path.join(spool_dir, "none"))
-    return train, heldout
+    return runs if has_pairs["train"] else {"train": runs["train"] + runs["heldout"], "heldout": []}
 
 
-def _encode(text):
-    """UTF-8, with U+FFFD for surrogates, which a Python string may hold but UTF-8 may not."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+def _drop_duplicates(train, heldout, dedup, log):
+    if dedup == "none":
+        return {"duplicates": 0, "near_duplicates": 0}
+    duplicates = spool.drop_equal(train) + spool.drop_equal(heldout)
+    near = 0
+    if dedup == "near":
+        both = spool.Spool(train.runs + heldout.runs)
+        both.dropped[:] = np.concatenate([train.dropped, heldout.dropped])
+        log(f"comparing {both.documents - int(both.dropped.sum()):,} documents for near-duplicates")
+        keys = np.concatenate([entries["key"] for entries in both.whole("entries")])
+        found = near_duplicates.near_duplicates(keys, both.dropped, lambda: both.whole("signatures"), both.signatures)
+        train.dropped |= found[:train.documents]
+        heldout.dropped |= found[train.documents:]
+        near = int(found.sum())
+    return {"duplicates": duplicates, "near_duplicates": near}
 
 
-def _records(spool, drop_duplicates):
-    return (record for _, record in spool.sorted(drop_duplicates))
+def _survey(survey, train, heldout):
+    """Shows the training documents to the survey; returns hashes of the held-out lines that training has too, sorted.
+
+    Eight bytes are held for every held-out line.
+    """
+    lines = [heldout.lines(*heldout.entries(index)[:2])["hash"] for index in range(heldout.num_ranges)]
+    heldout_lines, shared = np.unique(np.concatenate(lines)), []
+    for index in range(train.num_ranges):
+        entries, runs, _ = train.entries(index)
+        lines = train.lines(entries, runs)
+        survey.add(entries, lines)
+        shared.append(np.intersect1d(lines["hash"], heldout_lines))
+    return np.unique(np.concatenate(shared))
 
 
-def _count(spool, drop_duplicates):
-    documents = size = 0
-    for record in _records(spool, drop_duplicates):
-        documents += 1
-        size += len(record)
-    return documents, size
+def _write_train(train, directory, num_shards, source):
+    kept = [len(train.entries(index)[0]) for index in range(train.num_ranges)]
+    num_shards = min(num_shards or max(1, round(_kept_bytes(train) / SHARD_BYTES)), sum(kept))
+    sizes = shards.shard_sizes(sum(kept), num_shards)
+    done = shards.finished_shards(directory, "train", num_shards, source)
+    skipped = sum(sizes[:len(done)])
+
+    def loaded(index):
+        entries, runs, _ = train.entries(index)
+        skip = max(0, skipped - sum(kept[:index]))
+        entries, runs = entries[skip:], runs[skip:]
+        return list(zip(train.records(entries, runs), entries["words"].tolist()))
+
+    with futures.ThreadPoolExecutor(1) as loading, futures.ThreadPoolExecutor(1) as hashing:
+        records = _ahead(loading, loaded, range(train.num_ranges))
+        return shards.split_summary(
+            shards.write_shards(directory, "train", records, sizes, done, source, hashing))
 
 
-def _without_training_sentences(heldout, train, drop_duplicates, dropped):
-    """Yield the held-out records less the sentences that are also in training; counts those."""
-    records = _records(heldout, drop_duplicates)
-    while block := list(_take_bytes(records, _HELDOUT_BYTES)):
-        sentences = {sentence for record in block for sentence in record.split(b"\n")}
-        shared = set()
-        for record in _records(train, drop_duplicates):
-            shared |= sentences.intersection(record.split(b"\n"))
-        for record in block:
-            document = record.split(b"\n")
-            kept = [sentence for sentence in document if sentence not in shared]
-            dropped["heldout_sentences_dropped"] += len(document) - len(kept)
-            if len(kept) > 1:
-                yield b"\n".join(kept)
-            else:
-                dropped["heldout_documents_dropped"] += 1
+def _ahead(executor, function, arguments):
+    """Yield from function(argument) of each argument, the next one being worked on meanwhile."""
+    future = None
+    for argument in arguments:
+        previous, future = future, executor.submit(function, argument)
+        if previous:
+            yield from previous.result()
+    if future:
+        yield from future.result()
 
 
-def _take_bytes(records, limit):
-    size = 0
-    while size < limit and (record := next(records, None)) is not None:
-        size += len(record)
-        yield record
+def _kept_bytes(documents):
+    return sum(int(documents.entries(index)[0]["size"].sum()) for index in range(documents.num_ranges))
+
+
+def _write_heldout(heldout, shared, directory):
+    """The held-out documents less the sentences that are in training too; (summary, counts of what was dropped)."""
+    dropped = {"heldout_sentences_dropped": 0, "heldout_documents_dropped": 0}
+
+    def records():
+        for index in range(heldout.num_ranges):
+            entries, runs, _ = heldout.entries(index)
+            is_shared = np.isin(heldout.lines(entries, runs)["hash"], shared)
+            first = 0
+            for record, sentences in zip(heldout.records(entries, runs), entries["sentences"].tolist()):
+                mine = is_shared[first:first + sentences]
+                first += sentences
+                dropped["heldout_sentences_dropped"] += int(mine.sum())
+                kept = [line for line, drop in zip(record.split(b"\n"), mine.tolist()) if not drop]
+                if len(kept) > 1:
+                    yield b"\n".join(kept), sum(len(line.split()) for line in kept)
+                else:
+                    dropped["heldout_documents_dropped"] += 1
+
+    sizes = [heldout.documents] if heldout.documents else []
+    with futures.ThreadPoolExecutor(1) as hashing:
+        written = shards.write_shards(directory, "heldout", records(), sizes, [], "", hashing)
+    return shards.split_summary(written), dropped

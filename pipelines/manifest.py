@@ -10,6 +10,7 @@ FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
 SPLITS = ("train", "heldout")
 _MEND = "prepare the corpus anew"
+_RECORD_FRAME_BYTES = 16  # of a TFRecord: length 8, its checksum 4, the data's checksum 4
 
 
 def load_manifest(corpus_dir: str, verify: bool = True) -> dict:
@@ -85,6 +86,21 @@ def _check_shard(path, shard, verify):
         raise DataError(f"{path}: missing; expected a shard of {shard['bytes']} bytes: {_MEND}")
     size = tf.io.gfile.stat(path).length
     if size != shard["bytes"]:
-        raise DataError(f"{path}: {size} bytes; expected {shard['bytes']}: {_MEND}")
+        raise DataError(f"{path}: {size} bytes; expected {shard['bytes']}; {_records_text(path, shard)}: {_MEND}")
     if verify and (found := file_sha256(path)) != shard["sha256"]:
-        raise DataError(f"{path}: sha256 is {found}; expected {shard['sha256']}: {_MEND}")
+        raise DataError(f"{path}: sha256 is {found}; expected {shard['sha256']}; {_records_text(path, shard)}: {_MEND}")
+
+
+def _records_text(path, shard):
+    """How far a damaged file can be read. Lengths and data of records have checksums of their own."""
+    import tensorflow as tf
+
+    whole = end = 0
+    fault = "then the file ends"
+    try:
+        for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+            whole += 1
+            end += len(record) + _RECORD_FRAME_BYTES
+    except tf.errors.OpError:
+        fault = f"the next one, at byte {end}, is damaged or cut"
+    return f"{whole} of {shard['documents']} records are whole, {fault}"

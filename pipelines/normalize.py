@@ -21,7 +21,8 @@ _CJK = (r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73
 _PUNCTUATION = r"!-/:-@\[-`{-~" + classes.PUNCTUATION
 
 # Characters at which tf.text's FastWordpieceTokenizer splits and does not split as Google does, after tf.strings.lower and
-# NFD too: enough of both for ordinary text. Not the capital sigma, whose small letter depends on its neighbours. tests/pipelines/test_wordpiece.py tries every one of them.
+# NFD too: enough of both for ordinary text. Not the capital sigma, whose small letter depends on its neighbours.
+# tests/pipelines/test_wordpiece.py tries every one of them.
 _ASCII_SEPARATORS = r"\t\n\r -/:-@\[-`{-~"
 _PLAIN_SEPARATORS = (_ASCII_SEPARATORS + r"\x{A0}\x{2000}-\x{200A}\x{2010}-\x{2027}\x{3000}-\x{3003}"
                      r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}")

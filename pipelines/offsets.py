@@ -1,8 +1,9 @@
 """Where in the original text each piece came from, in graph, through every step of normalization.
 
-Normalization works character by character but for the form of a final sigma, which does not change its length. So every
-distinct character is normalized alone as well, and the lengths of the results say which character any byte of the normalized text
-came from.
+Normalization works character by character but for the form of a final sigma, which does not change its length. So
+every distinct character is normalized alone as well, and the lengths of the results say which character any byte of the
+normalized text came from. Where marks that are kept change places (NFD sorts some of them), their places are taken in the new
+order.
 """
 
 import tensorflow as tf

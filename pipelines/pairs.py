@@ -1,4 +1,4 @@
-"""Segment pairs with next-sentence labels: google-research/bert create_instances_from_document, for many documents at once.
+"""Segment pairs: google-research/bert create_instances_from_document, for many documents at once, and what came after it.
 
 Google's code walks each document sentence by sentence. Here every sentence is treated as if a pair began there: its end,
 split, random partner and successor are drawn for all sentences in parallel, and the chain of sentences that pairs
@@ -11,7 +11,10 @@ import typing
 
 import tensorflow as tf
 
-NEXT, RANDOM = 0, 1  # next_sentence_labels
+from pipelines.ragged import row_ids
+from pipelines.walks import places_met
+
+NEXT, RANDOM = 0, 1  # next_sentence_labels; of sentence order: in order, swapped
 
 
 class SegmentPairs(typing.NamedTuple):
@@ -31,7 +34,7 @@ def uniform_int(seed, low, high):
 
 
 def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens, short_seq_prob=0.1):
-    """All pairs of one pass over D documents, in the order of the text.
+    """All pairs of one pass over D documents, in the order of the text, with Google's next-sentence labels.
 
     Args:
         sentence_lengths: int32 [M], tokens of each sentence, none of them 0.
@@ -44,31 +47,18 @@ def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens,
         SegmentPairs, truncated to max_num_tokens.
     """
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 8))
-    num_sentences = tf.size(sentence_lengths)
     num_documents = tf.size(document_splits) - 1
-    # [M + 1] tokens before each sentence
-    token_splits = tf.concat([[0], tf.cumsum(sentence_lengths)], axis=0)
+    token_splits, sentence, document, target, chunk_end = _chunks(
+        sentence_lengths, document_splits, seeds[:2], max_num_tokens, short_seq_prob)
     # [M]
-    sentence = tf.range(num_sentences)
-    document = tf.searchsorted(document_splits, sentence, side="right") - 1
-    last_sentence = tf.gather(document_splits, document + 1) - 1
-
-    # [D] drawn once per pass over a document, as there.
-    full = tf.fill([num_documents], max_num_tokens)
-    is_short = tf.random.stateless_uniform([num_documents], seeds[0]) < short_seq_prob
-    target = tf.where(is_short, uniform_int(seeds[1], tf.fill([num_documents], 2), full + 1), full)
-    target = tf.gather(target, document)
-
-    # [M] the chunk that begins at each sentence: up to the first sentence at which the target is reached.
-    chunk_end = tf.minimum(_sentence_reaching(token_splits, sentence, target), last_sentence)
     chunk_size = chunk_end - sentence + 1
     a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_size)
     a_end = sentence + a_size
-    is_random = (chunk_size == 1) | (tf.random.stateless_uniform([num_sentences], seeds[3]) < 0.5)
+    is_random = (chunk_size == 1) | (tf.random.stateless_uniform(tf.shape(sentence), seeds[3]) < 0.5)
     # The sentences that a random B displaces go back into the document.
     following = tf.where(is_random, a_end, chunk_end + 1)
 
-    starts = _chain(following)
+    starts = places_met(following)
     (sentence, target, chunk_end, a_end, is_random, document) = (
         tf.gather(values, starts) for values in (sentence, target, chunk_end, a_end, is_random, document))
 
@@ -90,17 +80,94 @@ def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens,
     return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_random, RANDOM, NEXT))
 
 
+def sentence_order_pairs(sentence_lengths, document_splits, seed, max_num_tokens, short_seq_prob=0.1):
+    """Pairs of neighbouring segments, half of them swapped: ALBERT's sentence-order prediction (Lan et al. 2020).
+
+    Segments are gathered as for the next sentence. ALBERT's code gives a chunk of one sentence a random second segment;
+    here such a sentence is cut in two at a random piece, so that the label always tells the order. One piece alone has
+    no order and is A with an empty B.
+
+    Args and result as for next_sentence_pairs; the label is 1 where A and B were swapped.
+    """
+    seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 7))
+    token_splits, sentence, _, _, chunk_end = _chunks(
+        sentence_lengths, document_splits, seeds[:2], max_num_tokens, short_seq_prob)
+    starts = places_met(chunk_end + 1)
+    # [N] from here on
+    sentence, chunk_end = tf.gather(sentence, starts), tf.gather(chunk_end, starts)
+    start, stop = tf.gather(token_splits, sentence), tf.gather(token_splits, chunk_end + 1)
+    a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_end - sentence + 1)
+    middle = tf.where(chunk_end > sentence, tf.gather(token_splits, sentence + a_size),
+                      uniform_int(seeds[3], start + 1, stop))
+    first_length, second_length = truncated_lengths(middle - start, stop - middle, max_num_tokens)
+    first = start + _removed_from_front(seeds[4], middle - start - first_length)
+    second = middle + _removed_from_front(seeds[5], stop - middle - second_length)
+    is_swapped = (tf.random.stateless_uniform(tf.shape(start), seeds[6]) < 0.5) & (second_length > 0)
+    a_start, b_start = tf.where(is_swapped, second, first), tf.where(is_swapped, first, second)
+    a_length = tf.where(is_swapped, second_length, first_length)
+    b_length = tf.where(is_swapped, first_length, second_length)
+    return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_swapped, RANDOM, NEXT))
+
+
+def full_sentences(sentence_lengths, seed, max_num_tokens, short_seq_prob=0.1):
+    """Rows of whole sentences in a row, over the ends of documents: RoBERTa's FULL-SENTENCES (Liu et al. 2019).
+
+    A sentence that is longer than a row is cut into several. Rows shorter on purpose are drawn row by row.
+
+    Args:
+        sentence_lengths: int32 [M]; separators between documents are counted in. The rest as for next_sentence_pairs.
+
+    Returns:
+        SegmentPairs with an empty B.
+    """
+    is_short_seed, length_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
+    # Cut what is too long: [M] pieces of each, and their ends.
+    num_cuts = (sentence_lengths + max_num_tokens - 1) // max_num_tokens
+    sentence = row_ids(tf.concat([[0], tf.cumsum(num_cuts)], axis=0))
+    last_cut = tf.cumsum(num_cuts) - 1
+    token_ends = tf.cumsum(sentence_lengths)
+    cut = tf.range(tf.size(sentence)) - tf.gather(last_cut - num_cuts + 1, sentence)
+    token_starts = tf.gather(token_ends - sentence_lengths, sentence) + cut * max_num_tokens
+    # [M + 1] from here on M counts the parts
+    token_splits = tf.concat([token_starts, token_ends[-1:]], axis=0)
+    target = _target_lengths(tf.size(token_starts), max_num_tokens, short_seq_prob, (is_short_seed, length_seed))
+    following = tf.searchsorted(token_splits, token_starts + target, side="right") - 1
+    following = tf.maximum(following, tf.range(tf.size(token_starts)) + 1)
+    starts = places_met(following)
+    a_start = tf.gather(token_splits, starts)
+    a_length = tf.gather(token_splits, tf.gather(following, starts)) - a_start
+    nothing = tf.zeros_like(a_start)
+    return SegmentPairs(a_start, a_length, nothing, nothing, nothing)
+
+
+def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_prob):
+    """What is gathered from each sentence on: up to the one at which the target is reached, or the document's last one.
+
+    Returns:
+        token_splits [M + 1], the tokens before each sentence; and [M] each: sentence, its document, target, last sentence.
+    """
+    token_splits = tf.concat([[0], tf.cumsum(sentence_lengths)], axis=0)
+    sentence = tf.range(tf.size(sentence_lengths))
+    document = tf.searchsorted(document_splits, sentence, side="right") - 1
+    # One target per pass over a document, as there.
+    target = tf.gather(_target_lengths(tf.size(document_splits) - 1, max_num_tokens, short_seq_prob, seeds), document)
+    chunk_end = tf.minimum(_sentence_reaching(token_splits, sentence, target),
+                           tf.gather(document_splits, document + 1) - 1)
+    return token_splits, sentence, document, target, chunk_end
+
+
+def _target_lengths(count, max_num_tokens, short_seq_prob, seeds):
+    """[count] max_num_tokens, or for a share of short_seq_prob anything from 2 to it."""
+    full = tf.fill([count], max_num_tokens)
+    is_short = tf.random.stateless_uniform([count], seeds[0]) < short_seq_prob
+    return tf.where(is_short, uniform_int(seeds[1], tf.fill([count], 2), full + 1), full)
+
+
 def truncated_lengths(a_length, b_length, max_num_tokens):
     """What is left of A and B when tokens are taken one by one from the longer (from B when they are equal)."""
     a_kept = tf.minimum(a_length, tf.maximum(max_num_tokens - b_length, (max_num_tokens + 1) // 2))
     b_kept = tf.minimum(b_length, tf.maximum(max_num_tokens - a_length, max_num_tokens // 2))
     return a_kept, b_kept
-
-
-def shuffle_pairs(pairs, seed):
-    """The pairs in a random order that is a pure function of the seed."""
-    order = tf.random.experimental.stateless_shuffle(tf.range(tf.size(pairs.a_start)), seed)
-    return SegmentPairs(*(tf.gather(values, order) for values in pairs))
 
 
 def _sentence_reaching(token_splits, start, num_tokens):
@@ -113,27 +180,3 @@ def _removed_from_front(seed, removed):
     """Of the tokens removed, how many go from the front: a fair coin for each, as there."""
     draws = tf.random.stateless_binomial(tf.shape(removed), seed, tf.cast(removed, tf.float32), 0.5, tf.int32)
     return tf.where(removed > 0, draws, 0)
-
-
-def _chain(following):
-    """The sentences met when the text is walked from its first sentence along `following`.
-
-    Args:
-        following: int32 [M], the sentence after each one and greater than it. It never skips a document's first
-            sentence, so that one walk passes through all documents.
-
-    Returns:
-        int32 [N] sentences in ascending order.
-    """
-    num_sentences = tf.size(following)
-    # One place past the end, where every walk stays. The segment maximum of an empty segment is the least int32.
-    met = tf.concat([[1], tf.zeros([num_sentences], tf.int32)], axis=0)
-    jump = tf.concat([following, [num_sentences]], axis=0)
-
-    def double(distance, met, jump):
-        met = tf.maximum(met, tf.math.unsorted_segment_max(met, jump, num_sentences + 1))
-        return distance * 2, met, tf.gather(jump, jump)
-
-    # All sentences fewer than `distance` steps from the first one are met.
-    _, met, _ = tf.while_loop(lambda distance, *_: distance <= num_sentences, double, (1, met, jump))
-    return tf.cast(tf.where(met[:-1] > 0)[:, 0], tf.int32)

@@ -1,54 +1,57 @@
 """Shard files: written and hashed in a directory aside, then moved into place with the manifest."""
 
-import contextlib
 import itertools
 import json
 import os
 import re
-import tempfile
 
-from pipelines.errors import DataError
 from pipelines.manifest import MANIFEST_NAME, SPLITS, file_sha256
+from pipelines.staging import read_json, write_json
 
-_STAGING = ".incomplete"
 _SHARD_NAME = re.compile(r"(train|heldout)-\d{5}-of-\d{5}\.tfrecord")
+_COUNTS = ("documents", "sentences", "words", "bytes", "text_bytes")
 
 
-@contextlib.contextmanager
-def staging_directories(output_dir):
-    """Directories for unfinished shards and for the spools, removed again whatever happens."""
-    import tensorflow as tf
-
-    staging = os.path.join(output_dir, _STAGING)
-    try:
-        if tf.io.gfile.exists(staging):  # left by a run that was killed
-            tf.io.gfile.rmtree(staging)
-        tf.io.gfile.makedirs(staging)
-        try:
-            local = None if "://" in output_dir else staging
-            with tempfile.TemporaryDirectory(dir=local) as spool_dir:
-                yield staging, spool_dir
-        finally:
-            tf.io.gfile.rmtree(staging)
-    except (OSError, tf.errors.OpError) as error:
-        raise DataError(f"{output_dir}: the corpus could not be written ({error})") from error
+def shard_sizes(num_documents, num_shards):
+    """How many documents each shard gets: about equally many."""
+    ends = [index * num_documents // num_shards for index in range(num_shards + 1)] if num_shards else [0]
+    return [end - start for start, end in zip(ends, ends[1:])]
 
 
-def write_split(directory, split, records, num_documents, num_shards):
-    """Write records as num_shards shards of about equally many documents."""
-    total = dict.fromkeys(("documents", "sentences", "words", "bytes", "text_bytes"), 0)
-    shards = []
+def shard_name(split, index, num_shards):
+    return f"{split}-{index:05d}-of-{num_shards:05d}.tfrecord"
+
+
+def finished_shards(directory, split, num_shards, source):
+    """The shards that an earlier run finished from the same source, from the first on; each is read and hashed."""
+    found = []
     for index in range(num_shards):
-        documents = ((index + 1) * num_documents // num_shards
-                     - index * num_documents // num_shards)
-        name = f"{split}-{index:05d}-of-{num_shards:05d}.tfrecord"
-        found = _write_shard(os.path.join(directory, name), itertools.islice(records, documents))
-        if found["documents"]:
-            shards.append({"file": name, **{key: found[key] for key in
-                                            ("documents", "sentences", "bytes", "sha256")}})
-        for key in total:
-            total[key] += found[key]
-    return {**total, "shards": shards}
+        path = os.path.join(directory, shard_name(split, index, num_shards))
+        note = read_json(path + ".json")
+        if (note is None or note["source"] != source or not os.path.exists(path)
+                or os.path.getsize(path) != note["shard"]["bytes"] or file_sha256(path) != note["shard"]["sha256"]):
+            break
+        found.append(note["shard"])
+    return found
+
+
+def write_shards(directory, split, records, sizes, done, source, hashing):
+    """Write records as shards of sizes documents each, of which the first len(done) are there and not in records.
+
+    Args:
+        records: iterator of (record, words in it). sizes: of shard_sizes. done: of finished_shards.
+        source: a hash of what the records come from, noted beside each shard of a local directory.
+        hashing: an executor, in which shards are read back and hashed.
+
+    Returns:
+        list of dict: file, documents, sentences, words, bytes, text_bytes, sha256 of each shard.
+    """
+    pending = []
+    for index in range(len(done), len(sizes)):
+        name = shard_name(split, index, len(sizes))
+        counts = _write_shard(os.path.join(directory, name), itertools.islice(records, sizes[index]))
+        pending.append(hashing.submit(_hash_shard, directory, name, counts, source))
+    return done + [future.result() for future in pending]
 
 
 def _write_shard(path, records):
@@ -56,26 +59,59 @@ def _write_shard(path, records):
 
     documents = sentences = words = text_bytes = 0
     with tf.io.TFRecordWriter(path) as writer:
-        for record in records:
+        for record, words_in_it in records:
             writer.write(record)
             documents += 1
             sentences += record.count(b"\n") + 1
-            words += len(record.split())
+            words += words_in_it
             text_bytes += len(record)
-    return {"documents": documents, "sentences": sentences, "words": words,
-            "text_bytes": text_bytes, "bytes": tf.io.gfile.stat(path).length,
-            "sha256": file_sha256(path)}
+    return {"documents": documents, "sentences": sentences, "words": words, "text_bytes": text_bytes}
 
 
-def publish(staging, output_dir, manifest):
-    """Move the shards into place, then the manifest, which makes a corpus of them."""
+def _hash_shard(directory, name, counts, source):
+    import tensorflow as tf
+
+    path = os.path.join(directory, name)
+    shard = {"file": name, **counts, "bytes": tf.io.gfile.stat(path).length, "sha256": file_sha256(path)}
+    if "://" not in directory:
+        write_json(path + ".json", {"source": source, "shard": shard})
+    return shard
+
+
+def split_summary(shards):
+    """What the manifest says of a split."""
+    shards = [shard for shard in shards if shard["documents"]]
+    return {**{key: sum(shard[key] for shard in shards) for key in _COUNTS},
+            "shards": [{key: shard[key] for key in ("file", "documents", "sentences", "bytes", "sha256")}
+                       for shard in shards]}
+
+
+def take_back(output_dir, staging):
+    """Move shards that a run published just before it was stopped back to staging, or remove them: without a manifest
+    they are no corpus."""
     import tensorflow as tf
 
     for name in tf.io.gfile.listdir(output_dir):
-        if _SHARD_NAME.fullmatch(name):  # of a run that was killed: there is no manifest
-            tf.io.gfile.remove(os.path.join(output_dir, name))
-    with tf.io.gfile.GFile(os.path.join(staging, MANIFEST_NAME), "w") as file:
-        file.write(json.dumps(manifest, indent=2) + "\n")
+        if _SHARD_NAME.fullmatch(name):
+            path = os.path.join(output_dir, name)
+            if tf.io.gfile.exists(os.path.join(staging, name + ".json")):
+                tf.io.gfile.rename(path, os.path.join(staging, name), overwrite=True)
+            else:
+                tf.io.gfile.remove(path)
+
+
+def publish(staging, output_dir, manifest, others):
+    """Move the shards into place, then the manifest, which makes a corpus of them.
+
+    Args:
+        others: further files of the corpus, bytes by name.
+    """
+    import tensorflow as tf
+
+    others = {**others, MANIFEST_NAME: (json.dumps(manifest, indent=2) + "\n").encode()}
+    for name, data in others.items():
+        with tf.io.gfile.GFile(os.path.join(staging, name), "wb") as file:
+            file.write(data)
     shards = [shard["file"] for split in SPLITS for shard in manifest[split]["shards"]]
-    for name in [*shards, MANIFEST_NAME]:
-        tf.io.gfile.rename(os.path.join(staging, name), os.path.join(output_dir, name))
+    for name in [*shards, *others]:
+        tf.io.gfile.rename(os.path.join(staging, name), os.path.join(output_dir, name), overwrite=name not in shards)

@@ -1,4 +1,4 @@
-"""Files of text: finding them, opening them, and reading their lines in bounded memory."""
+"""Files of text: finding them, and opening them."""
 
 import contextlib
 import dataclasses
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.errors import DataError
 
-MAX_LINE_BYTES = 1 << 20  # a longer line comes in pieces of at most so many bytes
 CHUNK_BYTES = 1 << 20
 _OTHER_FORMATS = {
     b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstandard",
@@ -147,82 +146,3 @@ def readable(path: str):
         if not type(error).__module__.startswith("tensorflow"):
             raise
         raise DataError(f"{path}: cannot be read ({error})") from error
-
-
-def read_lines(stream, path: str, counts: ReaderCounts, max_line_bytes: int = MAX_LINE_BYTES,
-               strict: bool = False, head: bytes = b"") -> Iterator[tuple[int, str, int]]:
-    r"""The lines of a stream, in memory bounded by max_line_bytes.
-
-    Lines end at \n alone, so U+2028 and \x0c stay within theirs; a \r before the \n and a byte
-    order mark at the start are dropped. Invalid UTF-8 becomes U+FFFD.
-
-    Args:
-        stream: a binary stream; head: what was read from it already.
-        strict: refuse invalid UTF-8.
-
-    Yields:
-        (line number from 1, text, part): part is 0 for a whole line; a line longer than
-        max_line_bytes comes in parts 1, 2, ..., cut at a space where there is one.
-
-    Raises:
-        DataError: the file breaks off, or strict is set and a line is not UTF-8.
-    """
-    number, offset, last_invalid = 1, 0, 0
-    for data, part, ends_line in _raw_lines(stream, path, counts, max_line_bytes, head):
-        counts.capped_lines += part == 1
-        try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            if strict:
-                raise DataError(
-                    f"{path}:{number}: invalid UTF-8 at byte {offset + error.start}; expected "
-                    "UTF-8 (when not strict it is replaced and counted)") from error
-            counts.invalid_utf8_lines += last_invalid != number
-            last_invalid = number
-            text = data.decode("utf-8", "replace")
-        if not offset:
-            text = text.removeprefix("\ufeff")
-        offset += len(data)
-        if not ends_line:
-            yield number, text, part
-            continue
-        yield number, text.removesuffix("\r"), part
-        number, offset = number + 1, offset + 1
-
-
-def _raw_lines(stream, path, counts, max_line_bytes, head):
-    """Yield (bytes, part, whether the line ends with it)."""
-    part, pending, chunk = 0, b"", head
-    while True:
-        if not chunk:
-            with readable(path):
-                chunk = stream.read(CHUNK_BYTES)
-        counts.bytes += len(chunk)
-        *lines, pending = (pending + chunk).split(b"\n")
-        if not chunk and pending:
-            lines, pending = [pending], b""
-        for line in lines:
-            while len(line) > max_line_bytes:
-                part, cut = part + 1, _cut(line, max_line_bytes)
-                yield line[:cut], part, False
-                line = line[cut:]
-            yield line, part + 1 if part else 0, True
-            part = 0
-        if not chunk:
-            return
-        while len(pending) > max_line_bytes:
-            part, cut = part + 1, _cut(pending, max_line_bytes)
-            yield pending[:cut], part, False
-            pending = pending[cut:]
-        chunk = b""
-
-
-def _cut(line, limit):
-    """Where to cut a line longer than limit: after a space, else between two characters."""
-    space = line.rfind(b" ", limit // 2, limit)
-    if space >= 0:
-        return space + 1
-    for cut in range(limit, limit - 4, -1):
-        if line[cut] & 0xC0 != 0x80:
-            return cut
-    return limit

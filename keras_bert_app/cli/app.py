@@ -8,6 +8,7 @@ import tempfile
 
 from absl import app, flags, logging
 
+from keras_bert_app import terminal
 from keras_bert_app.errors import Interrupted, UserError
 from pipelines.errors import DataError
 
@@ -37,15 +38,14 @@ def _parse(argv, description):
 
 def _guarded(main, arguments):
     try:
-        main(arguments)
+        with terminal.until_reader_leaves():
+            main(arguments)
     except (UserError, DataError) as error:
         _fail(str(error))
     except Interrupted as stop:
         saved = "saved; the same command goes on from there" if stop.has_saved else "the chief saves, this machine does not"
         print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
         sys.exit(128 + stop.number)
-    except BrokenPipeError:  # what we print to has been closed, as by head: there is nobody to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
     except OSError as error:
         _fail(f"{error.filename or 'a file'}: {error.strerror or error}; give a path that can be read or written")
     except Exception as error:

@@ -16,6 +16,7 @@ from absl import flags
 from keras_bert_app import input_text
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
+from keras_bert_app.output_files import write_files
 from pipelines.readers import FORMATS, ReaderCounts
 from pipelines.vocab import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
 
@@ -94,8 +95,6 @@ def notes(pieces, do_lower_case):
 
 def write_report(report, lines, vocab_file, output_dir):
     """Writes report.txt, report.json and report.png into a directory."""
-    import tensorflow as tf
-
     from keras_bert_app.drawing.vocabulary import draw_vocabulary_report
     contents = {
         "report.txt": "\n".join([vocab_file, "", *lines, ""]).encode(),
@@ -103,10 +102,7 @@ def write_report(report, lines, vocab_file, output_dir):
                                    ensure_ascii=False, indent=1) + "\n").encode(),
         "report.png": draw_vocabulary_report(report, os.path.basename(vocab_file)),
     }
-    for name, content in contents.items():
-        with tf.io.gfile.GFile(os.path.join(output_dir, name), "wb") as file:
-            file.write(content)
-    print(f"\n{output_dir}: {', '.join(contents)}")
+    write_files(output_dir, contents)
 
 
 if __name__ == "__main__":

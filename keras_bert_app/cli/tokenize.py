@@ -10,10 +10,10 @@ exclusive), and the original itself. With --output_format=jsonl it gives one JSO
 import json
 import os
 import sys
-import unicodedata
 
 from absl import flags
 
+from keras_bert_app import terminal
 from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
@@ -48,16 +48,10 @@ def main(texts):
         from pipelines.wordpiece import BertTokenizer
     cut = make_cut(BertTokenizer(vocab_file, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value))
     show = show_jsonl if _OUTPUT_FORMAT.value == "jsonl" else show_table
-    # What the terminal cannot write it shows as an escape; bytes that are no UTF-8 are U+FFFD by then.
-    sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        for batch in batches_of(texts, _INPUT_FILE.value):
-            for (line, part, text), pieces in zip(batch, cut([text for _, _, text in batch])):
-                sys.stdout.write(show(line, part, text, pieces))
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader, head say, has all it wanted. What is still buffered goes nowhere, quietly.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for batch in batches_of(texts, _INPUT_FILE.value):
+        for (line, part, text), pieces in zip(batch, cut([text for _, _, text in batch])):
+            sys.stdout.write(show(line, part, text, pieces))
+        sys.stdout.flush()
 
 
 def make_cut(tokenizer):
@@ -130,27 +124,17 @@ def show_table(line, part, text, columns):
                         for i, piece, start, end, first, last, substring in
                         zip(*(columns[key] for key in ("ids", "pieces", "start_chars", "end_chars", "start_bytes",
                                                        "end_bytes", "substrings"))))]
-    rows = [[_printable(cell) for cell in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*rows)]
-    shown = _printable(text[:200].decode("utf-8", "replace"))
-    head = f"{line}{f' part {part}' if part else ''}: {shown if _width(shown) <= 100 else shown[:97] + '...'}"
+    rows = [[terminal.printable(cell) for cell in row] for row in rows]
+    widths = [max(map(terminal.width, column)) for column in zip(*rows)]
+    shown = terminal.printable(text[:200].decode("utf-8", "replace"))
+    head = f"{line}{f' part {part}' if part else ''}: {shown if terminal.width(shown) <= 100 else shown[:97] + '...'}"
     lines = [head]
     for row in rows:
-        id_text, *cells = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths))
+        id_text, *cells = (cell + " " * (width - terminal.width(cell)) for cell, width in zip(row, widths))
         lines.append(("  " + "  ".join([id_text.strip().rjust(widths[0]), *cells])).rstrip())
     if len(rows) == 1:
         lines[1:] = ["  no pieces"]
     return "\n".join(lines) + "\n\n"
-
-
-def _printable(text):
-    """The text with control characters, and others that would move the cursor, as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def _width(text):
-    """Columns that a terminal takes for a text: two for a wide character, none for a combining mark."""
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def draw_corpus_report(report, title):
                                 "axes.titleweight": "bold"}):
         figure = Figure(figsize=(14, 8), layout="constrained")
         figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, wspace=0.04, hspace=0.04)
-        above, below = figure.subfigures(2, 1, height_ratios=[1, 1.4])  # apart, or long labels push the histograms about
+        # Apart, or long labels push the histograms about.
+        above, below = figure.subfigures(2, 1, height_ratios=[1, 1.4])
         axes = {**above.subplot_mosaic([[*_LENGTHS]]),
                 **below.subplot_mosaic([["scripts", "lines"], ["fates", "lines"]], width_ratios=[1, 1.6])}
         figure.suptitle(f"{fonts.drawable(title, 90)}\n{_summary(report)}", x=0.012, ha="left", fontsize=11)
@@ -54,11 +55,11 @@ def _draw_lengths(axes, lengths, heading):
     bins = lengths["bins"][1:]  # a document has a sentence; those without a word are in the mean
     axes.bar(range(len(bins)), [count for _, _, count in bins], color=_BARS, width=0.9)
     axes.set_title(heading)
-    axes.set_xticks([place - 0.5 for place in range(0, len(bins) + 1, 2)],
-                    [f"{1 << place:,}" for place in range(0, len(bins) + 1, 2)], fontsize=8)
+    ticks = range(0, len(bins) + 1, 2 if len(bins) < 14 else 4)
+    axes.set_xticks([place - 0.5 for place in ticks], [f"{1 << place:,}" for place in ticks], fontsize=8)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.text(0.99, 0.97, f"mean {lengths['mean']:,.1f}\nlongest {lengths['max']:,}", transform=axes.transAxes, ha="right",
-              va="top", fontsize=8, color=_GREY)
+    axes.text(0.99, 0.97, f"mean {lengths['mean']:,.1f}\nlongest {lengths['max']:,}", transform=axes.transAxes,
+              ha="right", va="top", fontsize=8, color=_GREY)
 
 
 def _draw_scripts(axes, scripts):
@@ -91,7 +92,7 @@ def _draw_bars(axes, values, color, label):
     bars = axes.barh(range(len(values)), [value for _, value in values], color=color, height=0.7)
     axes.set_yticks(range(len(values)), [name for name, _ in values])
     axes.bar_label(bars, [label(value) for _, value in values], padding=3, fontsize=8, color=_GREY)
-    axes.set_xlim(0, max(value for _, value in values) * 1.15 or 1)
+    axes.set_xlim(0, max((value for _, value in values), default=0) * 1.15 or 1)
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     axes.set_ylim(max(len(values), 5) - 0.5, -0.5)

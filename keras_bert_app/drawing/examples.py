@@ -40,9 +40,10 @@ def draw_example_statistics(statistics, title):
 
 
 def _summary(statistics):
-    pairs = {"nsp": "next sentence", "sop": "sentence order", "none": "full sentences"}[statistics["sentence_objective"]]
-    return (f"{statistics['examples']:,} examples of {statistics['max_seq_length']} tokens, {pairs}, masking "
-            f"{statistics['masking']}; padding {statistics['padding_share']:.1%}, [UNK] {statistics['unknown_share']:.2%}, "
+    objectives = {"nsp": "next sentence", "sop": "sentence order", "none": "full sentences"}
+    return (f"{statistics['examples']:,} examples of {statistics['max_seq_length']} tokens, "
+            f"{objectives[statistics['sentence_objective']]}, masking {statistics['masking']}; "
+            f"padding {statistics['padding_share']:.1%}, [UNK] {statistics['unknown_share']:.2%}, "
             f"{statistics['predicted_share_of_tokens']:.1%} of the tokens predicted")
 
 
@@ -85,7 +86,7 @@ def _draw_runs(axes, statistics):
     bars = axes.bar(names, shares + ([rest] if rest else []), color=_KINDS["hidden"], width=0.8)
     axes.bar_label(bars, [_percent(share) for share in bars.datavalues], padding=2, fontsize=7, color=_GREY)
     axes.set_title("Length of masked runs")
-    axes.set_xlabel(f"pieces; of {statistics['predicted_words_cut_share']:.1%} of the words only some pieces are predicted")
+    axes.set_xlabel(f"pieces; {statistics['predicted_words_cut_share']:.1%} of the words are predicted only in part")
     axes.margins(y=0.15)
     _percent_axis(axes)
 
@@ -117,8 +118,8 @@ def _draw_labels(axes, statistics):
     places = range(len(labels))
     axes.barh([place - 0.2 for place in places], [label["share"] for label in labels], height=0.4,
               color=_KINDS["hidden"], label="of the labels")
-    axes.barh([place + 0.2 for place in places], [label["share_of_text"] for label in labels], height=0.4, color="#bbbbbb",
-              label="of the text")
+    axes.barh([place + 0.2 for place in places], [label["share_of_text"] for label in labels], height=0.4,
+              color="#bbbbbb", label="of the text")
     axes.set_yticks(places, [fonts.drawable(label["piece"]) for label in labels])
     axes.set_ylim(max(len(labels), 6) - 0.4, -0.6)
     axes.legend(frameon=False, loc="lower right")

@@ -24,12 +24,15 @@ def model_variables(model):
     return {variable.path: variable.value for variable in model.weights}
 
 
-def save(workdir, model, optimizer, step, position, keep, unlogged=()):
+def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged=(), seconds=0.0):
     """Writes a checkpoint and deletes the oldest beyond `keep`. Returns its directory.
 
+    Files reach the disk before the directory gets its name, so that not even a power failure leaves half a checkpoint.
+
     Args:
-        step, position: after how many steps, and where the data goes on. unlogged: sums of the steps since the last line
-            of metrics.jsonl, so that a resumed run's next line is that of an uninterrupted one.
+        step, position: after how many steps, and where the data goes on. keep_every: steps whose multiples are never
+            deleted; 0 for none. unlogged: rows of the steps since the last line of metrics.jsonl, so that a resumed run's
+            next line is that of an uninterrupted one. seconds: that the run has taken so far.
     """
     root = workdirs.path_in(workdir, "checkpoints")
     directory = os.path.join(root, f"step-{step:08d}")
@@ -38,18 +41,32 @@ def save(workdir, model, optimizer, step, position, keep, unlogged=()):
         tf.io.gfile.rmtree(temporary)
     tf.io.gfile.makedirs(temporary)
     _tracked(model, optimizer).write(os.path.join(temporary, _PREFIX))
-    manifest = {"step": int(step), "position": [int(number) for number in position],
+    manifest = {"step": int(step), "seconds": float(seconds), "position": [int(number) for number in position],
                 "unlogged": [[float(value) for value in row] for row in unlogged],
                 "files": {name: _fingerprint(os.path.join(temporary, name))
                           for name in sorted(tf.io.gfile.listdir(temporary))}}
     with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
         file.write(json.dumps(manifest, indent=1) + "\n")
+    _to_disk(*(os.path.join(temporary, name) for name in tf.io.gfile.listdir(temporary)), temporary)
     if tf.io.gfile.exists(directory):
         tf.io.gfile.rmtree(directory)
     tf.io.gfile.rename(temporary, directory)
+    _to_disk(root)
     for old in list_checkpoints(workdir)[:-keep]:
-        tf.io.gfile.rmtree(old)
+        if not keep_every or int(_NAME.search(old)[1]) % keep_every:
+            tf.io.gfile.rmtree(old)
     return directory
+
+
+def _to_disk(*paths):
+    """Waits until local files or directories are on the disk; other file systems do so when a file is closed."""
+    for path in paths:
+        if "://" not in path:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def list_checkpoints(workdir):

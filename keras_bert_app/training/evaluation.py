@@ -6,6 +6,8 @@ import numpy as np
 
 from keras_bert_app.training import losses
 
+OBJECTIVE_NAMES = {"nsp": "next sentence", "sop": "sentence order"}
+
 
 def evaluate(call, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
     """Means over a dataset of one pass, every example counted once, with trivial baselines.
@@ -30,12 +32,12 @@ def evaluate(call, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
         label_counts += np.bincount(batch["masked_lm_ids"].numpy()[used], minlength=vocab_size)
         random_pairs += int((batch["next_sentence_labels"] * batch["input_mask"][:, 0]).numpy().sum())
     sums = dict(zip(losses.SUMS, totals.tolist()))
-    pairs = max(sums["next_sentence_count"], 1.0)
     figures = {f"eval_{name}": value for name, value in losses.metrics(sums).items()}
     figures["eval_unigram_accuracy"] = float(label_counts.max() / max(label_counts.sum(), 1))
-    figures["eval_majority_share"] = max(random_pairs, pairs - random_pairs) / pairs
     figures["eval_masked_lm_count"] = sums["masked_lm_count"]
-    figures["eval_next_sentence_count"] = pairs
+    if pairs := sums["next_sentence_count"]:
+        figures["eval_majority_share"] = max(random_pairs, pairs - random_pairs) / pairs
+        figures["eval_next_sentence_count"] = pairs
     return figures
 
 
@@ -46,16 +48,17 @@ def wilson_interval(share, count, z=1.959964):
     return center - half, center + half
 
 
-def summary(figures):
+def summary(figures, sentence_objective="nsp"):
     """Lines for people: each figure beside its baseline."""
-    pairs = int(figures["eval_next_sentence_count"])
-    low, high = wilson_interval(figures["eval_next_sentence_accuracy"], pairs)
     ratio = figures["eval_masked_lm_accuracy"] / max(figures["eval_unigram_accuracy"], 1e-9)
-    return [
+    lines = [
         f"held-out masked LM: accuracy {figures['eval_masked_lm_accuracy']:.4f} on "
         f"{int(figures['eval_masked_lm_count']):,} tokens; most frequent piece (unigram) "
-        f"{figures['eval_unigram_accuracy']:.4f}; {ratio:.2f} times",
-        f"held-out next sentence: accuracy {figures['eval_next_sentence_accuracy']:.4f} "
-        f"(95 % interval {low:.4f} to {high:.4f}) on {pairs:,} pairs; majority share "
-        f"{figures['eval_majority_share']:.4f}",
-    ]
+        f"{figures['eval_unigram_accuracy']:.4f}; {ratio:.2f} times"]
+    if pairs := int(figures.get("eval_next_sentence_count", 0)):
+        low, high = wilson_interval(figures["eval_next_sentence_accuracy"], pairs)
+        lines.append(
+            f"held-out {OBJECTIVE_NAMES[sentence_objective]}: accuracy {figures['eval_next_sentence_accuracy']:.4f} "
+            f"(95 % interval {low:.4f} to {high:.4f}) on {pairs:,} pairs; majority share "
+            f"{figures['eval_majority_share']:.4f}")
+    return lines

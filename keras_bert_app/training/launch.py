@@ -1,13 +1,15 @@
 """From a checked configuration to a run: devices, corpus, the work directory, then the training."""
 
+import dataclasses
 import json
 import os
 import time
 
 import tensorflow as tf
 
+from keras_bert_app.drawing.corpus_report import draw_corpus_report
 from keras_bert_app.errors import UserError
-from keras_bert_app.training import checkpoints
+from keras_bert_app.training import checkpoints, data
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training import workdir as workdirs
 from keras_bert_app.training.pretrain import pretrain
@@ -31,7 +33,7 @@ def launch(workdir, model_config, run, vocabulary_bytes=None):
     """
     # Machines must find each other before anything else touches TensorFlow's devices.
     strategy = strategies.make_strategy(run.strategy)
-    strategies.check_batch_size(strategy, run.global_batch_size)
+    strategies.check_batch_size(strategy, data.batch_size_at(run, 0), run.gradient_accumulation_steps)
     if vocabulary_bytes is None:
         vocabulary_bytes = workdirs.read_vocabulary(workdir)
     if run.init_checkpoint and not checkpoints.list_checkpoints(workdir):
@@ -40,21 +42,48 @@ def launch(workdir, model_config, run, vocabulary_bytes=None):
             raise UserError(f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary; give "
                             f"--vocab_file={workdirs.path_in(source, 'vocab.txt')}")
     if strategies.is_chief(strategy):
-        corpus_dir, manifest = prepared_corpus(workdir, run)
-        _report(corpus_dir, manifest)
+        manifests = prepared_corpora(workdir, run)
+        _report(manifests, run)
+        _keep_lexicon(workdir, run)
         workdirs.write_config(workdir, model_config, run, vocabulary_bytes)
     else:
-        corpus_dir, manifest = _wait_for_chief(workdir, run)
-    return pretrain(workdir, corpus.shard_paths(corpus_dir, manifest, "train"),
-                    corpus.shard_paths(corpus_dir, manifest, "heldout"), strategy=strategy, run=run)
+        manifests = _wait_for_chief(workdir, run)
+    heldout = [shard for corpus_dir, manifest in manifests.items()
+               for shard in corpus.shard_paths(corpus_dir, manifest, "heldout")]
+    return pretrain(workdir, _train_shards(manifests), heldout, strategy=strategy, run=run)
 
 
-def _report(corpus_dir, manifest):
-    """What the text was, and what of it was not usable as it stood."""
+def _train_shards(manifests):
+    return [corpus.shard_paths(corpus_dir, manifest, "train") for corpus_dir, manifest in manifests.items()]
+
+
+def _report(manifests, run):
+    """What the text was; of several corpora also the share of each in the examples."""
+    for corpus_dir, manifest in manifests.items():
+        _report_corpus(corpus_dir, manifest)
+    if len(manifests) > 1:
+        corpora = _train_shards(manifests)
+        of_bytes, of_examples = data.shares(dataclasses.replace(run, sampling_exponent=1.0), corpora), data.shares(run, corpora)
+        for corpus_dir, size, share in zip(manifests, of_bytes, of_examples):
+            print(f"mixture: {size:6.1%} of the bytes, {share:6.1%} of the examples: {corpus_dir}", flush=True)
+
+
+def _keep_lexicon(workdir, run):
+    """Copies the lexicon beside the vocabulary, since the directory alone resumes a run."""
+    kept = data.lexicon_of(workdir)
+    if run.lexicon_file and not tf.io.gfile.exists(kept):
+        phrases = data.read_lexicon(run.lexicon_file)
+        with tf.io.gfile.GFile(kept + ".tmp", "w") as file:
+            file.write("".join(f"{phrase}\n" for phrase in phrases))
+        tf.io.gfile.rename(kept + ".tmp", kept)
+
+
+def _report_corpus(corpus_dir, manifest):
+    """Sizes, and what was not usable as it stood."""
     train, heldout, counts = manifest["train"], manifest["heldout"], manifest["counts"]
     print(f"corpus {corpus_dir}: {train['documents']:,} documents, {train['sentences']:,} sentences, "
           f"{train['words']:,} words; held out {heldout['documents']:,} documents", flush=True)
-    faults = {"duplicates": "duplicate documents dropped", "invalid_utf8_lines": "lines with invalid UTF-8 repaired",
+    faults = {"duplicates": "duplicate documents dropped", "near_duplicates": "near-duplicate documents dropped", "invalid_utf8_lines": "lines with invalid UTF-8 repaired",
               "capped_lines": "overlong lines cut into pieces", "capped_documents": "overlong documents cut into several",
               "bad_records": "overlong JSON records left out"}
     for name, meaning in faults.items():
@@ -62,8 +91,8 @@ def _report(corpus_dir, manifest):
             print(f"  {counts[name]:,} {meaning}", flush=True)
 
 
-def prepared_corpus(workdir, run):
-    """(directory, manifest) of the run's text shards, prepared from --input_files on the first start.
+def prepared_corpora(workdir, run):
+    """{directory: manifest} of the run's text shards, prepared from --input_files on the first start.
 
     WORKDIR/corpus.json notes what they were prepared from and which they are.
 
@@ -74,30 +103,33 @@ def prepared_corpus(workdir, run):
     source = {name: run.to_dict()[name] for name in
               ("input_files", "corpus_dir", "input_format", "text_field", "strict", "holdout_fraction", "seed")}
     note = _read_note(workdir)
-    corpus_dir = _corpus_dir(workdir, run)
+    corpus_dirs = _corpus_dirs(workdir, run)
     has_begun = workdirs.has_checkpoint(workdir)
     if not has_begun and note is not None and note["source"] != source:
         # A start that never came to a checkpoint, now with other text: what was prepared then is of no use.
         if tf.io.gfile.exists(workdirs.path_in(workdir, "corpus")):
             tf.io.gfile.rmtree(workdirs.path_in(workdir, "corpus"))
         note = None
-    if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dir, "manifest.json")):
+    if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dirs[0], "manifest.json")):
         tf.io.gfile.makedirs(str(workdir))
         _write_note(workdir, {"source": source})
-        corpus.prepare_corpus(corpus_dir, input_files=list(run.input_files), input_format=run.input_format,
+        corpus.prepare_corpus(corpus_dirs[0], input_files=list(run.input_files), input_format=run.input_format,
                               text_field=run.text_field, holdout_fraction=run.holdout_fraction, seed=run.seed,
-                              strict=run.strict, progress=_Progress())
+                              strict=run.strict, progress=_Progress(),
+                              log=lambda line: print(f"preparing the corpus: {line}", flush=True),
+                              draw=lambda report: draw_corpus_report(report, corpus_dirs[0]))
     elif run.input_files and note is None:
-        raise UserError(f"{corpus_dir}: is there already, and not from this run; take another --workdir, or name it as "
+        raise UserError(f"{corpus_dirs[0]}: is there already, and not from this run; take another --workdir, or name it as "
                         "--corpus_dir")
-    manifest = corpus.load_manifest(corpus_dir)
-    shards = [[shard["file"], shard["sha256"]] for split in ("train", "heldout") for shard in manifest[split]["shards"]]
+    manifests = {corpus_dir: corpus.load_manifest(corpus_dir) for corpus_dir in corpus_dirs}
+    shards = [[shard["file"], shard["sha256"]] for manifest in manifests.values() for split in ("train", "heldout")
+              for shard in manifest[split]["shards"]]
     if has_begun and note is not None and note.get("shards", shards) != shards:
-        raise UserError(f"{corpus_dir}: holds another corpus than the run in --workdir={workdir} began with; "
+        raise UserError(f"{', '.join(corpus_dirs)}: holds another corpus than the run in --workdir={workdir} began with; "
                         "give that corpus, or take another --workdir")
     tf.io.gfile.makedirs(str(workdir))
     _write_note(workdir, {"source": source, "shards": shards})
-    return corpus_dir, manifest
+    return manifests
 
 
 class _Progress:
@@ -114,8 +146,8 @@ class _Progress:
                   f"{num_bytes / 1e6 / (now - self.started):,.1f} MB/s", flush=True)
 
 
-def _corpus_dir(workdir, run):
-    return run.corpus_dir or workdirs.path_in(workdir, "corpus")
+def _corpus_dirs(workdir, run):
+    return run.corpus_dir or (workdirs.path_in(workdir, "corpus"),)
 
 
 def _read_note(workdir):
@@ -135,12 +167,13 @@ def _write_note(workdir, note):
 
 def _wait_for_chief(workdir, run):
     """Other machines than the chief's wait until it has written the work directory and the corpus."""
-    corpus_dir = _corpus_dir(workdir, run)
-    needed = [workdirs.path_in(workdir, "config.json"), os.path.join(corpus_dir, "manifest.json")]
+    corpus_dirs = _corpus_dirs(workdir, run)
+    needed = [workdirs.path_in(workdir, "config.json"),
+              *(os.path.join(corpus_dir, "manifest.json") for corpus_dir in corpus_dirs)]
     started = time.monotonic()
     while not all(tf.io.gfile.exists(path) for path in needed):
         if time.monotonic() - started > _WAIT_SECONDS:
             raise UserError(f"the chief has not written {' and '.join(needed)} in {_WAIT_SECONDS // 3600} hours; see what "
                             "it printed, and give every machine the same --workdir on a file system that all of them see")
         time.sleep(1.0)
-    return corpus_dir, corpus.load_manifest(corpus_dir)
+    return {corpus_dir: corpus.load_manifest(corpus_dir) for corpus_dir in corpus_dirs}

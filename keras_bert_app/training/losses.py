@@ -9,15 +9,19 @@ SUMS = ("masked_lm_loss_sum", "masked_lm_correct", "masked_lm_count",
         "next_sentence_loss_sum", "next_sentence_correct", "next_sentence_count")
 
 
-def counts(batch):
+def counts(batch, with_pairs=True):
     """(predictions, pairs) of a batch, float32 scalars. A row of padding only (it fills up a last batch) is no pair."""
-    return tf.reduce_sum(batch["masked_lm_weights"]), tf.reduce_sum(_pair_weights(batch))
+    return tf.reduce_sum(batch["masked_lm_weights"]), tf.reduce_sum(_pair_weights(batch, with_pairs))
 
 
-def loss_sums(outputs, batch):
-    """The sums of SUMS, each a float32 scalar, from a BertPretrainer's outputs and its batch."""
+def loss_sums(outputs, batch, with_pairs=True):
+    """The sums of SUMS, each a float32 scalar, from a BertPretrainer's outputs and its batch.
+
+    Args:
+        with_pairs: False when the rows are no pairs (sentence_objective "none"): no row counts for the next sentence.
+    """
     mlm = _classification_sums(outputs["mlm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"])
-    nsp = _classification_sums(outputs["nsp_logits"], batch["next_sentence_labels"], _pair_weights(batch))
+    nsp = _classification_sums(outputs["nsp_logits"], batch["next_sentence_labels"], _pair_weights(batch, with_pairs))
     return dict(zip(SUMS, (*mlm, *nsp)))
 
 
@@ -28,17 +32,21 @@ def mean_loss(sums, masked_lm_count, next_sentence_count):
 
 
 def metrics(sums):
-    """Means by the names of metrics.jsonl, from a dict of summed SUMS (numbers or arrays)."""
+    """Means by the names of metrics.jsonl, from a dict of summed SUMS; without pairs those of the next sentence are left out."""
     predictions = max(sums["masked_lm_count"], 1.0)
-    pairs = max(sums["next_sentence_count"], 1.0)
-    masked_lm_loss, next_sentence_loss = sums["masked_lm_loss_sum"] / predictions, sums["next_sentence_loss_sum"] / pairs
-    return {"loss": masked_lm_loss + next_sentence_loss,
-            "masked_lm_loss": masked_lm_loss, "masked_lm_accuracy": sums["masked_lm_correct"] / predictions,
-            "next_sentence_loss": next_sentence_loss, "next_sentence_accuracy": sums["next_sentence_correct"] / pairs}
+    masked_lm_loss = sums["masked_lm_loss_sum"] / predictions
+    figures = {"loss": masked_lm_loss, "masked_lm_loss": masked_lm_loss,
+               "masked_lm_accuracy": sums["masked_lm_correct"] / predictions}
+    if pairs := sums["next_sentence_count"]:
+        next_sentence_loss = sums["next_sentence_loss_sum"] / pairs
+        figures |= {"loss": masked_lm_loss + next_sentence_loss, "next_sentence_loss": next_sentence_loss,
+                    "next_sentence_accuracy": sums["next_sentence_correct"] / pairs}
+    return figures
 
 
-def _pair_weights(batch):
-    return tf.cast(batch["input_mask"][:, 0], tf.float32)
+def _pair_weights(batch, with_pairs):
+    weights = tf.cast(batch["input_mask"][:, 0], tf.float32)
+    return weights if with_pairs else tf.zeros_like(weights)
 
 
 def _classification_sums(logits, labels, weights):

@@ -1,7 +1,5 @@
 """Pre-training: from a resolved configuration and a prepared work directory to a trained checkpoint."""
 
-import collections
-import signal
 import time
 
 import numpy as np
@@ -9,25 +7,25 @@ import tensorflow as tf
 
 from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.training import checkpoints, evaluation, losses, reporting, steps
+from keras_bert_app.training import checkpoints, data, evaluation, optimizers, profiling, reporting, steps
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training import workdir as workdirs
-from keras_bert_app.training.optimizers import AdamWeightDecay
-from pipelines.pretraining import FIRST_POSITION, pretraining_dataset
+from keras_bert_app.training.signals import Signals
+from keras_bert_app.training.window import Window
 from pipelines.wordpiece import BertTokenizer
 
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
-def pretrain(workdir, train_shards, heldout_shards, strategy=None, run=None, stream=None):
-    """Runs or resumes the pre-training that WORKDIR/config.json describes, up to its num_train_steps.
+def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=None):
+    """Runs or resumes the pre-training that WORKDIR/config.json describes, up to its num_train_steps or train_minutes.
 
     Order of initialization: the newest checkpoint of the work directory, else the weights of init_checkpoint, else from
     scratch.
 
     Args:
         workdir: holds config.json and vocab.txt (training.workdir.write_config).
-        train_shards, heldout_shards: TFRecord files of pipelines.corpus; the latter may be empty.
+        corpora: for each corpus its TFRecord files of pipelines.corpus. heldout_shards: the same, of all; may be empty.
         strategy: tf.distribute.Strategy, or None for the one that the configuration names.
         run: PretrainingConfig in place of the one in config.json.
         stream: where progress goes; standard output by default.
@@ -41,28 +39,26 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, run=None, str
     model_config, saved_run, _ = workdirs.read_config(workdir)
     run = run or saved_run
     strategy = strategy or strategies.make_strategy(run.strategy)
-    strategies.check_batch_size(strategy, run.global_batch_size)
+    strategies.check_batch_size(strategy, data.batch_size_at(run, 0), run.gradient_accumulation_steps)
     chief = strategies.is_chief(strategy)
     workdirs.read_vocabulary(workdir)
-    tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
+    tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)
 
     with strategy.scope():
         model = BertPretrainer(model_config, seed=run.seed, dtype=KERAS_POLICIES[run.precision])
         trainable = {variable.path: variable.value for variable in model.trainable_variables}
-        optimizer = AdamWeightDecay(trainable, run.weight_decay_rate, run.adam_beta_1, run.adam_beta_2,
-                                    run.adam_epsilon)
-    step, position, unlogged, origin = _initialize(workdir, run, model, optimizer)
-    reporter = reporting.Reporter(workdir, step, run.num_train_steps, active=chief, stream=stream)
+        optimizer = optimizers.make_optimizer(run, trainable, model_config.num_hidden_layers)
+    start, origin = _initialize(workdir, run, model, optimizer)
+    step, position = start["step"], start["position"]
+    reporter = reporting.Reporter(workdir, step, start["seconds"], run, active=chief, stream=stream)
     reporter.say(strategies.describe(strategy, run))
     reporter.say(f"{model.count_params():,} parameters; {origin}")
 
-    data = dict(global_batch_size=run.global_batch_size, max_seq_length=run.max_seq_length,
-                max_predictions_per_seq=run.max_predictions_per_seq, masked_lm_prob=run.masked_lm_prob,
-                short_seq_prob=run.short_seq_prob, seed=run.seed)
-    heldout = pretraining_dataset(heldout_shards, tokenizer, **data, epochs=1) if heldout_shards else None
+    examples = data.example_arguments(run, tokenizer, data.lexicon_of(workdir))
+    heldout = data.heldout_dataset(run, heldout_shards, tokenizer, examples)
     if heldout is None:
         reporter.say("no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some")
-    evaluation_call = steps.make_evaluation_call(strategy, model)
+    evaluation_call = steps.make_evaluation_call(strategy, model, with_pairs=run.sentence_objective != "none")
 
     def evaluate(should_stop):
         if heldout is None:
@@ -70,124 +66,114 @@ def pretrain(workdir, train_shards, heldout_shards, strategy=None, run=None, str
         figures = evaluation.evaluate(evaluation_call, heldout, model_config.vocab_size, run.max_eval_steps, should_stop)
         if not should_stop():
             reporter.write(step, figures)
-            for line in evaluation.summary(figures):
+            for line in evaluation.summary(figures, run.sentence_objective):
                 reporter.say(line)
         return figures
 
     def save():
         if chief:
-            checkpoints.save(workdir, model, optimizer, step, position, run.keep_checkpoints, window.rows)
+            checkpoints.save(workdir, model, optimizer, step, position, keep=run.keep_checkpoints,
+                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds())
 
     train_call = steps.make_train_call(strategy, model, optimizer, run)
     per_call = strategies.iterations_per_loop(strategy, run.iterations_per_loop)
-    batches = iter(pretraining_dataset(train_shards, tokenizer, **data, position=position, with_position=True)) \
-        if step < run.num_train_steps else None
-    figures, window = None, _Window(unlogged)
-    with _Signals() as signals:
-        while step < run.num_train_steps:
+    profiler = profiling.Profiler(workdir, run.profile_steps if chief else 0, reporter.say)
+    clock, window = _Clock(run, start["seconds"]), Window(start["unlogged"])
+    is_over = step >= run.num_train_steps or clock.progress() >= 1.0
+    batches, batch_size, figures = None, 0, None
+    with Signals() as signals:
+        while not is_over:
             # 1. k global batches and the position after them
-            stack = [next(batches) for _ in range(min(per_call, run.num_train_steps - step))]
+            waiting = time.monotonic()
+            if data.batch_size_at(run, step) != batch_size:
+                batch_size = data.batch_size_at(run, step)
+                batches = iter(data.training_dataset(run, corpora, tokenizer, position, examples, step))
+            count = min(per_call, run.num_train_steps - step, data.steps_of_this_size(run, step) or per_call)
+            stack = [next(batches) for _ in range(count)]
             stacked = {name: tf.stack([batch[name] for batch, _ in stack]) for name in stack[0][0]}
+            waited = time.monotonic() - waiting
             # 2. k steps on the devices
-            rows = train_call(stacked, step)
-            _check_finite(rows, step)
+            with profiler.watch(len(stack)):
+                rows = train_call(stacked, step, clock.progress() if run.train_minutes else None, bool(signals.received))
+            _check_finite(rows, step, list(trainable), run)
             before, step = step, step + len(stack)
             position = stack[-1][1].numpy().tolist()
+            is_over = step >= run.num_train_steps or rows[-1, _column("progress")] >= 1.0
+            # All machines stop at the same step: at one that all of them were told of.
+            stop = signals.received or strategies.STOP_ELSEWHERE if rows[-1, _column("stop")] else 0
+            if strategies.num_machines(strategy) == 1:
+                stop = signals.received
             # 3. what people watch
-            window.add(rows, stacked["input_mask"])
+            window.add(rows, stacked["input_mask"], waited)
             reporter.live(step, window.recent())
 
             def due(interval):
-                return step // interval > before // interval or step >= run.num_train_steps
+                return is_over or step // interval > before // interval
             if due(run.log_steps):
-                reporter.log(step, window.close())
+                reporter.log(step, {**window.close(), **optimizers.norms(optimizer, rows[-1, _column("learning_rate")], step),
+                                    "memory_mb": reporting.memory_mb()})
             # 4. keep and evaluate
-            if due(run.save_checkpoints_steps) or signals.received:
+            if due(run.save_checkpoints_steps) or stop:
                 save()
-            if due(run.eval_steps) and not signals.received:
-                figures = evaluate(lambda: signals.received)
-                if signals.received:
+            if due(run.eval_steps) and not stop:
+                # One machine must not leave an evaluation that the others are in.
+                alone = strategies.num_machines(strategy) == 1
+                figures = evaluate(lambda: alone and signals.received)
+                if alone and signals.received:
+                    stop = signals.received
                     save()
                 window.restart_clock()
-            if signals.received:
-                raise Interrupted(signals.received, step, chief)
+            if stop:
+                raise Interrupted(stop, step, chief)
         if figures is None:  # a run that was finished before
             figures = evaluate(lambda: signals.received)
             if signals.received:
                 raise Interrupted(signals.received, step, chief)
+    reporter.finish(step, clock.seconds())
     return figures
 
 
+def _column(name):
+    return steps.STEP_METRICS.index(name)
+
+
 def _initialize(workdir, run, model, optimizer):
-    """(step, position, sums of steps not yet logged, a line that says where the weights come from)."""
+    """(where the run stands, as a checkpoint's manifest has it; a line that says where the weights come from)."""
+    beginning = {"step": 0, "position": None, "unlogged": [], "seconds": 0.0}
     saved = checkpoints.list_checkpoints(workdir)
     if saved:
         manifest = checkpoints.restore(saved[-1], model, optimizer)
-        return (manifest["step"], tuple(manifest["position"]), manifest["unlogged"],
+        return ({**beginning, **manifest, "position": tuple(manifest["position"])},
                 f"resumed at step {manifest['step']:,} from {saved[-1]}")
     if run.init_checkpoint:
         _, checkpoint = checkpoints.find(run.init_checkpoint)
         checkpoints.restore(checkpoint, model)
-        return 0, FIRST_POSITION, [], f"all {len(model.weights)} weights from {checkpoint}, optimizer and steps new"
-    return 0, FIRST_POSITION, [], f"from scratch, seed {run.seed}"
+        return beginning, f"all {len(model.weights)} weights from {checkpoint}, optimizer and steps new"
+    return beginning, f"from scratch, seed {run.seed}"
 
 
-def _check_finite(rows, first_step):
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if bad.size:
-        raise UserError(f"step {first_step + bad[0] + 1}: the loss or gradient is not finite; begin in another --workdir "
-                        "with a lower --learning_rate or more --num_warmup_steps, from --init_checkpoint if you like")
+def _check_finite(rows, first_step, paths, run):
+    """Raises UserError at the first step whose loss or gradient is not finite, unless such steps are skipped."""
+    bad = np.flatnonzero(rows[:, _column("bad_variable")] >= 0)
+    if not bad.size or run.on_nonfinite == "skip":
+        return
+    index = int(rows[bad[0], _column("bad_variable")])
+    where = f"the gradient of {paths[index]}" if index < len(paths) else "the loss or the gradient's norm"
+    raise UserError(f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
+                    "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
+                    "--on_nonfinite=skip")
 
 
-class _Window:
-    """Sums since the last log line, and the clock that tokens a second are measured by."""
+class _Clock:
+    """The time that a run has taken, its earlier parts included."""
 
-    def __init__(self, rows):
-        self.rows = list(rows)
-        self.latest = collections.deque(maxlen=50)
-        self.restart_clock()
+    def __init__(self, run, seconds_before):
+        self.budget = run.train_minutes * 60.0
+        self.started = time.monotonic() - seconds_before
 
-    def restart_clock(self):
-        self.started, self.timed_tokens = time.monotonic(), 0
+    def seconds(self):
+        return time.monotonic() - self.started
 
-    def add(self, rows, input_mask):
-        self.rows.extend(rows)
-        self.latest.extend(rows)
-        self.timed_tokens += int(tf.reduce_sum(input_mask))
-
-    def recent(self):
-        return self._figures(list(self.latest))
-
-    def close(self):
-        figures = self._figures(self.rows)
-        self.rows = []
-        self.restart_clock()
-        return figures
-
-    def _figures(self, rows):
-        values = np.asarray(rows, np.float64)
-        sums = dict(zip(steps.STEP_METRICS, values.sum(axis=0).tolist()))
-        return {**losses.metrics(sums), "learning_rate": values[-1, steps.STEP_METRICS.index("learning_rate")],
-                "gradient_norm": values[:, steps.STEP_METRICS.index("gradient_norm")].mean(),
-                "tokens_per_second": self.timed_tokens / max(time.monotonic() - self.started, 1e-9)}
-
-
-class _Signals:
-    """While active, SIGINT and SIGTERM are noted instead of acted on; a second one changes nothing."""
-
-    def __enter__(self):
-        self.received = 0
-        self.previous = {}
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.previous[number] = signal.signal(number, self._note)
-        except ValueError:
-            pass  # not the main thread: whoever runs us there handles signals
-        return self
-
-    def _note(self, number, frame):
-        self.received = self.received or number
-
-    def __exit__(self, *exception):
-        for number, handler in self.previous.items():
-            signal.signal(number, handler)
+    def progress(self):
+        """The share of the time budget that is spent; 0 without a budget."""
+        return self.seconds() / self.budget if self.budget else 0.0

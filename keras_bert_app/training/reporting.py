@@ -1,13 +1,14 @@
 """What a run shows: the live line, metrics.jsonl, TensorBoard events."""
 
 import json
+import resource
 import sys
 import time
 
 import tensorflow as tf
 
+from keras_bert_app.drawing.curves import draw_curves
 from keras_bert_app.training import workdir as workdirs
-
 
 # tf.summary.scalar needs the tensorboard package, which TensorFlow no longer brings; this is what it writes.
 _SCALAR = tf.compat.v1.SummaryMetadata(
@@ -18,15 +19,15 @@ class Reporter:
     """Writes the figures of a run where people look for them.
 
     Args:
-        workdir: metrics.jsonl and events/ go there; a resumed run appends, after lines of steps that it takes again
-            are dropped.
-        first_step, num_train_steps: of this part of the run.
+        workdir: metrics.jsonl, events/ and curves.png go there; a resumed run appends, after lines of steps that it takes
+            again are dropped.
+        first_step, seconds: where this part of the run begins. run: PretrainingConfig.
         active: False in processes other than the chief, which stay silent.
     """
 
-    def __init__(self, workdir, first_step, num_train_steps, active=True, stream=None):
-        self.num_train_steps = num_train_steps
-        self.active = active
+    def __init__(self, workdir, first_step, seconds, run, active=True, stream=None):
+        self.workdir, self.run, self.active = workdir, run, active
+        self.run_began = time.monotonic() - seconds
         self.stream = stream or sys.stdout
         self.is_terminal = self.stream.isatty()
         self.first_step, self.started = first_step, None
@@ -67,15 +68,40 @@ class Reporter:
             self.stream.flush()
 
     def _line(self, step, figures):
-        # The clock starts after the first call, which compiles.
+        pairs = (f"{self.run.sentence_objective.upper()} acc {figures['next_sentence_accuracy']:.3f}  "
+                 if "next_sentence_accuracy" in figures else "")
+        of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
+        return (f"step {step:,}{of_all}  loss {figures['loss']:.3f}  "
+                f"MLM acc {figures['masked_lm_accuracy']:.3f}  {pairs}"
+                f"{figures['tokens_per_second']:,.0f} tokens/s  ETA {self._eta(step)}")
+
+    def _eta(self, step):
         now = time.monotonic()
+        if self.run.train_minutes:
+            return duration(max(0.0, self.run.train_minutes * 60.0 - (now - self.run_began)))
+        # The clock starts after the first call, which compiles.
         if self.started is None:
             self.started, self.first_step = now, step
         rate = (step - self.first_step) / max(now - self.started, 1e-9)
-        eta = duration((self.num_train_steps - step) / rate) if rate > 0 else "--"
-        return (f"step {step:,}/{self.num_train_steps:,}  loss {figures['loss']:.3f}  "
-                f"MLM acc {figures['masked_lm_accuracy']:.3f}  NSP acc {figures['next_sentence_accuracy']:.3f}  "
-                f"{figures['tokens_per_second']:,.0f} tokens/s  ETA {eta}")
+        return duration((self.run.num_train_steps - step) / rate) if rate > 0 else "--"
+
+    def finish(self, step, seconds):
+        """The last line of a run, and its curves as WORKDIR/curves.png."""
+        if not self.active:
+            return
+        path = workdirs.path_in(self.workdir, "curves.png")
+        with tf.io.gfile.GFile(self.path) as file:
+            rows = [json.loads(line) for line in file.read().splitlines()]
+        with tf.io.gfile.GFile(path + ".tmp", "wb") as file:
+            file.write(draw_curves(rows, f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
+        tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+        self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
+
+
+def memory_mb():
+    """The most memory that this process has had resident, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def duration(seconds):

@@ -4,10 +4,12 @@ import tensorflow as tf
 
 from keras_bert_app.modeling import backend
 from keras_bert_app.training import losses
-from keras_bert_app.training.optimizers import warmup_linear_decay
+from keras_bert_app.training.schedules import learning_rate
 
 _DROPOUT = 2  # purpose of the draws; 0 and 1 are the data pipeline's
-STEP_METRICS = (*losses.SUMS, "learning_rate", "gradient_norm")
+# What a step tells besides its sums. bad_variable: the first one whose gradient is not finite, -1 for none. stop: how
+# many processes were asked to stop. progress: the share of the run before the step, as all processes see it.
+STEP_METRICS = (*losses.SUMS, "learning_rate", "gradient_norm", "bad_variable", "stop", "progress")
 
 
 def split_over_replicas(strategy, batch, row_axis):
@@ -30,61 +32,94 @@ def split_over_replicas(strategy, batch, row_axis):
 def make_train_call(strategy, model, optimizer, run):
     """A function of k stacked global batches that takes k steps.
 
-    The gradient is that of the summed losses over the global counts; it is summed over replicas, clipped by its
-    global norm, and applied by each replica to its own copy.
+    The gradient is that of the summed losses over the global counts, added up over the parts of each replica's rows
+    (gradient_accumulation_steps); it is summed over replicas, clipped by its global norm, and applied by each replica to
+    its own copy. A step whose loss or gradient is not finite changes no weight.
 
     Args:
-        strategy: the model's tf.distribute.Strategy. model: BertPretrainer. optimizer: AdamWeightDecay over the model's
-            trainable variables. run: PretrainingConfig, resolved.
+        strategy: the model's tf.distribute.Strategy. model: BertPretrainer. optimizer: of training.optimizers, over the
+            model's trainable variables. run: PretrainingConfig, resolved.
 
     Returns:
-        call(batches, first_step): batches a dict of [k, B, ...], first_step an int; returns float32
+        call(batches, first_step, progress=None, stop=False): batches a dict of [k, B, ...], first_step an int, progress
+        the share of the run that is over (None: by steps), stop whether this process was asked to; returns float32
         [k, len(STEP_METRICS)], sums over the global batch.
     """
     variables = list(optimizer.variables_by_path.values())
+    with_pairs = run.sentence_objective != "none"
     has_dropout = max(model.config.hidden_dropout_prob, model.config.attention_probs_dropout_prob) > 0
 
     def forward_backward(batch, seed, masked_lm_count, next_sentence_count):
         with tf.GradientTape() as tape:
             outputs = model(batch, dropout_seed=seed if has_dropout else None)
-            sums = losses.loss_sums(outputs, batch)
+            sums = losses.loss_sums(outputs, batch, with_pairs)
             loss = losses.mean_loss(sums, masked_lm_count, next_sentence_count)
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
         return gradients, tf.stack([sums[name] for name in losses.SUMS])
 
     if run.jit_compile:
         forward_backward = tf.function(forward_backward, jit_compile=True)
+    forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps)
 
-    def replica_step(batches, index, step):
+    def replica_step(batches, index, step, progress, stop):
         context = tf.distribute.get_replica_context()
         batch = {name: values[index] for name, values in batches.items()}
         seed = backend.fold_in(tf.constant([run.seed, _DROPOUT], tf.int64), step)
         seed = backend.fold_in(seed, context.replica_id_in_sync_group)
-        masked_lm_count, next_sentence_count = _sum_over_replicas(context, losses.counts(batch))
-        gradients, sums = forward_backward(batch, seed, masked_lm_count, next_sentence_count)
-        gradients, sums = _sum_over_replicas(context, (gradients, sums))
-        gradients, gradient_norm = tf.clip_by_global_norm(gradients, run.clip_norm)
-        learning_rate = warmup_linear_decay(step, run.learning_rate, run.num_warmup_steps, run.num_train_steps)
-        optimizer.apply(gradients, learning_rate)
-        return tf.concat([sums, [learning_rate, gradient_norm]], axis=0)
+        # Processes have clocks of their own, so that their progress is averaged.
+        *counts, progress, stop = _sum_over_replicas(
+            context, [*losses.counts(batch, with_pairs), progress / context.num_replicas_in_sync, tf.identity(stop)])
+        gradients, sums = _sum_over_replicas(context, forward_backward(batch, seed, *counts))
+        gradient_norm = tf.linalg.global_norm(gradients)
+        is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
+        bad_variable = tf.cond(is_good, lambda: -1, lambda: _first_not_finite(gradients))
+        gradients, _ = tf.clip_by_global_norm(gradients, run.clip_norm, use_norm=gradient_norm)
+        rate = learning_rate(run, step, progress)
+        optimizer.apply(gradients, rate, step, is_good)
+        return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
 
     @tf.function(reduce_retracing=False)
-    def call(batches, first_step):
+    def call(batches, first_step, progress, stop):
         num_steps = tf.nest.flatten(strategy.experimental_local_results(batches)[0])[0].shape[0]
         rows = tf.TensorArray(tf.float32, num_steps, element_shape=[len(STEP_METRICS)])
         for index in tf.range(num_steps):
-            results = strategy.run(replica_step, args=(batches, index, first_step + index))
+            step = first_step + index
+            done = tf.cast(step, tf.float32) / run.num_train_steps if progress is None else progress
+            results = strategy.run(replica_step, args=(batches, index, step, done, stop))
             rows = rows.write(index, strategy.experimental_local_results(results)[0])
         return rows.stack()
 
-    return lambda batches, first_step: call(
-        split_over_replicas(strategy, batches, row_axis=1), tf.constant(first_step, tf.int32)).numpy()
+    return lambda batches, first_step, progress=None, stop=False: call(
+        split_over_replicas(strategy, batches, row_axis=1), tf.constant(first_step, tf.int32),
+        None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop))).numpy()
 
 
-def make_evaluation_call(strategy, model):
-    """A function of one global batch that returns its sums, float32 [len(SUMS)]."""
+def _in_parts(forward_backward, num_parts):
+    """forward_backward over equal parts of the rows, one after the other, the results added up.
+
+    Losses are divided by the counts of the whole global batch, so that the sum is the whole batch's gradient.
+    """
+    if num_parts == 1:
+        return forward_backward
+
+    def in_parts(batch, seed, *counts):
+        def part(index):
+            rows = {name: tf.reshape(values, [num_parts, values.shape[0] // num_parts, *values.shape[1:]])[index]
+                    for name, values in batch.items()}
+            return tf.nest.flatten(forward_backward(rows, backend.fold_in(seed, index), *counts))
+
+        def add(index, *sums):
+            return index + 1, *(total + more for total, more in zip(sums, part(index)))
+
+        _, *totals, sums = tf.while_loop(lambda index, *_: index < num_parts, add, (1, *part(0)), parallel_iterations=1)
+        return totals, sums
+    return in_parts
+
+
+def make_evaluation_call(strategy, model, with_pairs=True):
+    """A function of one global batch that returns its sums, float32 [len(SUMS)]; with_pairs as of losses.loss_sums."""
     def replica_step(batch):
-        sums = losses.loss_sums(model(batch), batch)
+        sums = losses.loss_sums(model(batch), batch, with_pairs)
         return _sum_over_replicas(tf.distribute.get_replica_context(), tf.stack([sums[name] for name in losses.SUMS]))
 
     @tf.function
@@ -92,6 +127,12 @@ def make_evaluation_call(strategy, model):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
 
     return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+
+
+def _first_not_finite(gradients):
+    is_bad = tf.stack([~tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
+    # Finite gradients whose norm, or whose loss, is too large for float32: none of them alone.
+    return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), len(gradients))
 
 
 def _sum_over_replicas(context, values):

@@ -2,11 +2,14 @@
 
 import json
 import os
+import signal
 
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 
+# Stands for the signal in a process whose neighbour got it.
+STOP_ELSEWHERE = signal.SIGTERM
 # Steps in one call of the device: a TPU wants many, on a CPU a call costs next to nothing.
 _ITERATIONS_PER_LOOP = {"TPU": 100, "GPU": 20, "CPU": 5}
 
@@ -80,19 +83,30 @@ def iterations_per_loop(strategy, wanted):
     return wanted or _ITERATIONS_PER_LOOP[device_kind(strategy)]
 
 
-def check_batch_size(strategy, global_batch_size):
-    """Raises UserError where the replicas cannot share a global batch evenly."""
+def check_batch_size(strategy, global_batch_size, num_parts=1):
+    """Raises UserError where the replicas cannot share a global batch evenly, or a replica its rows over num_parts."""
     replicas = strategy.num_replicas_in_sync
-    if global_batch_size % replicas:
-        raise UserError(f"--global_batch_size={global_batch_size} does not divide over {replicas} replicas; "
-                        f"take a multiple of {replicas}")
+    if global_batch_size % (replicas * num_parts):
+        parts = f" in {num_parts} parts (--gradient_accumulation_steps)" if num_parts > 1 else ""
+        raise UserError(f"a global batch of {global_batch_size} (--global_batch_size, its first size with "
+                        f"--batch_ramp_steps) does not divide over {replicas} replicas{parts}; "
+                        f"take a multiple of {replicas * num_parts}")
 
 
 def describe(strategy, run):
     """One line: what was picked."""
-    replicas = strategy.num_replicas_in_sync
+    replicas, parts = strategy.num_replicas_in_sync, ""
+    if run.gradient_accumulation_steps > 1:
+        parts = f", {run.gradient_accumulation_steps} parts one after the other"
     return (f"{type(strategy).__name__}, {replicas} x {device_kind(strategy)}, batch {run.global_batch_size} "
-            f"({run.global_batch_size // replicas} a replica), {run.precision}")
+            f"({run.global_batch_size // replicas} a replica{parts}), {run.precision}")
+
+
+def num_machines(strategy):
+    """How many processes train together."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.cluster_resolver is None:
+        return 1
+    return max(1, sum(len(strategy.cluster_resolver.cluster_spec().as_dict().get(job, ())) for job in ("chief", "worker")))
 
 
 def is_chief(strategy):

@@ -112,6 +112,12 @@ def test_help_is_printed_without_loading_tensorflow(verb):
     (["--vocab_file="], ["--vocab_file is missing"]),
     (["--corpus_dir=somewhere"], ["--corpus_dir", "not as both"]),
     (["surplus"], ["unexpected argument 'surplus'"]),
+    (["--do_lower_case=false"], ["is uncased", "set do_lower_case to true"]),
+    (["--masking=words"], ["--masking=words", "whole_word"]),
+    (["--masking=lexicon"], ["--lexicon_file"]),
+    (["--masking=lexicon", "--lexicon_file=/nowhere/phrases.txt"], ["/nowhere/phrases.txt", "no such file"]),
+    (["--mask_token_rate=0.8", "--random_token_rate=0.3"], ["--random_token_rate=0.3", "1 or less"]),
+    (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
 ])
 def test_a_wrong_flag_is_one_line_and_exit_code_2(texts, tmp_path, flags, parts):
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", *flags)), *parts)

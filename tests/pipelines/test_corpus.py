@@ -5,7 +5,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from pipelines import corpus, spool
+from pipelines import corpus_reading, corpus_tasks, fingerprints, readers, shards, spool
 from pipelines.corpus import load_manifest, prepare_corpus, shard_paths
 from pipelines.errors import DataError
 
@@ -57,8 +57,11 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
 
 def test_a_corpus_larger_than_the_buffers_gives_the_same_bytes(tmp_path, monkeypatch):
     prepare_corpus(str(tmp_path / "a"), documents=make_documents(90), holdout_fraction=0.3)
-    monkeypatch.setattr(spool, "_BUFFERED_BYTES", 1000)
-    monkeypatch.setattr(corpus, "_HELDOUT_BYTES", 1000)
+    monkeypatch.setattr(corpus_tasks, "_RUN_BYTES", 1000)
+    monkeypatch.setattr(corpus_reading, "_BATCH_BYTES", 300)
+    monkeypatch.setattr(fingerprints, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(spool, "_RANGE_BYTES", 500)
+    monkeypatch.setattr(spool, "_SLICE_BYTES", 10)
     prepare_corpus(str(tmp_path / "b"), documents=make_documents(90), holdout_fraction=0.3)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
@@ -142,20 +145,22 @@ def test_a_failure_leaves_nothing_and_the_next_run_clears_what_a_killed_one_left
     (tmp_path / "notes.txt").write_text("mine")
     prepare_corpus(str(tmp_path), documents=make_documents(5), holdout_fraction=0)
     assert sorted(os.listdir(tmp_path)) == [
-        "manifest.json", "notes.txt", "train-00000-of-00001.tfrecord"]
+        "manifest.json", "notes.txt", "report.json", "report.txt", "train-00000-of-00001.tfrecord"]
 
 
 def test_an_existing_corpus_is_not_overwritten(tmp_path):
     prepare_corpus(str(tmp_path), documents=make_documents(5))
+    (tmp_path / ".incomplete/spool").mkdir(parents=True)  # of a run that was killed when all but this was done
     with pytest.raises(DataError, match="is there already"):
         prepare_corpus(str(tmp_path), documents=make_documents(5))
+    assert not (tmp_path / ".incomplete").exists() and load_manifest(str(tmp_path))
 
 
 @pytest.mark.parametrize("arguments, message", [
     ({}, "got neither"), ({"documents": [], "input_files": ["x"]}, "got both"),
     ({"documents": [], "num_shards": 0}, "num_shards is 0"),
     ({"documents": [], "holdout_fraction": 1.0}, "holdout_fraction is 1.0"),
-    ({"documents": [], "dedup": "fuzzy"}, "expected one of exact, none"),
+    ({"documents": [], "dedup": "fuzzy"}, "expected one of exact, near, none"),
     ({"documents": [], "seed": 1.5}, "seed is 1.5"),
     ({"documents": [], "input_format": "xml"}, "input_format is 'xml'")])
 def test_unusable_arguments_are_refused(tmp_path, arguments, message):
@@ -186,6 +191,19 @@ def flip(path):
     path.write_bytes(data)
 
 
+def cut(path, share=None, record=None):
+    """Cut a shard to a share of its bytes, or to so many records."""
+    data = path.read_bytes()
+    end = sum(len(text) + 16 for text in list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())[:record])
+    path.write_bytes(data[:end if record else int(share * len(data))])
+
+
+def swap(path, other):
+    first, second = path.read_bytes(), other.read_bytes()
+    path.write_bytes(second)
+    other.write_bytes(first)
+
+
 @pytest.mark.parametrize("damage, message", [
     (lambda d: (d / "manifest.json").unlink(), "manifest.json: not there"),
     (lambda d: (d / "manifest.json").write_text("{"), "manifest.json: unreadable"),
@@ -196,6 +214,10 @@ def flip(path):
     (lambda d: (d / SHARD).unlink(), f"{SHARD}: missing"),
     (lambda d: (d / SHARD).write_bytes(b""), f"{SHARD}: 0 bytes; expected"),
     (lambda d: flip(d / SHARD), f"{SHARD}: sha256 is"),
+    (lambda d: flip(d / SHARD), "9 of 18 records are whole, the next one, at byte 1335, is damaged"),
+    (lambda d: cut(d / SHARD, 0.55), "9 of 18 records are whole, the next one, at byte 1335, is damaged or cut"),
+    (lambda d: cut(d / SHARD, record=5), "5 of 18 records are whole, then the file ends"),
+    (lambda d: swap(d / "train-00000-of-00002.tfrecord", d / SHARD), "train-00000-of-00002.tfrecord"),
     (lambda d: shutil.copy(d / "train-00000-of-00002.tfrecord", d / SHARD), SHARD)])
 def test_a_damaged_corpus_is_refused_by_path(tmp_path, whole_corpus, damage, message):
     directory = tmp_path / "copy"
@@ -204,6 +226,87 @@ def test_a_damaged_corpus_is_refused_by_path(tmp_path, whole_corpus, damage, mes
     with pytest.raises(DataError) as error:
         load_manifest(str(directory))
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("dedup", ["exact", "near", "none"])
+def test_the_number_of_workers_and_the_order_of_files_make_no_difference(tmp_path, dedup, monkeypatch):
+    monkeypatch.setattr(readers, "_BATCH_BYTES", 300)
+    monkeypatch.setattr(corpus_tasks, "_TASK_BYTES", 2000)
+    for number in range(6):
+        text = "".join(f"Sentence {i} of {number}. And more of it, {i} times.\n" for i in range(30 + number))
+        (tmp_path / f"{number}.txt").write_text(text + "The same. In all files.\n")
+    for workers in (1, 4):
+        prepare_corpus(str(tmp_path / f"out{workers}"), input_files=[str(tmp_path / "?.txt")], workers=workers,
+                       dedup=dedup, holdout_fraction=0.1)
+    assert contents(tmp_path / "out1") == contents(tmp_path / "out4")
+    for number in range(6):
+        (tmp_path / f"{number}.txt").rename(tmp_path / f"{5 - number}.moved")
+    prepare_corpus(str(tmp_path / "moved"), input_files=[str(tmp_path / "*.moved")], dedup=dedup, holdout_fraction=0.1)
+    if dedup != "none":
+        assert contents(tmp_path / "out1") == contents(tmp_path / "moved")
+
+
+def test_a_task_that_was_read_is_read_again_only_if_it_is_damaged_or_its_file_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_tasks, "_TASK_BYTES", 1)
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text(f"One of {number}. Two of {number}.\n")
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(DataError, match="No space left on device"):
+        patch.setattr(shards, "publish", fail)
+        prepare_corpus(str(tmp_path / "out"), input_files=[str(tmp_path / "*.txt")], holdout_fraction=0)
+    spool_dir = tmp_path / "out/.incomplete/spool"
+    flip(spool_dir / "00000-00000-train.text")
+    (tmp_path / "2.txt").write_text("New one. New two.\n")
+    lines = []
+    prepare_corpus(str(tmp_path / "out"), input_files=[str(tmp_path / "*.txt")], holdout_fraction=0, log=lines.append)
+    assert lines[0] == "goes on from an earlier run: 1 of 3 files were read"
+    assert sorted(sum(read_split(tmp_path / "out", "train"), [])) == [
+        ["New one.", "New two."], ["One of 0.", "Two of 0."], ["One of 1.", "Two of 1."]]
+
+
+def test_a_finished_shard_that_is_damaged_is_written_again(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("".join(f"One of {i}. Two of {i}.\n" for i in range(50)))
+    arguments = {"input_files": [str(tmp_path / "a.txt")], "num_shards": 3, "holdout_fraction": 0.1}
+    prepare_corpus(str(tmp_path / "whole"), **arguments)
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(shards, "publish", fail)
+        prepare_corpus(str(tmp_path / "out"), **arguments)
+    flip(tmp_path / "out/.incomplete/shards/train-00001-of-00003.tfrecord")
+    # As if publishing had been under way: one shard is in its place already.
+    (tmp_path / "out/.incomplete/shards/train-00000-of-00003.tfrecord").rename(
+        tmp_path / "out/train-00000-of-00003.tfrecord")
+    prepare_corpus(str(tmp_path / "out"), **arguments)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_nul_u_fffd_and_control_characters_stay_in_the_corpus_and_make_no_token(tmp_path):
+    from pipelines.wordpiece import BertTokenizer
+
+    (tmp_path / "a.txt").write_bytes("A\x00b c\x07d. Next\x1b\ufffd one.\n\x01\x02\n".encode())
+    prepare_corpus(str(tmp_path / "out"), input_files=[str(tmp_path / "a.txt")], holdout_fraction=0)
+    documents = sum(read_split(tmp_path / "out", "train"), [])
+    assert sorted(documents) == [["\x01\x02"], ["A\x00b c\x07d.", "Next\x1b\ufffd one."]]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ab", "cd", ".", "next", "one"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    tokenizer = BertTokenizer(str(tmp_path / "vocab.txt"))
+    tokens = tokenizer.tokenize(["\x01\x02", "A\x00b c\x07d.", "Next\x1b\ufffd one."])
+    assert tokens.to_list() == [[], [5, 6, 7], [8, 9, 7]]
+
+
+def test_one_line_of_many_megabytes_is_cut_counted_and_not_lost(tmp_path):
+    words = " ".join(f"word{i}." for i in range(900_000))  # 10 MB: ten lines, three documents
+    (tmp_path / "a.txt").write_text(words + "\nA short one. Of two sentences.\n")
+    manifest = prepare_corpus(str(tmp_path / "out"), input_files=[str(tmp_path / "a.txt")], input_format="documents",
+                              holdout_fraction=0, dedup="none")
+    assert (manifest["counts"]["capped_lines"], manifest["counts"]["capped_documents"]) == (1, 2)
+    assert manifest["train"]["words"] == 900_000 + 6
 
 
 def test_a_corpus_can_be_written_and_read_where_only_gfile_reaches():

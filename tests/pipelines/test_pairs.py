@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines import pairs
+from pipelines import pairs, walks
 
 MAX_NUM_TOKENS = 29
 
 
-def make_pairs(documents, seed=(3, 5), max_num_tokens=MAX_NUM_TOKENS, short_seq_prob=0.1):
+def make_pairs(documents, seed=(3, 5), max_num_tokens=MAX_NUM_TOKENS, short_seq_prob=0.1,
+               find=pairs.next_sentence_pairs):
     """SegmentPairs as numpy arrays, from documents given as lists of sentence lengths."""
     lengths = [length for document in documents for length in document]
     splits = np.cumsum([0] + [len(document) for document in documents])
-    made = pairs.next_sentence_pairs(tf.constant(lengths, tf.int32), tf.constant(splits, tf.int32), tf.constant(seed),
-                                     max_num_tokens, short_seq_prob)
+    made = find(tf.constant(lengths, tf.int32), tf.constant(splits, tf.int32), tf.constant(seed), max_num_tokens,
+                short_seq_prob)
     return pairs.SegmentPairs(*(values.numpy() for values in made))
 
 
@@ -131,4 +132,55 @@ def test_the_walk_visits_what_a_loop_over_the_links_visits(seed):
     while sentence < 997:
         expected.append(sentence)
         sentence = following[sentence]
-    assert pairs._chain(tf.constant(following, tf.int32)).numpy().tolist() == expected
+    assert walks.places_met(tf.constant(following, tf.int32)).numpy().tolist() == expected
+
+
+def test_sentence_order_takes_neighbours_and_swaps_half_of_them():
+    documents = random_documents(997)
+    made = make_pairs(documents, find=pairs.sentence_order_pairs)
+    token_splits = np.cumsum([0] + [sum(document) for document in documents])
+    swapped = made.next_sentence_labels == 1
+    first = np.where(swapped, made.b_start, made.a_start)
+    second = np.where(swapped, made.a_start, made.b_start)
+    first_end = first + np.where(swapped, made.b_length, made.a_length)
+    whole = made.b_length > 0
+    assert (first_end <= second)[whole].all() and not swapped[~whole].any()
+    document = np.searchsorted(token_splits, first, side="right")
+    np.testing.assert_array_equal(document[whole], np.searchsorted(token_splits, second, side="right")[whole])
+    assert (made.a_length + made.b_length <= MAX_NUM_TOKENS).all() and made.a_length.min() >= 1
+    assert abs(swapped[whole].mean() - 0.5) < 4 * 0.5 / np.sqrt(whole.sum())
+
+
+def test_sentence_order_uses_every_token_once_when_nothing_is_too_long():
+    documents = [[3, 4, 2], [5], [1], [6, 6, 6, 6]]
+    made = make_pairs(documents, max_num_tokens=13, short_seq_prob=0.0, find=pairs.sentence_order_pairs)
+    used = sorted(token for start, length in ((made.a_start, made.a_length), (made.b_start, made.b_length))
+                  for a, n in zip(start, length) for token in range(a, a + n))
+    # The chunk 6 + 6 + 6 loses 5 of its 18 to truncation.
+    assert len(used) == len(set(used)) == 39 - 5
+    # The sentence of 5 was cut within; the one of 1 has no order.
+    by_start = {min(a, b) if n else a: (m, n) for a, m, b, n in zip(made.a_start, made.a_length, made.b_start, made.b_length)}
+    assert sum(by_start[9]) == 5 and by_start[9][1] > 0
+    assert by_start[14] == (1, 0)
+
+
+def test_full_sentences_fill_rows_over_the_ends_of_documents_and_lose_nothing():
+    generator = np.random.RandomState(3)
+    lengths = generator.randint(1, 40, 503)
+    made = pairs.full_sentences(tf.constant(lengths, tf.int32), tf.constant([1, 2]), 29, 0.0)
+    starts, sizes = made.a_start.numpy(), made.a_length.numpy()
+    np.testing.assert_array_equal(starts, np.cumsum(sizes) - sizes)
+    assert sizes.sum() == lengths.sum() and sizes.max() <= 29 and not made.b_length.numpy().any()
+    # The next whole sentence, or part of one that was too long, would not have fitted.
+    parts = np.concatenate([[29] * (n // 29) + [n % 29] * int(n % 29 > 0) for n in lengths])
+    part_starts = np.cumsum(parts) - parts
+    following = dict(zip(part_starts, parts))
+    assert all(size + following.get(start + size, 29) > 29 for start, size in zip(starts, sizes))
+    assert set(starts) <= set(part_starts)
+
+
+def test_full_sentences_are_shortened_as_often_as_asked():
+    lengths = tf.ones([40_000], tf.int32)
+    sizes = pairs.full_sentences(lengths, tf.constant([1, 2]), 30, 0.2).a_length.numpy()
+    # 2 to 30 are drawn equally often, so that a full row comes from a draw as well once in 29.
+    assert abs((sizes < 30).mean() - 0.2 * 28 / 29) < 0.03

@@ -98,3 +98,12 @@ def test_every_sentence_of_every_document_is_met_in_an_epoch(make, tokenizer, sh
     for document in documents:
         for sentence in document.split("\n"):
             assert sentence.replace(".", " .") in text
+
+
+def test_static_masks_come_again_after_as_many_epochs_as_were_asked_for(make):
+    def rows(epoch):
+        start = sum(len(epochs[i]) for i in range(epoch))
+        return {row.tobytes() for row in everything[start:start + len(epochs[epoch])]}
+    epochs = [[row for row in rows_of(make(epochs=1 + n, position=(n, 0, 0), dupe_factor=2)) if row.any()] for n in range(4)]
+    everything = [row for rows in epochs for row in rows]
+    assert rows(0) == rows(2) and rows(1) == rows(3) and rows(0).isdisjoint(rows(1))

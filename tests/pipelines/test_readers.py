@@ -5,7 +5,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from pipelines import readers, text_files
+from pipelines import readers, text_formats, text_lines
 from pipelines.errors import DataError
 from pipelines.readers import ReaderCounts, expand_files, read_documents
 from pipelines.sentences import split_sentences
@@ -108,7 +108,7 @@ def test_gzip_files_are_read_whatever_their_name(tmp_path):
     ("a", '\n<doc id="1">\n', "wikiextractor"), ("a", "\ufeffx\r\n\r\ny", "sentences"),
     ("a", "\n\nx\ny\n\n", "documents"), ("a", "", "documents")])
 def test_the_format_is_told_from_the_name_and_the_first_lines(name, text, expected):
-    assert readers.detect_format(name, text.encode()) == expected
+    assert text_formats.detect_format(name, text.encode()) == expected
 
 
 def test_formats_are_detected_for_each_file_and_documents_come_in_the_order_of_files(tmp_path):
@@ -143,12 +143,12 @@ def test_lines_end_at_newlines_only_and_lose_bom_and_carriage_return(tmp_path):
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 1 << 20])
 def test_a_long_line_comes_in_pieces_that_do_not_depend_on_how_it_is_read(
         tmp_path, monkeypatch, chunk_bytes):
-    monkeypatch.setattr(text_files, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(text_lines, "CHUNK_BYTES", chunk_bytes)
     path, counts = write(tmp_path / "a", "ab cd efg\nééééé\nx\n"), ReaderCounts()
     with open(path, "rb") as stream:
-        lines = list(text_files.read_lines(stream, path, counts, max_line_bytes=5))
-    assert lines == [(1, "ab ", 1), (1, "cd ", 2), (1, "efg", 3),
-                     (2, "éé", 1), (2, "éé", 2), (2, "é", 3), (3, "x", 0)]
+        lines = list(text_lines.read_lines(stream, path, counts, max_line_bytes=5))
+    assert lines == [(1, b"ab ", 1), (1, b"cd ", 2), (1, b"efg", 3), (2, "éé".encode(), 1),
+                     (2, "éé".encode(), 2), (2, "é".encode(), 3), (3, b"x", 0)]
     assert counts.capped_lines == 2
 
 
@@ -161,16 +161,16 @@ def test_no_text_of_a_line_above_the_cap_is_lost(tmp_path):
 
 
 def test_an_endless_document_is_handed_out_as_several(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_DOCUMENT_BYTES", 400)
-    monkeypatch.setattr(readers, "_BATCH_CHARACTERS", 50)
+    monkeypatch.setattr(readers, "MAX_DOCUMENT_BYTES", 200)
+    monkeypatch.setattr(readers, "_BATCH_BYTES", 50)
     path, counts = write(tmp_path / "a", "sentence here\n" * 100 + "\nend\n"), ReaderCounts()
     documents = read(path, "sentences", counts=counts)
     assert sum(documents, []) == ["sentence here"] * 100 + ["end"]
-    assert max(map(len, documents)) < 15 and counts.capped_documents == len(documents) - 2
+    assert max(map(len, documents)) < 20 and counts.capped_documents == len(documents) - 2
 
 
 def test_a_json_record_that_is_too_long_is_left_out_and_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_DOCUMENT_BYTES", 50)
+    monkeypatch.setattr(text_formats, "MAX_RECORD_BYTES", 50)
     path, counts = write(tmp_path / "a.jsonl", '{"text": "%s"}\n{"text": "b"}\n' % ("a" * 90)), ReaderCounts()
     assert read(path, counts=counts) == [["b"]]
     assert (counts.bad_records, counts.capped_lines) == (1, 1)

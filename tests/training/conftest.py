@@ -51,7 +51,7 @@ def make_workdir(tmp_path):
 def train(workdir, shards, strategy=None):
     """(last evaluation's figures, what was printed) of a run; a strategy of None is the configured one."""
     output = io.StringIO()
-    figures = pretrain(workdir, *shards, strategy=strategy, stream=output)
+    figures = pretrain(workdir, [shards[0]], shards[1], strategy=strategy, stream=output)
     return figures, output.getvalue()
 
 

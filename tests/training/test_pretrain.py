@@ -13,11 +13,11 @@ import tensorflow as tf
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.training import checkpoints, launch, pretrain as pretraining, steps
+from keras_bert_app.training import checkpoints, data, launch, pretrain as pretraining, steps
 from keras_bert_app.training import workdir as workdirs
 from keras_bert_app.training.optimizers import AdamWeightDecay
 from pipelines import BertTokenizer, pretraining_dataset
-from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, two_replicas
+from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train, two_replicas
 
 def weights_of(workdir):
     return {variable.path: variable.numpy() for variable in load_pretrained(workdir).weights}
@@ -179,8 +179,18 @@ def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restar
 
 def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir, shards):
     workdir = make_workdir("diverges", run=dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30))
-    with pytest.raises(UserError, match=r"step \d+: the loss or gradient is not finite"):
+    with pytest.raises(UserError, match=r"step \d+: the (gradient of \w+/.*|loss or the gradient's norm) is not finite"):
         train(workdir, shards)
+    assert not checkpoints.list_checkpoints(workdir)
+
+
+def test_steps_that_are_not_finite_are_skipped_when_asked_and_counted(make_workdir, shards):
+    workdir = make_workdir("skips", run=dataclasses.replace(
+        RUN, learning_rate=1e30, clip_norm=1e30, on_nonfinite="skip", log_steps=20))
+    _, output = train(workdir, shards)
+    row = next(row for row in rows_of(workdir) if "loss" in row)
+    assert row["skipped_steps"] > 0 and np.isfinite(row["loss"])
+    assert all(np.isfinite(weights).all() for weights in weights_of(workdir).values())
 
 
 def test_only_the_newest_checkpoints_are_kept(make_workdir, shards):
@@ -200,12 +210,134 @@ def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
     from pipelines import corpus
     for name, words in (("a", "one two three."), ("b", "four five six.")):
         corpus.prepare_corpus(str(tmp_path / name), documents=iter([[words, words]] * 3), holdout_fraction=0.0)
-    run = dataclasses.replace(RUN, corpus_dir=str(tmp_path / "a"))
+    run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "a"),))
     workdir = make_workdir("corpus", run=run)
-    launch.prepared_corpus(workdir, run)
+    launch.prepared_corpora(workdir, run)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
     with pytest.raises(UserError, match="another corpus"):
-        launch.prepared_corpus(workdir, dataclasses.replace(run, corpus_dir=str(tmp_path / "b")))
+        launch.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
+
+
+def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(plain_run, make_workdir, shards):
+    parts = make_workdir("accumulated", run=dataclasses.replace(RUN, gradient_accumulation_steps=4))
+    _, output = train(parts, shards)
+    assert "4 parts" in output
+    assert largest_difference(plain_run[0], parts) < 1e-6
+
+
+def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch(plain_run, make_workdir, shards):
+    parts = make_workdir("accumulated2", run=dataclasses.replace(RUN, gradient_accumulation_steps=2))
+    train(parts, shards, two_replicas())
+    assert largest_difference(plain_run[0], parts) < 1e-6
+
+
+def test_a_ramp_doubles_the_batch_three_times_and_resumes_bit_for_bit(make_workdir, shards):
+    run = dataclasses.replace(RUN, global_batch_size=16, batch_ramp_steps=9, num_train_steps=12, log_steps=1,
+                              save_checkpoints_steps=4, iterations_per_loop=2)
+    assert [data.batch_size_at(run, step) for step in range(11)] == [2] * 3 + [4] * 3 + [8] * 3 + [16] * 2
+    workdir = make_workdir("ramp", run=run)
+    train(workdir, shards)
+    weights = weights_of(workdir)
+    for checkpoint in checkpoints.list_checkpoints(workdir)[-2:]:
+        shutil.rmtree(checkpoint)
+    train(workdir, shards)
+    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
+
+
+def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards):
+    run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10 ** 6, num_warmup_steps=10 ** 5)
+    workdir = make_workdir("budget", run=run)
+    _, output = train(workdir, shards)
+    rows = [row for row in rows_of(workdir) if "loss" in row]
+    assert rows[-1]["learning_rate"] < 0.2 * max(row["learning_rate"] for row in rows)
+    assert "ETA 0:00" in output and os.path.exists(os.path.join(workdir, "curves.png"))
+    checkpoint = checkpoints.list_checkpoints(workdir)[-1]
+    assert checkpoints.read_manifest(checkpoint)["seconds"] >= 9.0
+
+
+def test_lamb_trains_and_resumes(make_workdir, shards):
+    run = dataclasses.replace(RUN, optimizer="lamb", bias_correction=True, learning_rate_schedule="cosine", layer_decay=0.9,
+                              learning_rate=1e-3, save_checkpoints_steps=9)
+    workdir = make_workdir("lamb", run=run)
+    train(workdir, shards)
+    weights = weights_of(workdir)
+    shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
+    train(workdir, shards)
+    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
+    rows = [row for row in rows_of(workdir) if "loss" in row]
+    assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
+
+
+def test_checkpoints_of_certain_steps_are_kept_for_good(make_workdir, shards):
+    workdir = make_workdir("kept", run=dataclasses.replace(
+        RUN, save_checkpoints_steps=3, keep_checkpoints=1, keep_every_steps=6))
+    train(workdir, shards)
+    kept = [int(path[-8:]) for path in checkpoints.list_checkpoints(workdir)]
+    assert kept == [6, 12, 18, 20]
+
+
+def test_a_profile_names_the_most_costly_ops(make_workdir, shards):
+    workdir = make_workdir("profile", run=dataclasses.replace(RUN, profile_steps=3))
+    _, output = train(workdir, shards)
+    table = output.split("most costly ops")[1]
+    assert "MatMul" in table and "ms a step" in table
+    assert os.path.isdir(os.path.join(workdir, "profile", "plugins", "profile"))
+
+
+@pytest.mark.parametrize("changes, shown, hidden", [
+    ({"sentence_objective": "sop", "masking": "span"}, "held-out sentence order: accuracy", "next sentence"),
+    ({"sentence_objective": "none", "masking": "whole_word"}, "held-out masked LM", "acc 0.000"),
+])
+def test_other_objectives_train_and_are_reported_by_their_name(make_workdir, shards, changes, shown, hidden):
+    workdir = make_workdir("objective", run=dataclasses.replace(RUN, **changes))
+    figures, output = train(workdir, shards)
+    assert shown in output and hidden not in output and "NSP acc" not in output
+    assert ("eval_next_sentence_accuracy" in figures) == (changes["sentence_objective"] == "sop")
+    assert np.isfinite(list(figures.values())).all()
+
+
+def test_without_pairs_the_pooler_gets_no_gradient(make_workdir, shards):
+    workdir = make_workdir("none", run=dataclasses.replace(RUN, sentence_objective="none", weight_decay_rate=0.0))
+    train(workdir, shards)
+    before = {variable.path: variable.numpy() for variable in BertPretrainer(CONFIG, seed=RUN.seed).weights}
+    after = weights_of(workdir)
+    changed = {path for path in before if np.abs(before[path] - after[path]).max() > 0}
+    assert changed == {path for path in before if "pooler" not in path and "next_sentence" not in path}
+
+
+def test_a_mixture_of_corpora_prints_its_shares_and_resumes_bit_for_bit(tmp_path, capsys):
+    from pipelines import corpus
+    generator = np.random.RandomState(4)
+    for name, count in (("large", 60), ("small", 10)):
+        documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
+        corpus.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.1)
+    vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
+    run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "large"), str(tmp_path / "small")), sampling_exponent=0.5,
+                              num_train_steps=12, save_checkpoints_steps=6)
+    workdir = str(tmp_path / "run")
+    launch.launch(workdir, CONFIG, run, vocabulary)
+    printed = capsys.readouterr().out
+    assert "mixture:" in printed and printed.count("of the examples") == 2
+    whole = weights_of(workdir)
+    half, last = checkpoints.list_checkpoints(workdir)
+    with open(os.path.join(half, "manifest.json"), encoding="utf-8") as file:
+        position = json.load(file)["position"]
+    assert len(position) == 7 and position[0] == 6 * RUN.global_batch_size
+    shutil.rmtree(last)
+    launch.launch(workdir, CONFIG, run)
+    again = weights_of(workdir)
+    assert all(np.array_equal(whole[path], again[path]) for path in whole)
+
+
+def test_a_lexicon_is_kept_with_the_run(tmp_path, make_workdir, shards):
+    (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
+    run = dataclasses.replace(RUN, masking="lexicon", lexicon_file=str(tmp_path / "phrases.txt"), num_train_steps=2)
+    workdir = make_workdir("lexicon", run=run)
+    launch._keep_lexicon(workdir, run)
+    (tmp_path / "phrases.txt").unlink()
+    train(workdir, shards)
+    with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
+        assert file.read() == "the cat\nhills while rain\n"
 
 
 def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):

@@ -1,0 +1,168 @@
+"""Times raw text -> masked rows of S pieces beside Hugging Face's and Google's ways, in one run on the same text.
+
+taskset -c 0,1 python -m benchmarks.pretraining_throughput --corpus_dir=CORPUS \
+    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --hf_python=HF_ENV/bin/python \
+    --google_python=GOOGLE_ENV/bin/python --output_file=throughput.json
+
+CORPUS is what keras_bert_app.cli.prepare_corpus wrote. The contenders run in turn, round after round; a figure is the
+median of the rounds, a ratio the median of the ratios of each round. The clock runs from opening the files of text
+(in the page cache) to the last batch. Vocabularies are loaded and graphs are made before; what that and the first
+batch take of us is printed. A first pass without a clock warms everything. What each does:
+
+- ours: pretraining_dataset over the shards: segment pairs with random and true next sentences, masks 80/10/10, a
+  permuted order, static shapes. Rows are padded, as BERT's are.
+- transformers: tokenizer, grouping into full rows, DataCollatorForLanguageModeling, as its run_mlm.py does, by a
+  DataLoader in the main process (tokenizers' own threads on) and by one with two workers (off). Less work: no pairs,
+  no next-sentence labels, no shuffling, and every row is full.
+- google-research/bert: create_pretraining_data with --dupe_factor, which tokenizes once and then masks so many times;
+  it writes TFRecord files that training must read and parse again, which is not counted.
+
+Tokens are counted twice: with padding (S for every row), which is what an accelerator is fed, and without. The peers'
+environments:
+python3.11 -m venv HF_ENV && HF_ENV/bin/pip install -r benchmarks/requirements-hf.txt
+python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
+"""
+
+import json
+import os
+import statistics
+import tempfile
+import time
+
+from absl import flags
+
+from benchmarks import tokenizer_peers
+from benchmarks.peer_process import PeerProcess
+from keras_bert_app.cli import app
+
+_CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
+_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
+_HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with torch and transformers; none: left out.")
+_GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; none: left out.")
+_HF_MEGABYTES = flags.DEFINE_float("hf_megabytes", 8, "Text for Hugging Face (10^6 bytes).", lower_bound=0.01)
+_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 0.5, "Text for Google's script.", lower_bound=0.01)
+_DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 10, "Of Google's script; 10 is its default.", lower_bound=1)
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Timed rounds.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows a batch, for us and for Hugging Face.", lower_bound=1)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S.", lower_bound=5)
+_MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", lower_bound=1)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+_MASKED_LM_PROB = 0.15
+_OURS = "ours"
+_KINDS = ("padded_tokens", "real_tokens")
+
+
+def main(arguments):
+    del arguments
+    corpus_dir, vocab_file = app.required("corpus_dir", "vocab_file")
+    with app.quiet_start():
+        from pipelines import BertTokenizer, corpus, pretraining_dataset
+    manifest = corpus.load_manifest(corpus_dir)
+    shards = corpus.shard_paths(corpus_dir, manifest, "train")
+    tokenizer = BertTokenizer(vocab_file, _DO_LOWER_CASE.value)
+    megabytes = {_OURS: manifest["train"]["text_bytes"] / 1e6}
+    started = time.perf_counter()
+    dataset = pretraining_dataset(
+        shards, tokenizer, global_batch_size=_BATCH_SIZE.value, epochs=1, max_seq_length=_MAX_SEQ_LENGTH.value,
+        masked_lm_prob=_MASKED_LM_PROB, max_predictions_per_seq=_MAX_PREDICTIONS.value)
+    next(iter(dataset))
+    seconds_to_first_batch = time.perf_counter() - started
+    contenders = {_OURS: lambda: _pass_over(dataset)}
+    with tempfile.TemporaryDirectory() as directory:
+        common = {"vocab_file": os.path.abspath(vocab_file), "do_lower_case": _DO_LOWER_CASE.value,
+                  "max_seq_length": _MAX_SEQ_LENGTH.value, "masked_lm_prob": _MASKED_LM_PROB}
+        if _HF_PYTHON.value:
+            peer = PeerProcess(_HF_PYTHON.value, "peer_hf_pretraining_data.py", "hf_python",
+                               {"torch": "2.13.0", "transformers": "5.23.0"})
+            text, size = _text(shards, directory, _HF_MEGABYTES.value, b" ", b"\n")
+            for workers in (0, 2):
+                name = f"transformers run_mlm, {workers or 'no'} workers"
+                megabytes[name] = size
+                contenders[name] = lambda workers=workers: peer.ask(
+                    **common, input_files=[text], vocab_size=tokenizer.vocab_size, batch_size=_BATCH_SIZE.value,
+                    workers=workers)
+        if _GOOGLE_PYTHON.value:
+            oracle = PeerProcess(_GOOGLE_PYTHON.value, "oracle_google_pretraining_data.py", "google_python",
+                                 {"bert-tensorflow": "1.0.4"})
+            name = f"create_pretraining_data, dupe_factor {_DUPE_FACTOR.value}"
+            lines, megabytes[name] = _text(shards, directory, _GOOGLE_MEGABYTES.value, b"\n", b"\n\n")
+            contenders[name] = lambda: oracle.ask(
+                **common, input_files=[lines], max_predictions_per_seq=_MAX_PREDICTIONS.value, short_seq_prob=0.1,
+                dupe_factor=_DUPE_FACTOR.value, seed=12345)
+        for run in contenders.values():
+            run()
+        results = {name: [] for name in contenders}
+        for _ in range(_ROUNDS.value):
+            for name, run in contenders.items():
+                results[name].append(run())
+    _report([_row(name, megabytes[name], runs) for name, runs in results.items()], seconds_to_first_batch)
+
+
+def _pass_over(dataset):
+    """The figures of one pass, as the peers answer them."""
+    started, cpu_before, examples, real_tokens = time.perf_counter(), time.process_time(), 0, 0
+    for batch in dataset:
+        input_mask = batch["input_mask"].numpy()
+        examples += int(input_mask[:, 0].sum())  # the last batch is filled up
+        real_tokens += int(input_mask.sum())
+    return {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu_before,
+            "examples": examples, "real_tokens": real_tokens}
+
+
+def _text(shards, directory, megabytes, between_sentences, after_document):
+    """(path, 10^6 bytes) of a file with the first documents of the shards."""
+    import tensorflow as tf
+
+    left, path = megabytes * 1e6, os.path.join(directory, f"{len(after_document)}.txt")
+    with open(path, "wb") as stream:
+        for document in tf.data.TFRecordDataset(shards).as_numpy_iterator():
+            if left <= 0:
+                break
+            left -= stream.write(document.replace(b"\n", between_sentences) + after_document)
+    return path, os.path.getsize(path) / 1e6
+
+
+def _row(name, megabytes, runs):
+    """Figures of one contender; `*_per_second` has an entry for each round."""
+    padded = [run["examples"] * _MAX_SEQ_LENGTH.value for run in runs]
+    real = [run["real_tokens"] for run in runs]
+    return {"contender": name, "megabytes": megabytes, "examples": runs[0]["examples"],
+            "runs": runs,
+            "padded_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(padded, runs)],
+            "real_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(real, runs)],
+            "cores": statistics.median(run["cpu_seconds"] / run["seconds"] for run in runs)}
+
+
+def _report(rows, seconds_to_first_batch):
+    """Prints the table and writes the JSON."""
+    machine = tokenizer_peers.machine(("tensorflow", "tensorflow-text"))
+    ours = rows[0]
+    print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    print(f"{_ROUNDS.value} rounds, S={_MAX_SEQ_LENGTH.value}, P={_MAX_PREDICTIONS.value}, "
+          f"{_BATCH_SIZE.value} rows a batch, {os.path.basename(_VOCAB_FILE.value)}; "
+          f"ours is made and has its first batch after {seconds_to_first_batch:.1f} s\n")
+    print("| contender | MB of text | examples | 1,000 tokens/s with padding, median | lowest to highest | "
+          "without padding, median | lowest to highest | ours is faster by, with padding | without | cores busy |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        cells = [row["contender"], f"{row['megabytes']:.1f}", f"{row['examples']:,}"]
+        for kind in _KINDS:
+            speeds = [speed / 1e3 for speed in row[f"{kind}_per_second"]]
+            cells += [f"{statistics.median(speeds):,.0f}", f"{min(speeds):,.0f} to {max(speeds):,.0f}"]
+        for kind in _KINDS:
+            row[f"{kind}_ratio"] = statistics.median(
+                mine / theirs for mine, theirs in zip(ours[f"{kind}_per_second"], row[f"{kind}_per_second"]))
+            cells.append(f"{row[f'{kind}_ratio']:.1f}")
+        print("| " + " | ".join([*cells, f"{row['cores']:.1f}"]) + " |")
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as stream:
+            json.dump({"machine": machine, "seconds_to_first_batch": seconds_to_first_batch,
+                       "batch_size": _BATCH_SIZE.value, "max_seq_length": _MAX_SEQ_LENGTH.value,
+                       "max_predictions_per_seq": _MAX_PREDICTIONS.value, "do_lower_case": _DO_LOWER_CASE.value,
+                       "vocab_file": os.path.basename(_VOCAB_FILE.value), "contenders": rows}, stream, indent=1)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

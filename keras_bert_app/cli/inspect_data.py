@@ -1,0 +1,171 @@
+"""Shows pre-training examples as a trainer gets them, pieces, masks, labels and segments, and counts their statistics.
+
+python -m keras_bert_app.cli.inspect_data --workdir=runs/mine --num=5
+python -m keras_bert_app.cli.inspect_data --corpus_dir=corpus --vocab_file=vocab.txt --masking=span --output_dir=report
+
+Of a run all data settings are its own. Without one they are flags, with pretrain's names and defaults. --output_dir
+gets statistics.json and statistics.png.
+"""
+
+import itertools
+import json
+import os
+import sys
+import time
+
+from absl import flags
+
+from keras_bert_app import config_flags, input_text, terminal
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+from keras_bert_app.output_files import write_files
+from keras_bert_app.run_config import DATA_FIELDS, PretrainingConfig
+from keras_bert_app.training import workdir as workdirs
+from pipelines import casing
+from pipelines.vocab import load_vocabulary
+
+_WORKDIR = flags.DEFINE_string("workdir", "", "Directory of a run whose data are shown; or else --corpus_dir.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary, with --corpus_dir.")
+_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased, with --corpus_dir.")
+_NUM = flags.DEFINE_integer("num", 5, "How many examples are shown.", lower_bound=0)
+_STEP = flags.DEFINE_integer("step", None, "Begin with what is trained on after this step.", lower_bound=0)
+_POSITION = flags.DEFINE_list("position", None, "Begin at a position of a checkpoint's manifest: epoch,block,offset.")
+_STATISTICS_BATCHES = flags.DEFINE_integer("statistics_batches", 1000, "Batches that are counted; 0: no statistics.",
+                                           lower_bound=0)
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for statistics.json and statistics.png.")
+_COLOR = flags.DEFINE_enum("color", "auto", terminal.COLORS, "auto: on a terminal, unless NO_COLOR is set.")
+_wanted = config_flags.define_flags(DATA_FIELDS, is_path=("corpus_dir", "lexicon_file"))
+_PROGRESS_SECONDS = 5
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    run, position = _checked_run(), _checked_position()
+    if _OUTPUT_DIR.value:
+        if not _STATISTICS_BATCHES.value:
+            raise UserError("--output_dir is for the statistics; give --statistics_batches more than 0")
+        input_text.make_place_for(os.path.join(_OUTPUT_DIR.value, "statistics.json"), "output_dir")
+    with app.quiet_start():
+        from keras_bert_app.inspection import source as sources
+    source = (sources.from_corpora(run, _VOCAB_FILE.value, _DO_LOWER_CASE.value) if run is not None
+              else sources.from_run(_WORKDIR.value))
+    if position is not None:
+        position = sources.checked_position(source, position)
+    with terminal.until_reader_leaves():
+        statistics = show_and_count(source, position)
+    if _OUTPUT_DIR.value:
+        write_statistics(statistics, source.run, _OUTPUT_DIR.value)
+
+
+def _checked_run():
+    """The PretrainingConfig that the flags ask for, or None when it is that of --workdir."""
+    wanted = _wanted()
+    if bool(_WORKDIR.value) == bool(wanted.get("corpus_dir")):
+        raise UserError("--workdir and --corpus_dir were both given; give one of them" if _WORKDIR.value else
+                        "no data were named; give --workdir=RUN, or --corpus_dir=DIR (what prepare_corpus wrote) and "
+                        "--vocab_file=FILE")
+    if not _WORKDIR.value:
+        app.required("vocab_file")
+        run = PretrainingConfig(**wanted)
+        casing.verify(load_vocabulary(_VOCAB_FILE.value), _DO_LOWER_CASE.value, _VOCAB_FILE.value)
+        for flag, path in (("corpus_dir", ",".join(run.corpus_dir)), ("lexicon_file", run.lexicon_file)):
+            missing = [part for part in path.split(",") if part and not workdirs.exists(part)]
+            if missing:
+                raise UserError(f"--{flag}={missing[0]}: is not there; give a path that can be read")
+        if len(set(run.corpus_dir)) < len(run.corpus_dir):
+            raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
+        return run
+    if not workdirs.is_started(_WORKDIR.value):
+        raise UserError(f"--workdir={_WORKDIR.value}: holds no run (no config.json); give the --workdir of pretrain")
+    advice = "leave that flag out, or give --corpus_dir and --vocab_file instead of --workdir"
+    if _VOCAB_FILE.value or flags.FLAGS["do_lower_case"].present:
+        raise UserError(f"--{'vocab_file' if _VOCAB_FILE.value else 'do_lower_case'} does not go with --workdir, whose "
+                        f"run has its own; {advice}")
+    _, run, _ = workdirs.read_config(_WORKDIR.value)
+    for name in run.contradictions(wanted):
+        raise UserError(f"--workdir={_WORKDIR.value} holds a run with {name}={getattr(run, name)}, but "
+                        f"--{name}={wanted[name]} was asked for; {advice}")
+    return None
+
+
+def _checked_position():
+    if _POSITION.value is None:
+        return None
+    if _STEP.value is not None:
+        raise UserError("--step and --position were both given; give one of them")
+    try:
+        return tuple(int(number) for number in _POSITION.value)
+    except ValueError:
+        raise UserError(f"--position={','.join(_POSITION.value)}: expected whole numbers, epoch,block,offset") from None
+
+
+def show_and_count(source, position):
+    """Prints the first --num examples, then the statistics of --statistics_batches batches; returns them."""
+    from keras_bert_app.inspection import reading, report, statistics
+    run, step = source.run, _STEP.value or 0
+    look = reading.Look(terminal.wants_color(_COLOR.value, sys.stdout), terminal.columns(),
+                        is_unicode=terminal.can_write("→", sys.stdout))
+    start, stream = _stream(source, step, position)
+    counter = statistics.Counter(source.tokenizer, run, source.shards, start)
+    progress = _Progress("counted", _STATISTICS_BATCHES.value)
+    num_needed = max(_STATISTICS_BATCHES.value, -(-_NUM.value // run.global_batch_size))
+    if _NUM.value:
+        print(reading.legend(look), flush=True)
+    shown = 0
+    for number, (batch, after) in enumerate(itertools.islice(stream, num_needed), start=1):
+        for row in range(min(_NUM.value - shown, run.global_batch_size)):
+            shown += 1
+            place = f"batch {number}" if position is not None else f"step {step + number}"
+            lines = reading.example_lines(batch, row, source.tokenizer, run.sentence_objective,
+                                          f"{place}, row {row + 1} of {run.global_batch_size}", look)
+            print("", *lines, sep="\n", flush=True)
+        if number <= _STATISTICS_BATCHES.value:
+            counter.add(batch, after)
+            progress(number)
+    if not _STATISTICS_BATCHES.value:
+        return None
+    counted = counter.result()
+    print(*([""] if shown else []), *report.report_lines(counted, look.width), sep="\n", flush=True)
+    return counted
+
+
+def _stream(source, step, position):
+    """(position, batches) where training goes on; what lies between a checkpoint and the step is made and passed."""
+    from keras_bert_app.inspection import source as sources
+    if position is not None:
+        return position, sources.batches(source, position)
+    known_step, position = sources.nearest_start(source, step)
+    stream = sources.batches(source, position)
+    progress = _Progress("passed", step - known_step)
+    for number, (_, position) in enumerate(itertools.islice(stream, step - known_step), start=1):
+        progress(number)
+    return position, stream
+
+
+class _Progress:
+    """A line on standard error, every few seconds, about how many batches are done with."""
+
+    def __init__(self, done, total):
+        self.done, self.total, self.last = done, total, time.monotonic()
+
+    def __call__(self, number):
+        if time.monotonic() - self.last > _PROGRESS_SECONDS and number < self.total:
+            self.last = time.monotonic()
+            print(f"{self.done} {number:,} of {self.total:,} batches", file=sys.stderr, flush=True)
+
+
+def write_statistics(statistics, run, output_dir):
+    """Writes statistics.json and statistics.png into a directory."""
+    from keras_bert_app.drawing.examples import draw_example_statistics
+    settings = {field.name: run.to_dict()[field.name] for field in DATA_FIELDS}
+    title = _WORKDIR.value or ", ".join(os.path.basename(directory.rstrip("/")) for directory in run.corpus_dir)
+    record = {"workdir": _WORKDIR.value, "vocab_file": _VOCAB_FILE.value, "settings": settings, **statistics}
+    contents = {
+        "statistics.json": (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode(),
+        "statistics.png": draw_example_statistics(statistics, title)}
+    write_files(output_dir, contents)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

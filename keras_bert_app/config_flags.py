@@ -1,0 +1,38 @@
+"""Flags made from the fields of a configuration: one for each, with its help, its choices and its default."""
+
+import os
+
+from absl import flags
+
+# The absl function of each type of field.
+DEFINE = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float, bool: flags.DEFINE_bool,
+           tuple: flags.DEFINE_list}
+
+
+def define_flags(fields, is_path=()):
+    """Defines the flags and returns a function that gives, as a dict, the values of those that the user set.
+
+    A flag has no default of its own, so that one that is not given can be told from one that repeats the default; the
+    configuration fills in what is missing.
+
+    Args:
+        fields: of dataclasses.fields, their metadata as in run_config. is_path: names whose values are made absolute,
+            so that what is kept of them holds in any directory.
+    """
+    for field in fields:
+        choices = f" One of: {', '.join(field.metadata['choices'])}." if field.metadata["choices"] else ""
+        default = f" Default: {field.default}." if field.default not in ("", ()) else ""
+        DEFINE[field.type](field.name, None, f"{field.metadata['help']}{choices}{default}")
+
+    def given():
+        values = {field.name: flags.FLAGS[field.name].value for field in fields
+                  if flags.FLAGS[field.name].value is not None}
+        return {name: _absolute(value) if name in is_path else tuple(value) if isinstance(value, list) else value
+                for name, value in values.items()}
+    return given
+
+
+def _absolute(value):
+    if isinstance(value, list):
+        return tuple(map(_absolute, value))
+    return value if "://" in value or not value else os.path.abspath(value)

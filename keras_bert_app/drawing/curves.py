@@ -1,0 +1,62 @@
+"""The curves of a run as a picture."""
+
+import io
+
+_TRAINING, _HELDOUT, _BASELINE = "#4477aa", "#cc3311", "#888888"
+
+
+def draw_curves(rows, title):
+    """PNG bytes: losses and accuracies of training and held-out text, learning rate, norms, and speed.
+
+    Args:
+        rows: of metrics.jsonl, dicts in the order of the steps. title: above the picture.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    training = [row for row in rows if "loss" in row]
+    heldout = [row for row in rows if "eval_loss" in row]
+    has_pairs = any("next_sentence_loss" in row for row in training)
+    panels = [("masked LM loss", "masked_lm_loss", None), ("masked LM accuracy", "masked_lm_accuracy", "unigram_accuracy")]
+    if has_pairs:
+        panels += [("sentence pair loss", "next_sentence_loss", None),
+                   ("sentence pair accuracy", "next_sentence_accuracy", "majority_share")]
+    with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+                                "axes.titlelocation": "left", "axes.titlesize": 10, "axes.titleweight": "bold"}):
+        figure = Figure(figsize=(14, 7), layout="constrained")
+        figure.suptitle(title.replace("$", r"\$"), x=0.012, ha="left", fontsize=11)
+        axes = figure.subplots(2, 4).T.ravel()
+        for axis, (name, key, baseline) in zip(axes, panels):
+            _line(axis, training, key, _TRAINING, "training")
+            _line(axis, heldout, f"eval_{key}", _HELDOUT, "held out", marker="o")
+            if baseline:
+                _line(axis, heldout, f"eval_{baseline}", _BASELINE, baseline.replace("_", " "), linestyle="--")
+            axis.set_title(name)
+            axis.legend(frameon=False)
+        rest = axes[len(panels):]
+        for axis, (name, keys, scale) in zip(rest, (
+                ("learning rate", ("learning_rate",), "linear"),
+                ("norms", ("gradient_norm", "update_norm", "parameter_norm"), "log"),
+                ("tokens a second", ("tokens_per_second",), "linear"),
+                ("share of the time waiting for input", ("input_wait_share",), "linear"))):
+            for key, color in zip(keys, ("#4477aa", "#ccbb44", "#228833")):
+                _line(axis, training, key, color, key.replace("_", " "))
+            axis.set_title(name)
+            axis.set_yscale(scale)
+            if scale == "linear":
+                axis.set_ylim(bottom=0)
+            if len(keys) > 1:
+                axis.legend(frameon=False)
+        for axis in axes[len(panels) + 4:]:
+            axis.set_axis_off()
+        for axis in axes:
+            axis.set_xlabel("step")
+        image = io.BytesIO()
+        figure.savefig(image, format="png", dpi=110)
+    return image.getvalue()
+
+
+def _line(axis, rows, key, color, label, **style):
+    points = [(row["step"], row[key]) for row in rows if key in row]
+    if points:
+        axis.plot(*zip(*points), color=color, label=label, linewidth=1.3, markersize=4, **style)

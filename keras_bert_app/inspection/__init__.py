@@ -1,0 +1,1 @@
+"""What a trainer is fed: its examples to read, and counted."""

@@ -1,0 +1,114 @@
+"""Where the examples come from: a run, exactly as its trainer gets them, or a corpus and a vocabulary."""
+
+import json
+import typing
+
+import tensorflow as tf
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.training import checkpoints, data
+from keras_bert_app.training import workdir as workdirs
+from pipelines import corpus, mixing
+from pipelines.pretraining import FIRST_POSITION
+from pipelines.wordpiece import BertTokenizer
+
+
+class Source(typing.NamedTuple):
+    """What the batches are made of.
+
+    Attributes:
+        run: PretrainingConfig, resolved. tokenizer: BertTokenizer. shards: {corpus directory: its training shards}.
+        arguments: of data.example_arguments. checkpoints: {step: position}, where a start is known.
+    """
+
+    run: PretrainingConfig
+    tokenizer: BertTokenizer
+    shards: dict
+    arguments: dict
+    checkpoints: dict
+
+
+def from_run(workdir):
+    """The Source of the run in a work directory.
+
+    Raises:
+        UserError, DataError: the corpus, the vocabulary or the lexicon is missing, or not the one the run began with.
+    """
+    model_config, run, _ = workdirs.read_config(workdir)
+    run = run.resolved()
+    workdirs.read_vocabulary(workdir)
+    tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
+    manifests = _manifests(run.corpus_dir or (workdirs.path_in(workdir, "corpus"),))
+    _check_same_corpus(workdir, manifests)
+    starts = {}
+    for directory in checkpoints.list_checkpoints(workdir):
+        with tf.io.gfile.GFile(f"{directory}/manifest.json") as file:
+            manifest = json.loads(file.read())
+        starts[manifest["step"]] = tuple(manifest["position"])
+    return Source(run, tokenizer, _train_shards(manifests), data.example_arguments(run, tokenizer, data.lexicon_of(workdir)), starts)
+
+
+def from_corpora(run, vocab_file, do_lower_case):
+    """The Source of run.corpus_dir (one directory or several) with a vocabulary."""
+    run = run.resolved().checked_against(BertConfig(max_position_embeddings=run.max_seq_length))
+    tokenizer = BertTokenizer(vocab_file, do_lower_case)
+    return Source(run, tokenizer, _train_shards(_manifests(run.corpus_dir)),
+                  data.example_arguments(run, tokenizer, run.lexicon_file), {})
+
+
+def nearest_start(source, step):
+    """(step, position) of the last checkpoint that is not after a step, or of the beginning."""
+    return max(((known, position) for known, position in source.checkpoints.items() if known <= step),
+               default=(0, first_position(source)))
+
+
+def batches(source, position):
+    """Yields (batch of numpy arrays, position after it) as training goes on from a position."""
+    dataset = data.training_dataset(source.run, list(source.shards.values()), source.tokenizer, position,
+                                    source.arguments)
+    for batch, after in dataset:
+        yield {name: values.numpy() for name, values in batch.items()}, tuple(after.numpy().tolist())
+
+
+def first_position(source):
+    """Where the stream of examples begins."""
+    return FIRST_POSITION if len(source.shards) == 1 else mixing.first_position(len(source.shards))
+
+
+def checked_position(source, position):
+    """The position, or UserError if the stream has no such place."""
+    expected = first_position(source)
+    names = "epoch,block,offset" if len(expected) == 3 else "examples" + ",epoch,block,offset" * len(source.shards)
+    given = ",".join(map(str, position))
+    if len(position) != len(expected) or min(position) < 0:
+        raise UserError(f"--position={given}: expected {len(expected)} numbers of 0 or more, {names}, as in the "
+                        "manifest.json of a checkpoint")
+    for block, (directory, shards) in zip(position[-2::-3][::-1], source.shards.items()):
+        if block >= len(shards):
+            raise UserError(f"--position={given}: names block {block}; expected less than {len(shards)}, the shards of "
+                            f"{directory}")
+    return position
+
+
+def _manifests(corpus_dirs):
+    # Sizes are compared, contents are not: the trainer does that, and a look should be quick.
+    return {directory: corpus.load_manifest(directory, verify=False) for directory in corpus_dirs}
+
+
+def _train_shards(manifests):
+    return {directory: corpus.shard_paths(directory, manifest, "train") for directory, manifest in manifests.items()}
+
+
+def _check_same_corpus(workdir, manifests):
+    path = workdirs.path_in(workdir, "corpus.json")
+    if not tf.io.gfile.exists(path):
+        return
+    with tf.io.gfile.GFile(path) as file:
+        known = json.loads(file.read()).get("shards")
+    found = [[shard["file"], shard["sha256"]] for manifest in manifests.values() for split in ("train", "heldout")
+             for shard in manifest[split]["shards"]]
+    if known is not None and known != found:
+        raise UserError(f"{', '.join(manifests)}: holds another corpus than the run in --workdir={workdir} began with; "
+                        "put that corpus back")

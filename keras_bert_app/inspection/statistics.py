@@ -1,0 +1,164 @@
+"""Counted statistics of examples. Dimensions: B rows, S positions, P predictions a row, V vocabulary entries."""
+
+import time
+
+import numpy as np
+
+from keras_bert_app.inspection import reading
+
+_MOST_FREQUENT = 20
+_ROWS_AT_A_TIME = 4096  # counted together: numpy's calls cost more than their work on one batch
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Counter:
+    """Counts batches as they come.
+
+    Args:
+        tokenizer: BertTokenizer. run: PretrainingConfig, resolved. corpora: names; of several the share of each is told
+            by the positions. position: before the first batch.
+    """
+
+    def __init__(self, tokenizer, run, corpora, position):
+        self.tokenizer, self.run, self.corpora, self.position = tokenizer, run, list(corpora), position
+        seq_length, vocab_size = run.max_seq_length, tokenizer.vocab_size
+        self.is_word_start = np.array([not piece.startswith("##") for piece in tokenizer.vocabulary])
+        self.pending, self.pending_rows = [], 0
+        self.num_batches = self.num_blocks = self.unlabelled_masks = self.cut_words = self.words = 0
+        self.labels = np.zeros(2, np.int64)
+        self.kinds = np.zeros(len(reading.KINDS), np.int64)
+        self.lengths, self.a_lengths, self.b_lengths, self.run_lengths, self.tokens_at, self.predicted_at = np.zeros(
+            [6, seq_length + 1], np.int64)
+        self.predictions = np.zeros(run.max_predictions_per_seq + 1, np.int64)
+        self.pieces, self.label_pieces = np.zeros([2, vocab_size], np.int64)
+        self.corpus_rows = np.zeros(len(self.corpora), np.int64)
+        self.started = time.monotonic()
+        self.seconds_to_first_batch = self.seconds = 0.0
+
+    def add(self, batch, position):
+        """Counts a batch (numpy arrays) and the position after it."""
+        self.seconds = time.monotonic() - self.started
+        self.seconds_to_first_batch = self.seconds_to_first_batch or self.seconds
+        self.num_batches += 1
+        rows_of_corpora, num_blocks = rows_by_corpus(self.position, position, len(batch["input_mask"]))
+        self.num_blocks += num_blocks
+        self.corpus_rows += rows_of_corpora
+        self.position = position
+        self.pending.append(batch)
+        self.pending_rows += len(batch["input_mask"])
+        if self.pending_rows >= _ROWS_AT_A_TIME:
+            self._count_pending()
+
+    def _count_pending(self):
+        if self.pending:
+            self._count({name: np.concatenate([batch[name] for batch in self.pending]) for name in self.pending[0]})
+        self.pending, self.pending_rows = [], 0
+
+    def _count(self, batch):
+        tokenizer, seq_length = self.tokenizer, self.run.max_seq_length
+        ids, is_real = batch["input_word_ids"].copy(), batch["input_mask"] > 0
+        lengths, a_lengths, b_lengths = reading.segment_lengths(batch, self.run.sentence_objective != "none")
+        for counts, values in ((self.lengths, lengths), (self.a_lengths, a_lengths), (self.b_lengths, b_lengths),
+                               (self.labels, batch["next_sentence_labels"]),
+                               (self.predictions, (batch["masked_lm_weights"] > 0).sum(axis=1))):
+            counts += np.bincount(values, minlength=len(counts))
+        rows, positions, labels, _, kinds = reading.predictions(batch, tokenizer.mask_id)
+        self.kinds += np.bincount(kinds, minlength=len(self.kinds))
+        self.label_pieces += np.bincount(labels, minlength=len(self.label_pieces))
+        # [B, S] what is predicted, and the text before anything was hidden
+        is_predicted = np.zeros(ids.shape, bool)
+        is_predicted[rows, positions] = True
+        self.unlabelled_masks += int(((ids == tokenizer.mask_id) & ~is_predicted).sum())
+        ids[rows, positions] = labels
+        is_text = is_real & (ids != tokenizer.cls_id) & (ids != tokenizer.sep_id)
+        self.pieces += np.bincount(ids[is_text], minlength=len(self.pieces))
+        self.tokens_at[:seq_length] += is_text.sum(axis=0)
+        self.predicted_at[:seq_length] += is_predicted.sum(axis=0)
+        # Runs: where a row is padded with False at both ends, they begin at rises and end at falls.
+        edges = np.diff(np.pad(is_predicted, [[0, 0], [1, 1]]).astype(np.int8).reshape(-1))
+        self.run_lengths += np.bincount(np.flatnonzero(edges < 0) - np.flatnonzero(edges > 0), minlength=seq_length + 1)
+        self._count_words(ids, is_text, is_predicted)
+
+    def _count_words(self, ids, is_text, is_predicted):
+        """Words with a predicted piece, and those of which another piece is not predicted."""
+        follows_text = np.pad(is_text[:, :-1], [[0, 0], [1, 0]])
+        starts = is_text & (self.is_word_start[ids] | ~follows_text)
+        word = np.cumsum(starts)[is_text.reshape(-1)] - 1
+        num_words = int(starts.sum())
+        sizes = np.bincount(word, minlength=num_words)
+        predicted = np.bincount(word, weights=is_predicted[is_text], minlength=num_words)
+        self.words += int((predicted > 0).sum())
+        self.cut_words += int(((predicted > 0) & (predicted < sizes)).sum())
+
+    def result(self):
+        """dict of everything counted, ready for JSON."""
+        self._count_pending()
+        rows, seq_length = int(self.lengths.sum()), self.run.max_seq_length
+        tokens = int(self.lengths @ np.arange(seq_length + 1))
+        text_pieces, num_predictions = int(self.pieces.sum()), int(self.kinds.sum())
+        has_pairs = self.run.sentence_objective != "none"
+        frequent = np.argsort(-self.label_pieces, kind="stable")[:_MOST_FREQUENT]
+        return {
+            "batches": self.num_batches, "examples": rows, "max_seq_length": seq_length,
+            "max_predictions_per_seq": self.run.max_predictions_per_seq,
+            "sentence_objective": self.run.sentence_objective, "masking": self.run.masking,
+            "tokens": tokens, "padding_share": 1 - tokens / (rows * seq_length),
+            "full_row_share": int(self.lengths[seq_length]) / rows,
+            "tokens_per_row": distribution(self.lengths),
+            "a_length": distribution(self.a_lengths),
+            **({"b_length": distribution(self.b_lengths),
+                "random_or_swapped_share": int(self.labels[1]) / rows} if has_pairs else {}),
+            "predictions_per_row": distribution(self.predictions),
+            "predicted_share_of_tokens": num_predictions / tokens,
+            "label_shares": {kind: int(count) / max(1, num_predictions)
+                             for kind, count in zip(reading.KINDS, self.kinds)},
+            "masked_run_length": distribution(self.run_lengths),
+            "predicted_words": self.words, "predicted_words_cut_share": self.cut_words / max(1, self.words),
+            "masks_without_label": self.unlabelled_masks,
+            "unknown_share": int(self.pieces[self.tokenizer.unk_id]) / max(1, text_pieces),
+            "predicted_share_by_position": [
+                int(predicted) / int(here) if here else None
+                for predicted, here in zip(self.predicted_at[:seq_length], self.tokens_at[:seq_length])],
+            "most_frequent_labels": [
+                {"piece": self.tokenizer.vocabulary[i], "count": int(self.label_pieces[i]),
+                 "share": int(self.label_pieces[i]) / max(1, num_predictions),
+                 "share_of_text": int(self.pieces[i]) / max(1, text_pieces)} for i in frequent.tolist()
+                if self.label_pieces[i]],
+            **({"corpora": dict(zip(self.corpora, (self.corpus_rows / max(1, self.corpus_rows.sum())).tolist()))}
+               if len(self.corpora) > 1 else {}),
+            "tokens_per_second": tokens / self.seconds, "seconds": self.seconds,
+            "seconds_to_first_batch": self.seconds_to_first_batch, "blocks_finished": self.num_blocks,
+        }
+
+
+def distribution(counts):
+    """Mean, quantiles and the counts themselves of values 0, 1, ... that occurred so often."""
+    total = int(counts.sum())
+    if not total:
+        return {"mean": 0.0, "quantiles": {}, "counts": {}}
+    places = np.searchsorted(np.cumsum(counts), np.array(_QUANTILES) * total, side="left")
+    return {"mean": float(counts @ np.arange(len(counts)) / total),
+            "quantiles": {str(q): int(place) for q, place in zip(_QUANTILES, places)},
+            "counts": {str(value): int(counts[value]) for value in np.flatnonzero(counts)}}
+
+
+def rows_by_corpus(before, after, num_rows):
+    """How many rows between two positions came from each corpus, and how many blocks ended there.
+
+    Rows are told by the offsets of a corpus within its block. Where one corpus has gone on to its next block, it has
+    the rest; where two have, at the same time, the rows are not told and count for none.
+
+    Args:
+        before, after: positions of pipelines.pretraining (one corpus) or pipelines.mixing.
+
+    Returns:
+        (int [corpora], blocks)
+    """
+    before, after = (np.array(position[-(len(position) // 3) * 3:]).reshape(-1, 3) for position in (before, after))
+    has_gone_on = (before[:, :2] != after[:, :2]).any(axis=1)
+    rows = np.where(has_gone_on, 0, after[:, 2] - before[:, 2])
+    if has_gone_on.sum() == 1:
+        rows[has_gone_on] = num_rows - rows.sum()
+    elif has_gone_on.any():
+        rows[:] = 0
+    return rows, int(has_gone_on.sum())

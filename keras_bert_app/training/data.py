@@ -1,0 +1,89 @@
+"""The datasets of a run: which of the pipelines' arguments its configuration decides."""
+
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.training import workdir as workdirs
+from pipelines import mixing
+from pipelines.pretraining import FIRST_POSITION, pretraining_dataset
+from pipelines.units import Lexicon
+
+BATCH_DOUBLINGS = 3  # of a ramp
+
+
+def lexicon_of(workdir):
+    """Where a run keeps its lexicon."""
+    return workdirs.path_in(workdir, "lexicon.txt")
+
+
+def example_arguments(run, tokenizer, lexicon_file):
+    """The arguments of pipelines.examples.block_examples for a run.
+
+    Args:
+        lexicon_file: that of --masking=lexicon; a run keeps it in its work directory (lexicon_of).
+    """
+    lexicon = None
+    if run.masking == "lexicon":
+        lexicon = Lexicon(read_lexicon(lexicon_file), tokenizer)
+    return dict(max_seq_length=run.max_seq_length, max_predictions_per_seq=run.max_predictions_per_seq,
+                masked_lm_prob=run.masked_lm_prob, short_seq_prob=run.short_seq_prob,
+                sentence_objective=run.sentence_objective, masking=run.masking, max_ngram=run.max_ngram, lexicon=lexicon,
+                mask_token_rate=run.mask_token_rate, random_token_rate=run.random_token_rate)
+
+
+def read_lexicon(path):
+    """The phrases of a file, one a line.
+
+    Raises:
+        UserError: it cannot be read as UTF-8, or holds none.
+    """
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            phrases = [line.strip() for line in file.read().decode("utf-8").split("\n")]
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+        raise UserError(f"lexicon {path}: cannot be read ({type(error).__name__}); expected UTF-8 text with one phrase a "
+                        "line") from None
+    phrases = [phrase for phrase in phrases if phrase]
+    if not phrases:
+        raise UserError(f"lexicon {path}: holds no phrase; expected one a line")
+    return phrases
+
+
+def training_dataset(run, corpora, tokenizer, position, examples, step=0):
+    """The endless stream of (batch, position) from one corpus or a mixture of several, in batches of the size at a step.
+
+    Args:
+        corpora: for each its shards. position: where to go on, or None for the beginning. examples: of example_arguments.
+    """
+    arguments = dict(global_batch_size=batch_size_at(run, step), seed=run.seed, dupe_factor=run.dupe_factor,
+                     with_position=True, **examples)
+    if len(corpora) == 1:
+        return pretraining_dataset(corpora[0], tokenizer, position=position or FIRST_POSITION, **arguments)
+    return mixing.mixed_pretraining_dataset(corpora, shares(run, corpora), tokenizer, position=position, **arguments)
+
+
+def shares(run, corpora):
+    """Of each corpus in the examples, by the bytes of its shards."""
+    sizes = [sum(tf.io.gfile.stat(shard).length for shard in shards) for shards in corpora]
+    return mixing.smoothed_shares(sizes, run.sampling_exponent)
+
+
+def heldout_dataset(run, shards, tokenizer, examples):
+    """One pass over held-out documents, or None where there are none."""
+    return pretraining_dataset(shards, tokenizer, global_batch_size=run.global_batch_size, seed=run.seed, epochs=1,
+                               **examples) if shards else None
+
+
+def batch_size_at(run, step):
+    """The global batch size of a step: with a ramp an eighth, a quarter, a half of it for a third of the ramp each."""
+    if step >= run.batch_ramp_steps:
+        return run.global_batch_size
+    return run.global_batch_size >> (BATCH_DOUBLINGS - BATCH_DOUBLINGS * step // run.batch_ramp_steps)
+
+
+def steps_of_this_size(run, step):
+    """How many steps from this one on have the same batch size; None for all that follow."""
+    if step >= run.batch_ramp_steps:
+        return None
+    size = batch_size_at(run, step)
+    return next(count for count in range(1, run.batch_ramp_steps + 1) if batch_size_at(run, step + count) != size)

@@ -1,0 +1,65 @@
+"""Where the time of a step goes: TensorFlow's own trace, and its most costly ops as a table."""
+
+import collections
+import contextlib
+import os
+
+import tensorflow as tf
+
+from keras_bert_app.training import workdir as workdirs
+
+
+class Profiler:
+    """Traces some steps once a run is warm, writes WORKDIR/profile and prints the ten most costly ops.
+
+    Args:
+        num_steps: how many; 0 for none. say: prints a line.
+    """
+
+    def __init__(self, workdir, num_steps, say):
+        self.directory, self.remaining, self.say = workdirs.path_in(workdir, "profile"), num_steps, say
+        self.num_steps, self.is_warm = 0, False
+
+    @contextlib.contextmanager
+    def watch(self, num_steps):
+        """Around one call of so many steps."""
+        # The first call compiles.
+        if not self.is_warm or self.remaining <= 0:
+            self.is_warm = True
+            yield
+            return
+        if not self.num_steps:
+            tf.profiler.experimental.start(self.directory)
+        yield
+        self.num_steps += num_steps
+        self.remaining -= num_steps
+        if self.remaining <= 0:
+            tf.profiler.experimental.stop()
+            self._report()
+
+    def _report(self):
+        totals = op_times(self.directory)
+        whole = sum(seconds for _, seconds in totals.values())
+        self.say(f"profile of {self.num_steps} steps: {self.directory}; the most costly ops, all threads:")
+        for name, (count, seconds) in sorted(totals.items(), key=lambda item: -item[1][1])[:10]:
+            self.say(f"  {name:32} {seconds / self.num_steps * 1e3:9.2f} ms a step {seconds / max(whole, 1e-9):6.1%} "
+                     f"{count / self.num_steps:9.1f} times")
+
+
+def op_times(directory):
+    """dict op type -> (count, seconds) of the newest trace below a directory, added up over threads and devices."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+    traces = sorted(tf.io.gfile.glob(os.path.join(directory, "plugins", "profile", "*", "*.xplane.pb")))
+    space = xplane_pb2.XSpace()
+    with tf.io.gfile.GFile(traces[-1], "rb") as file:
+        space.ParseFromString(file.read())
+    totals = collections.defaultdict(lambda: [0, 0.0])
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events:
+                # Ops are written "name:Type"; other events are of the runtime.
+                name, _, kind = plane.event_metadata[event.metadata_id].name.partition(":")
+                if name and kind.isidentifier() and kind[0].isupper():
+                    totals[kind][0] += 1
+                    totals[kind][1] += event.duration_ps * 1e-12
+    return {kind: tuple(total) for kind, total in totals.items()}

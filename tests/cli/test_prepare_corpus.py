@@ -1,0 +1,192 @@
+"""prepare_corpus as a user runs it: the result, every wrong input, signals, kills, a full disk."""
+
+import fcntl
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+import tensorflow as tf
+
+from pipelines.corpus import load_manifest, shard_paths
+from tests.cli.test_commands import ROOT, assert_refused, command, run
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("", "n", "r", "s", "t")]
+
+
+def sentence(generator):
+    return " ".join(generator.choices(WORDS, k=generator.randrange(5, 20))).capitalize() + "."
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A directory of 8 files of 40 documents each, two of which are equal."""
+    directory = tmp_path_factory.mktemp("prepare") / "my texts"
+    directory.mkdir()
+    generator = random.Random(1)
+    documents = [" ".join(sentence(generator) for _ in range(generator.randrange(1, 9))) for _ in range(320)]
+    documents[7] = documents[300]
+    for number in range(8):
+        (directory / f"{number}.txt").write_text("\n".join(documents[number::8]) + "\n")
+    return directory
+
+
+def prepare(texts, output_dir, *more, **options):
+    return run("prepare_corpus", f"--input_files={texts}", f"--output_dir={output_dir}", *more, **options)
+
+
+def contents(directory):
+    return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
+
+
+def test_text_becomes_shards_a_manifest_and_a_report(texts, tmp_path):
+    result = prepare(texts, tmp_path / "out", "--num_shards=3", "--dedup=near", "--holdout_fraction=0.1", "--seed=7")
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+    assert "read 8 files, 320 documents" in result.stdout and "1 documents dropped as equal" in result.stdout
+    manifest = load_manifest(str(tmp_path / "out"))
+    assert len(manifest["train"]["shards"]) == 3 and (manifest["seed"], manifest["dedup"]) == (7, "near")
+    records = [record for split in ("train", "heldout") for record in
+               tf.data.TFRecordDataset(shard_paths(str(tmp_path / "out"), manifest, split)).as_numpy_iterator()]
+    assert len(records) + manifest["counts"]["heldout_documents_dropped"] == 319
+    assert (tmp_path / "out/report.png").read_bytes().startswith(b"\x89PNG")
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["splits"]["train"]["documents"] == manifest["train"]["documents"]
+    assert "most repeated lines" in (tmp_path / "out/report.txt").read_text()
+    again = prepare(texts, tmp_path / "out")
+    assert_refused(again, "manifest.json is there already")
+
+
+@pytest.mark.parametrize("flags, parts", [
+    (["--input_files=/nowhere/*.txt"], ["/nowhere/*.txt", "matches no file"]),
+    (["--input_files="], ["--input_files is missing"]),
+    (["--output_dir="], ["--output_dir is missing"]),
+    (["--input_format=jsn"], ["--input_format=jsn", "did you mean 'jsonl'"]),
+    (["--dedup=fuzzy"], ["dedup", "fuzzy", "exact"]),
+    (["--holdout_fraction=1"], ["holdout_fraction is 1.0"]),
+    (["--num_shards=0"], ["num_shards is 0"]),
+    (["--workers=0"], ["workers is 0"]),
+    (["--input_format=jsonl"], ["0.txt:1: not JSON"]),
+    (["surplus"], ["unexpected argument 'surplus'"])])
+def test_a_wrong_flag_is_one_line_and_exit_code_2(texts, tmp_path, flags, parts):
+    assert_refused(prepare(texts, tmp_path / "out", *flags), *parts)
+    assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
+
+
+def test_an_empty_corpus_is_refused_with_what_was_seen(tmp_path):
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "b.txt").write_text("One sentence.\nAnother document.\n")
+    result = prepare(tmp_path / "*.txt", tmp_path / "out")
+    assert_refused(result, "no document with two sentences in 2 files, 2 documents, 2 sentences")
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(texts, tmp_path):
+    (tmp_path / "bad.txt").write_bytes(b"Good one. And two.\nbad \xff\n")
+    assert_refused(prepare(f"{texts},{tmp_path}/bad.txt", tmp_path / "out", "--strict"),
+                   "bad.txt:2: invalid UTF-8 at byte 23")
+    result = prepare(f"{texts},{tmp_path}/bad.txt", tmp_path / "out")
+    assert result.returncode == 0 and "1 lines with invalid UTF-8" in result.stdout
+
+
+def start(texts, output_dir, *more, piece_bytes=3000, pause=0.0):
+    """The command as a process, made slow and its pieces small, so that there is a middle in which to stop it."""
+    code = f"""
+import sys, time
+from keras_bert_app.cli import prepare_corpus
+from pipelines import corpus_tasks, readers, shards, spool
+corpus_tasks._TASK_BYTES, corpus_tasks._RUN_BYTES, readers._BATCH_BYTES = {piece_bytes}, {piece_bytes}, 1000
+spool._RANGE_BYTES, spool._SLICE_BYTES = 5000, 10
+def slow(function):
+    def slowed(*arguments):
+        time.sleep({pause})
+        return function(*arguments)
+    return slowed
+corpus_tasks.write_run = slow(corpus_tasks.write_run)
+shards._write_shard = slow(shards._write_shard)
+sys.argv = ["prepare_corpus"] + sys.argv[1:]
+prepare_corpus.app.run(prepare_corpus.main, "")
+"""
+    arguments = command("", f"--input_files={texts}", f"--output_dir={output_dir}", "--num_shards=9", *more)
+    return subprocess.Popen([arguments[0], "-c", code, *arguments[3:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def wait_for(output_dir, pattern):
+    deadline = time.monotonic() + 120
+    while not list((output_dir / ".incomplete").glob(pattern)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(texts, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("uninterrupted") / "out"
+    process = start(texts, directory)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return contents(directory)
+
+
+@pytest.mark.parametrize("moment", ["spool/00001.json", "shards/train-00003-of-00009.tfrecord.json"])
+def test_a_killed_run_goes_on_to_the_same_bytes_without_doing_finished_work_again(
+        texts, tmp_path, uninterrupted, moment):
+    process = start(texts, tmp_path / "out", pause=0.2)
+    wait_for(tmp_path / "out", moment)
+    process.kill()
+    process.communicate()
+    assert not (tmp_path / "out/manifest.json").exists()
+    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/.incomplete").glob("spool/*.json")}
+    process = start(texts, tmp_path / "out", pause=0.2)
+    wait_for(tmp_path / "out", "shards/train-00004*.json")
+    assert finished and all(path.stat().st_mtime_ns == changed for path, changed in finished.items())
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "goes on from an earlier run" in output
+    assert contents(tmp_path / "out") == uninterrupted
+
+
+@pytest.mark.parametrize("number, name", [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, uninterrupted, number, name):
+    process = start(texts, tmp_path / "out", pause=0.2)
+    wait_for(tmp_path / "out", "spool/00000.json")
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == 128 + number
+    assert errors == f"stopped by {name}; the same command goes on from what is finished\n"
+    process = start(texts, tmp_path / "out")
+    output, _ = process.communicate()
+    assert "goes on from an earlier run" in output and contents(tmp_path / "out") == uninterrupted
+
+
+def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, uninterrupted):
+    process = start(texts, tmp_path / "out", "--seed=8", pause=0.2)
+    wait_for(tmp_path / "out", "spool/00001.json")
+    process.kill()
+    process.communicate()
+    process = start(texts, tmp_path / "out")
+    output, _ = process.communicate()
+    assert "begins anew" in output and "seed was 8, is 12345" in output
+    assert contents(tmp_path / "out") == uninterrupted
+
+
+def test_a_second_process_is_refused(texts, tmp_path):
+    (tmp_path / "out/.incomplete").mkdir(parents=True)
+    with open(tmp_path / "out/.incomplete/lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert_refused(prepare(texts, tmp_path / "out"), "another process is preparing a corpus there")
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_corpus(texts, tmp_path):
+    # A limit on the size of files fails a write as a full disk does, with another number.
+    process = start(texts, tmp_path / "out", piece_bytes=1 << 24)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (20_000, 20_000))
+    _, errors = process.communicate()
+    assert process.returncode == 2 and errors.count("\n") == 1, errors
+    assert "the corpus could not be written (File too large" in errors
+    assert not (tmp_path / "out/manifest.json").exists()
+    result = prepare(texts, tmp_path / "out")
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,52 @@
+"""Widths, wrapping and colours of text on a terminal."""
+
+import io
+
+import pytest
+
+from keras_bert_app import terminal
+
+
+@pytest.mark.parametrize("text, columns", [
+    ("word", 4), ("中文", 4), ("e\u0301", 1), ("שלום", 4), ("한", 2), ("\u1112\u1161\u11ab", 2), ("\u2068שלום\u2069", 4),
+    ("ｶﾅ", 2), ("日本go", 6)])
+def test_width_is_what_a_terminal_takes(text, columns):
+    assert terminal.width(text) == columns
+
+
+def test_what_would_move_the_cursor_is_shown_as_an_escape_and_hangul_is_put_together():
+    assert terminal.printable("a\x1b[2J\u202e") == "a\\x1b[2J\\u202e"
+    assert terminal.printable("\u1112\u1161\u11ab") == "한"
+
+
+def test_only_right_to_left_text_is_isolated():
+    assert terminal.isolated("word 中") == "word 中"
+    assert terminal.isolated("שלום") == "\u2068שלום\u2069"
+
+
+@pytest.mark.parametrize("line_width", [7, 13, 29, 71])
+def test_no_wrapped_line_is_wider_than_asked_and_no_word_is_lost(line_width):
+    words = [(text, "31") for text in ("a", "中文", "longer", "שלום", "x" * 4, "國家") * 5]
+    lines = terminal.wrapped(words, "> ", line_width, color=False)
+    assert all(terminal.width(line) <= max(line_width, 8) for line in lines)
+    assert " ".join(lines).split() == [">", *(text for text, _ in words)]
+    assert all(line.startswith("  ") for line in lines[1:])
+    coloured = terminal.wrapped(words, "> ", line_width, color=True)
+    assert [line.replace("\x1b[31m", "").replace("\x1b[0m", "") for line in coloured] == lines
+
+
+def test_colours_are_for_terminals_unless_asked_for(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert terminal.wants_color("auto", Terminal()) and not terminal.wants_color("auto", io.StringIO())
+    assert terminal.wants_color("always", io.StringIO()) and not terminal.wants_color("never", Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not terminal.wants_color("auto", Terminal()) and terminal.wants_color("always", Terminal())
+
+
+def test_an_arrow_is_written_where_the_encoding_has_it():
+    assert terminal.can_write("→", io.TextIOWrapper(io.BytesIO(), "utf-8"))
+    assert not terminal.can_write("→", io.TextIOWrapper(io.BytesIO(), "ascii"))
