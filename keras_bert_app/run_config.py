@@ -15,7 +15,7 @@ SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular",
 
 # What may differ from the run's config.json when it is resumed.
 CHANGEABLE_ON_RESUME = frozenset((
-    "num_train_steps", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps", "max_eval_steps",
+    "num_train_steps", "train_minutes", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps", "max_eval_steps",
     "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
 # Values that stand for one that follows from others.
 _FOLLOWS_FROM_OTHERS = {"max_predictions_per_seq": 0, "num_warmup_steps": -1}
@@ -36,7 +36,8 @@ class PretrainingConfig:
 
     input_files: tuple = _field((), "Text files, glob patterns or directories, comma-separated.")
     corpus_dir: tuple = _field((), "What prepare_corpus wrote, instead of --input_files; several, comma-separated, are mixed.")
-    sampling_exponent: float = _field(0.7, "Of several corpora each gets examples in proportion to bytes ** this.", minimum=0.0)
+    sampling_exponent: float = _field(0.7, "Of several corpora each gets examples in proportion to bytes ** this.", minimum=0.0,
+                                      most=1.0)
     input_format: str = _field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = _field("text", "The field of a JSON line that holds the text.")
     strict: bool = _field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
@@ -110,6 +111,9 @@ class PretrainingConfig:
                 raise UserError(f"--{field.name}={value}: expected less than {limits['below']}")
             if limits["most"] is not None and not value <= limits["most"]:
                 raise UserError(f"--{field.name}={value}: expected {limits['most']} or less")
+        if self.keep_every_steps % self.save_checkpoints_steps:
+            raise UserError(f"--keep_every_steps={self.keep_every_steps}: expected a multiple of "
+                            f"--save_checkpoints_steps={self.save_checkpoints_steps}, since others are never saved")
         if self.batch_ramp_steps and self.global_batch_size % 8:
             raise UserError(f"--global_batch_size={self.global_batch_size}: with --batch_ramp_steps expected a multiple of 8")
         if self.mask_token_rate + self.random_token_rate > 1.0 + 1e-9:

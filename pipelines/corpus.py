@@ -145,7 +145,8 @@ def _drop_duplicates(train, heldout, dedup, log):
         both.dropped[:] = np.concatenate([train.dropped, heldout.dropped])
         log(f"comparing {both.documents - int(both.dropped.sum()):,} documents for near-duplicates")
         keys = np.concatenate([entries["key"] for entries in both.whole("entries")])
-        found = near_duplicates.near_duplicates(keys, both.dropped, lambda: both.whole("signatures"), both.signatures)
+        is_heldout = np.arange(both.documents) >= train.documents
+        found = near_duplicates.near_duplicates(keys, is_heldout, both.dropped, lambda: both.whole("signatures"), both.signatures)
         train.dropped |= found[:train.documents]
         heldout.dropped |= found[train.documents:]
         near = int(found.sum())
@@ -220,7 +221,8 @@ def _write_heldout(heldout, shared, directory):
                 else:
                     dropped["heldout_documents_dropped"] += 1
 
-    sizes = [heldout.documents] if heldout.documents else []
+    num_shards = max(1, round(_kept_bytes(heldout) / SHARD_BYTES))
+    sizes = shards.shard_sizes(heldout.documents, min(num_shards, heldout.documents)) if heldout.documents else []
     with futures.ThreadPoolExecutor(1) as hashing:
         written = shards.write_shards(directory, "heldout", records(), sizes, [], "", hashing)
     return shards.split_summary(written), dropped

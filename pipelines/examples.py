@@ -45,7 +45,7 @@ def block_examples(documents, tokenizer, seed, *, max_seq_length=128, max_predic
 
     if sentence_objective == "none":
         spans = pairs.full_sentences(sentence_lengths, pair_seed, max_seq_length - 2, short_seq_prob)
-        spans = _without_last_separator(spans, tokens, tokenizer.sep_id)
+        spans = _without_separators_at_edges(spans, tokens, tokenizer.sep_id)
     else:
         find = pairs.next_sentence_pairs if sentence_objective == "nsp" else pairs.sentence_order_pairs
         spans = find(sentence_lengths, document_splits, pair_seed, max_seq_length - 3, short_seq_prob)
@@ -104,10 +104,13 @@ def _with_separators(sentences, document_splits, sep_id):
     return tf.concat([sentences, separators], axis=1)
 
 
-def _without_last_separator(spans, tokens, sep_id):
-    """Spans that end with a document lose its separator, since every row ends with one; what is empty then is dropped."""
-    last = tf.gather(tokens, tf.maximum(spans.a_start + spans.a_length - 1, 0))
-    spans = spans._replace(a_length=spans.a_length - tf.cast(last == sep_id, tf.int32))
+def _without_separators_at_edges(spans, tokens, sep_id):
+    """Spans lose a separator at their end, since every row ends with one, and one that was cut off its document at their
+    beginning; what is empty then is dropped."""
+    at_end = tf.cast(tf.gather(tokens, tf.maximum(spans.a_start + spans.a_length - 1, 0)) == sep_id, tf.int32)
+    length = spans.a_length - at_end
+    at_start = tf.cast((tf.gather(tokens, spans.a_start) == sep_id) & (length > 0), tf.int32)
+    spans = spans._replace(a_start=spans.a_start + at_start, a_length=length - at_start)
     return pairs.SegmentPairs(*(tf.boolean_mask(values, spans.a_length > 0) for values in spans))
 
 

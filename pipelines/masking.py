@@ -109,7 +109,8 @@ def _choose_units(is_candidate, begins_unit, wanted, seed, max_predictions_per_s
         return index + 1, room, is_taken, taken.write(index, is_taken)
 
     def goes_on(index, room, is_taken, taken):
-        return (index < seq_length) & tf.reduce_any((room > 0) | is_taken)
+        # Once at least, so that there is something to stack when there are no rows.
+        return (index < seq_length) & ((index == 0) | tf.reduce_any((room > 0) | is_taken))
 
     nothing = tf.zeros([num_rows], tf.bool)
     last, _, _, taken = tf.while_loop(goes_on, look, (

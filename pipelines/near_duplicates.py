@@ -69,13 +69,15 @@ def _shingles(records):
     return (mixed(hashes[is_whole]) >> np.uint64(32)).astype(np.uint32), documents[is_whole]
 
 
-def near_duplicates(keys, dropped, signature_blocks, signatures_of, threshold=THRESHOLD):
+def near_duplicates(keys, is_heldout, dropped, signature_blocks, signatures_of, threshold=THRESHOLD):
     """Which documents to drop so that of every cluster of near-duplicates one is left: that of the smallest key.
+
+    A training document goes before a held-out one: what is held out never takes anything from training.
 
     A cluster is what pairs of a similarity of at least threshold link, also over several steps.
 
     Args:
-        keys: uint64 [N]. dropped: bool [N], documents that are not there.
+        keys: uint64 [N]. is_heldout: bool [N]. dropped: bool [N], documents that are not there.
         signature_blocks: a function of no arguments; yields the signatures in order, some [n, 128] at a time.
         signatures_of: function of document numbers [n], ascending or not; returns their signatures [n, 128].
 
@@ -83,7 +85,7 @@ def near_duplicates(keys, dropped, signature_blocks, signatures_of, threshold=TH
         bool [N].
     """
     parents = np.arange(len(keys))
-    order = np.argsort(keys, kind="stable")
+    order = np.lexsort((keys, is_heldout))
     for band in range(_BANDS):
         hashes = np.concatenate([_band_hashes(block, band) for block in signature_blocks()])
         there = order[(~dropped & (hashes != 0))[order]]

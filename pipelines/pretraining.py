@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from pipelines.examples import block_examples
 
+# Of the order in which examples come: a position that was counted in another one points at other examples.
+STREAM_VERSION = 2
 # Purposes of the draws made from one seed.
 _BLOCK_ORDER, _BLOCK, _EXAMPLE_ORDER = 0, 1, 3
 FIRST_POSITION = (0, 0, 0)

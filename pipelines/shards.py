@@ -5,6 +5,7 @@ import json
 import os
 import re
 
+from pipelines.errors import DataError
 from pipelines.manifest import MANIFEST_NAME, SPLITS, file_sha256
 from pipelines.staging import read_json, write_json
 
@@ -87,8 +88,11 @@ def split_summary(shards):
 
 
 def take_back(output_dir, staging):
-    """Move shards that a run published just before it was stopped back to staging, or remove them: without a manifest
-    they are no corpus."""
+    """Move shards that a run published just before it was stopped back to staging.
+
+    Raises:
+        DataError: there are others, which are not ours to remove.
+    """
     import tensorflow as tf
 
     for name in tf.io.gfile.listdir(output_dir):
@@ -97,7 +101,8 @@ def take_back(output_dir, staging):
             if tf.io.gfile.exists(os.path.join(staging, name + ".json")):
                 tf.io.gfile.rename(path, os.path.join(staging, name), overwrite=True)
             else:
-                tf.io.gfile.remove(path)
+                raise DataError(f"{path}: is there already, and not from a run that was stopped; name another "
+                                "output_dir, or delete the shards in it")
 
 
 def publish(staging, output_dir, manifest, others):

@@ -34,8 +34,13 @@ class Parts(typing.NamedTuple):
         bases = [starts for starts, _ in self.spans for _ in range(2)]
         edges = [edge for unit in self.spans for edge in unit]
         part = row_ids(self.special_ids.row_splits)
-        return [self.join(within + base[:, None], self.special_ids.with_flat_values(tf.gather(edge, part)))
+        return [self.join(_moved(within, base), self.special_ids.with_flat_values(tf.gather(edge, part)))
                 for within, base, edge in zip(starts_and_ends, bases, edges)]
+
+
+def _moved(values, by):
+    """RaggedTensor [N, (values)] with a number [N] added to each row."""
+    return values.with_flat_values(values.flat_values + tf.gather(by, row_ids(values.row_splits)))
 
 
 def split(strings, special_ids):

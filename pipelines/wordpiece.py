@@ -6,7 +6,7 @@ import tensorflow_text as tf_text
 from pipelines import casing, normalize, special_tokens
 from pipelines.errors import DataError
 from pipelines.offsets import pieces_with_offsets
-from pipelines.ragged import keep
+from pipelines.ragged import keep, row_ids
 from pipelines.vocab import SPECIAL_PIECES, load_vocabulary
 
 MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word is [UNK]
@@ -125,7 +125,8 @@ class BertTokenizer(tf.Module):
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
         pieces = self.pieces(keep(ids, ids.flat_values != self.pad_id))
-        return tf.strings.regex_replace(tf.strings.reduce_join(pieces, axis=1, separator=" "), " ##", "")
+        text = tf.strings.unsorted_segment_join(pieces.flat_values, row_ids(pieces.row_splits), pieces.nrows(), " ")
+        return tf.strings.regex_replace(text, " ##", "")
 
     def _tokenize_text(self, strings):
         """Ids by the shortest way that is exact: most strings of most corpora are plain."""

@@ -25,7 +25,7 @@ def draw_curves(rows, title):
                                 "axes.titlelocation": "left", "axes.titlesize": 10, "axes.titleweight": "bold"}):
         figure = Figure(figsize=(14, 7), layout="constrained")
         figure.suptitle(title.replace("$", r"\$"), x=0.012, ha="left", fontsize=11)
-        axes = figure.subplots(2, 4).T.ravel()
+        axes = figure.subplots(2, len(panels) // 2 + 2).T.ravel()
         for axis, (name, key, baseline) in zip(axes, panels):
             _line(axis, training, key, _TRAINING, "training")
             _line(axis, heldout, f"eval_{key}", _HELDOUT, "held out", marker="o")
@@ -33,8 +33,7 @@ def draw_curves(rows, title):
                 _line(axis, heldout, f"eval_{baseline}", _BASELINE, baseline.replace("_", " "), linestyle="--")
             axis.set_title(name)
             axis.legend(frameon=False)
-        rest = axes[len(panels):]
-        for axis, (name, keys, scale) in zip(rest, (
+        for axis, (name, keys, scale) in zip(axes[len(panels):], (
                 ("learning rate", ("learning_rate",), "linear"),
                 ("norms", ("gradient_norm", "update_norm", "parameter_norm"), "log"),
                 ("tokens a second", ("tokens_per_second",), "linear"),
@@ -47,8 +46,6 @@ def draw_curves(rows, title):
                 axis.set_ylim(bottom=0)
             if len(keys) > 1:
                 axis.legend(frameon=False)
-        for axis in axes[len(panels) + 4:]:
-            axis.set_axis_off()
         for axis in axes:
             axis.set_xlabel("step")
         image = io.BytesIO()

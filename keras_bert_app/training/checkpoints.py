@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.training import workdir as workdirs
+from pipelines.pretraining import STREAM_VERSION
 
 _PREFIX = "checkpoint"
 _MANIFEST = "manifest.json"
@@ -41,7 +42,7 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
         tf.io.gfile.rmtree(temporary)
     tf.io.gfile.makedirs(temporary)
     _tracked(model, optimizer).write(os.path.join(temporary, _PREFIX))
-    manifest = {"step": int(step), "seconds": float(seconds), "position": [int(number) for number in position],
+    manifest = {"step": int(step), "seconds": float(seconds), "stream": STREAM_VERSION, "position": [int(number) for number in position],
                 "unlogged": [[float(value) for value in row] for row in unlogged],
                 "files": {name: _fingerprint(os.path.join(temporary, name))
                           for name in sorted(tf.io.gfile.listdir(temporary))}}

@@ -69,8 +69,9 @@ def shares(run, corpora):
 
 
 def heldout_dataset(run, shards, tokenizer, examples):
-    """One pass over held-out documents, or None where there are none."""
-    return pretraining_dataset(shards, tokenizer, global_batch_size=run.global_batch_size, seed=run.seed, epochs=1,
+    """One pass over held-out documents, in batches as large as a training step takes at once; None where there are none."""
+    batch_size = run.global_batch_size // run.gradient_accumulation_steps
+    return pretraining_dataset(shards, tokenizer, global_batch_size=batch_size, seed=run.seed, epochs=1,
                                **examples) if shards else None
 
 

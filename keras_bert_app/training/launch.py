@@ -71,11 +71,11 @@ def _report(manifests, run):
 def _keep_lexicon(workdir, run):
     """Copies the lexicon beside the vocabulary, since the directory alone resumes a run."""
     kept = data.lexicon_of(workdir)
-    if run.lexicon_file and not tf.io.gfile.exists(kept):
+    if run.lexicon_file and not workdirs.has_checkpoint(workdir):
         phrases = data.read_lexicon(run.lexicon_file)
         with tf.io.gfile.GFile(kept + ".tmp", "w") as file:
             file.write("".join(f"{phrase}\n" for phrase in phrases))
-        tf.io.gfile.rename(kept + ".tmp", kept)
+        tf.io.gfile.rename(kept + ".tmp", kept, overwrite=True)
 
 
 def _report_corpus(corpus_dir, manifest):
@@ -155,7 +155,10 @@ def _read_note(workdir):
     if not tf.io.gfile.exists(path):
         return None
     with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
+        note = json.loads(file.read())
+    if isinstance(corpus_dir := note["source"].get("corpus_dir"), str):  # one alone, as earlier versions had it
+        note["source"]["corpus_dir"] = [corpus_dir] if corpus_dir else []
+    return note
 
 
 def _write_note(workdir, note):

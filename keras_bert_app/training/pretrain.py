@@ -12,6 +12,7 @@ from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training import workdir as workdirs
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
+from pipelines.pretraining import STREAM_VERSION
 from pipelines.wordpiece import BertTokenizer
 
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
@@ -71,7 +72,8 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
         return figures
 
     def save():
-        if chief:
+        if chief and step not in saved:
+            saved.add(step)
             checkpoints.save(workdir, model, optimizer, step, position, keep=run.keep_checkpoints,
                              keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds())
 
@@ -79,16 +81,23 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     per_call = strategies.iterations_per_loop(strategy, run.iterations_per_loop)
     profiler = profiling.Profiler(workdir, run.profile_steps if chief else 0, reporter.say)
     clock, window = _Clock(run, start["seconds"]), Window(start["unlogged"])
-    is_over = step >= run.num_train_steps or clock.progress() >= 1.0
-    batches, batch_size, figures = None, 0, None
+    # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
+    alone = strategies.num_machines(strategy) == 1
+    is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
+    batches, batch_size, figures, saved = None, 0, None, {start["step"]}
     with Signals() as signals:
+        if alone and step and not is_over and step % run.eval_steps == 0 and step not in reporter.evaluated_steps:
+            figures = evaluate(lambda: signals.received)  # a stop had come between
         while not is_over:
             # 1. k global batches and the position after them
             waiting = time.monotonic()
             if data.batch_size_at(run, step) != batch_size:
                 batch_size = data.batch_size_at(run, step)
                 batches = iter(data.training_dataset(run, corpora, tokenizer, position, examples, step))
-            count = min(per_call, run.num_train_steps - step, data.steps_of_this_size(run, step) or per_call)
+            count = min(per_call, *(interval - step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)),
+                        data.steps_of_this_size(run, step) or per_call)
+            if not run.train_minutes:
+                count = min(count, run.num_train_steps - step)
             stack = [next(batches) for _ in range(count)]
             stacked = {name: tf.stack([batch[name] for batch, _ in stack]) for name in stack[0][0]}
             waited = time.monotonic() - waiting
@@ -98,11 +107,11 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
             _check_finite(rows, step, list(trainable), run)
             before, step = step, step + len(stack)
             position = stack[-1][1].numpy().tolist()
-            is_over = step >= run.num_train_steps or rows[-1, _column("progress")] >= 1.0
+            is_over = rows[-1, _column("progress")] >= 1.0 if run.train_minutes else step >= run.num_train_steps
             # All machines stop at the same step: at one that all of them were told of.
-            stop = signals.received or strategies.STOP_ELSEWHERE if rows[-1, _column("stop")] else 0
-            if strategies.num_machines(strategy) == 1:
-                stop = signals.received
+            stop = signals.received
+            if not alone:
+                stop = (stop or strategies.STOP_ELSEWHERE) if rows[-1, _column("stop")] else 0
             # 3. what people watch
             window.add(rows, stacked["input_mask"], waited)
             reporter.live(step, window.recent())
@@ -116,8 +125,6 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
             if due(run.save_checkpoints_steps) or stop:
                 save()
             if due(run.eval_steps) and not stop:
-                # One machine must not leave an evaluation that the others are in.
-                alone = strategies.num_machines(strategy) == 1
                 figures = evaluate(lambda: alone and signals.received)
                 if alone and signals.received:
                     stop = signals.received
@@ -126,9 +133,10 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
             if stop:
                 raise Interrupted(stop, step, chief)
         if figures is None:  # a run that was finished before
-            figures = evaluate(lambda: signals.received)
-            if signals.received:
+            figures = evaluate(lambda: alone and signals.received)
+            if alone and signals.received:
                 raise Interrupted(signals.received, step, chief)
+    profiler.close()
     reporter.finish(step, clock.seconds())
     return figures
 
@@ -143,8 +151,15 @@ def _initialize(workdir, run, model, optimizer):
     saved = checkpoints.list_checkpoints(workdir)
     if saved:
         manifest = checkpoints.restore(saved[-1], model, optimizer)
-        return ({**beginning, **manifest, "position": tuple(manifest["position"])},
-                f"resumed at step {manifest['step']:,} from {saved[-1]}")
+        origin = f"resumed at step {manifest['step']:,} from {saved[-1]}"
+        position = tuple(manifest["position"])
+        if manifest.get("stream", 1) != STREAM_VERSION:
+            # Saved by an earlier version of this program, which took the examples of a block in another order.
+            position = (position[0], position[1] + 1, 0)
+            origin += "; saved by an earlier version, so that the data goes on at the next shard"
+        # Rows of an earlier version lack the last three columns.
+        unlogged = [[*row, -1.0, 0.0, 0.0][:len(steps.STEP_METRICS)] for row in manifest["unlogged"]]
+        return {**beginning, **manifest, "position": position, "unlogged": unlogged}, origin
     if run.init_checkpoint:
         _, checkpoint = checkpoints.find(run.init_checkpoint)
         checkpoints.restore(checkpoint, model)

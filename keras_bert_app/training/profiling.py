@@ -34,10 +34,17 @@ class Profiler:
         self.num_steps += num_steps
         self.remaining -= num_steps
         if self.remaining <= 0:
-            tf.profiler.experimental.stop()
             self._report()
 
+    def close(self):
+        """Reports what was traced of a run that ended first."""
+        if self.remaining > 0 and self.num_steps:
+            self._report()
+        elif self.remaining > 0:
+            self.say("profile: the run ended before a step after its first call could be traced")
+
     def _report(self):
+        tf.profiler.experimental.stop()
         totals = op_times(self.directory)
         whole = sum(seconds for _, seconds in totals.values())
         self.say(f"profile of {self.num_steps} steps: {self.directory}; the most costly ops, all threads:")

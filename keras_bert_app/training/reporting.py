@@ -71,8 +71,9 @@ class Reporter:
         pairs = (f"{self.run.sentence_objective.upper()} acc {figures['next_sentence_accuracy']:.3f}  "
                  if "next_sentence_accuracy" in figures else "")
         of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
-        return (f"step {step:,}{of_all}  loss {figures['loss']:.3f}  "
-                f"MLM acc {figures['masked_lm_accuracy']:.3f}  {pairs}"
+        losses = (f"loss {figures['loss']:.3f}  MLM acc {figures['masked_lm_accuracy']:.3f}  " if "loss" in figures
+                  else "no step whose loss is finite  ")
+        return (f"step {step:,}{of_all}  {losses}{pairs}"
                 f"{figures['tokens_per_second']:,.0f} tokens/s  ETA {self._eta(step)}")
 
     def _eta(self, step):

@@ -50,7 +50,7 @@ class Window:
         good = column["bad_variable"] < 0
         sums = {name: float(column[name][good].sum()) for name in losses.SUMS}
         seconds = max(time.monotonic() - self.started, 1e-9)
-        figures = {**losses.metrics(sums), "learning_rate": float(column["learning_rate"][-1]),
+        figures = {**(losses.metrics(sums) if good.any() else {}), "learning_rate": float(column["learning_rate"][-1]),
                    "gradient_norm": float(column["gradient_norm"][good].mean()) if good.any() else 0.0,
                    "tokens_per_second": self.timed_tokens / seconds, "input_wait_share": self.waited / seconds}
         if not good.all():

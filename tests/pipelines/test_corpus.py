@@ -141,11 +141,17 @@ def test_a_failure_leaves_nothing_and_the_next_run_clears_what_a_killed_one_left
     assert os.listdir(tmp_path) == []
     (tmp_path / ".incomplete").mkdir()
     (tmp_path / ".incomplete/train-00000-of-00001.tfrecord").write_bytes(b"half")
-    (tmp_path / "train-00000-of-00009.tfrecord").write_bytes(b"stale")
     (tmp_path / "notes.txt").write_text("mine")
     prepare_corpus(str(tmp_path), documents=make_documents(5), holdout_fraction=0)
     assert sorted(os.listdir(tmp_path)) == [
         "manifest.json", "notes.txt", "report.json", "report.txt", "train-00000-of-00001.tfrecord"]
+
+
+def test_shards_of_somebody_else_are_neither_removed_nor_mixed_in(tmp_path):
+    (tmp_path / "train-00000-of-00009.tfrecord").write_bytes(b"mine")
+    with pytest.raises(DataError, match="train-00000-of-00009.tfrecord: is there already"):
+        prepare_corpus(str(tmp_path), documents=make_documents(5))
+    assert (tmp_path / "train-00000-of-00009.tfrecord").read_bytes() == b"mine"
 
 
 def test_an_existing_corpus_is_not_overwritten(tmp_path):

@@ -101,6 +101,11 @@ def test_of_a_cluster_the_document_of_the_smallest_key_is_left():
     signatures = near_duplicates.signatures(records)
     dropped = np.array([False, False, False, False, True])
     keys = np.array([9, 3, 2, 7, 1], np.uint64)
-    found = near_duplicates.near_duplicates(keys, dropped, lambda: iter([signatures[:2], signatures[2:]]),
-                                            lambda numbers: signatures[numbers])
-    assert found.tolist() == [True, False, False, True, False]
+
+    def found(is_heldout):
+        return near_duplicates.near_duplicates(
+            keys, np.array(is_heldout), dropped, lambda: iter([signatures[:2], signatures[2:]]),
+            lambda numbers: signatures[numbers]).tolist()
+    assert found([False] * 5) == [True, False, False, True, False]
+    # A held-out document never takes a training one away.
+    assert found([False, False, True, False, False]) == [True, False, True, False, False]

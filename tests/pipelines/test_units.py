@@ -186,3 +186,21 @@ def test_a_lexicon_and_its_masking_belong_together(tokenizer):
         block_examples(tf.constant(["a\nb"]), tokenizer, [1, 2], masking="lexicon")
     with pytest.raises(DataError, match="masking is 'word'"):
         block_examples(tf.constant(["a\nb"]), tokenizer, [1, 2], masking="word")
+
+
+@pytest.mark.parametrize("kind", MASKINGS)
+def test_a_block_without_a_piece_gives_no_example(tokenizer, kind):
+    lexicon = units.Lexicon(["new york"], tokenizer) if kind == "lexicon" else None
+    for objective in ("nsp", "sop", "none"):
+        made = block_examples(tf.constant(["\x01\n\x02", ""]), tokenizer, [1, 2], masking=kind, lexicon=lexicon,
+                              sentence_objective=objective)
+        assert {name: values.shape[0] for name, values in made.items()} == dict.fromkeys(made, 0)
+
+
+def test_rows_of_full_sentences_begin_and_end_with_text(tokenizer):
+    documents = ["\n".join(["a the"] * count) for count in range(1, 30)]
+    made = block_examples(tf.constant(documents), tokenizer, [1, 2], max_seq_length=8, sentence_objective="none",
+                          max_predictions_per_seq=1, mask_token_rate=0.0, random_token_rate=0.0)
+    ids, lengths = made["input_word_ids"].numpy(), made["input_mask"].numpy().sum(axis=1)
+    assert (ids[:, 1] != ID["[SEP]"]).all() and (ids[np.arange(len(ids)), lengths - 2] != ID["[SEP]"]).all()
+    assert (ids == ID["a"]).sum() == sum(range(1, 30))

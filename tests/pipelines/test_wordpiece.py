@@ -118,3 +118,18 @@ def test_a_directory_says_its_casing_or_is_asked_for_it(tmp_path):
     (tmp_path / "config.json").write_text('{"do_lower_case": true}')
     with pytest.raises(DataError, match="vocabulary .* is cased"):
         BertTokenizer.from_directory(str(tmp_path))
+
+
+def test_a_saved_model_holds_the_tokenizer_with_its_vocabulary(vocab_file, tmp_path):
+    tokenizer = BertTokenizer(vocab_file, special_tokens_in_text=True, verify_casing=False)
+    module = tf.Module()
+    module.tokenizer = tokenizer
+    texts = ["Unaffable [MASK], Ünïcode", "中文 ΑΣ\u0898Α", "", "plain ascii"]
+    signature = [tf.TensorSpec([None], tf.string)]
+    module.cut = tf.function(tokenizer.tokenize_with_offsets, input_signature=signature)
+    module.text = tf.function(lambda strings: tokenizer.detokenize(tokenizer.tokenize(strings)), input_signature=signature)
+    tf.saved_model.save(module, str(tmp_path / "saved"))
+    loaded = tf.saved_model.load(str(tmp_path / "saved"))
+    for found, expected in zip(loaded.cut(tf.constant(texts)), tokenizer.tokenize_with_offsets(texts)):
+        assert found.to_list() == expected.to_list()
+    assert loaded.text(tf.constant(texts)).numpy().tolist() == tokenizer.detokenize(tokenizer.tokenize(texts)).numpy().tolist()

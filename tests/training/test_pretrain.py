@@ -184,6 +184,29 @@ def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir,
     assert not checkpoints.list_checkpoints(workdir)
 
 
+def test_a_checkpoint_of_the_version_before_resumes_at_the_next_shard_and_says_so(make_workdir, shards):
+    workdir = make_workdir("older", run=dataclasses.replace(RUN, save_checkpoints_steps=7))
+    train(workdir, shards)
+    for path in checkpoints.list_checkpoints(workdir)[1:]:
+        shutil.rmtree(path)
+    path = os.path.join(checkpoints.list_checkpoints(workdir)[0], "manifest.json")
+    with open(path, encoding="utf-8") as file:
+        manifest = json.load(file)
+    for name in ("stream", "seconds"):
+        del manifest[name]
+    manifest["unlogged"] = [row[:8] for row in manifest["unlogged"]]
+    assert manifest["step"] == 7 and len(manifest["unlogged"]) == 2
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+    _, output = train(workdir, shards)
+    assert "the data goes on at the next shard" in output and "step 20/20" in output
+
+
+def test_a_profile_of_a_run_that_ends_first_is_reported_all_the_same(make_workdir, shards):
+    workdir = make_workdir("short profile", run=dataclasses.replace(RUN, profile_steps=100, num_train_steps=6))
+    assert "most costly ops" in train(workdir, shards)[1]
+
+
 def test_steps_that_are_not_finite_are_skipped_when_asked_and_counted(make_workdir, shards):
     workdir = make_workdir("skips", run=dataclasses.replace(
         RUN, learning_rate=1e30, clip_norm=1e30, on_nonfinite="skip", log_steps=20))

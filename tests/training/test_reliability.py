@@ -1,0 +1,197 @@
+"""Short forms of R1, R2 and R5 of the reliability goals; benchmarks/reliability.py has the long ones."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.training import checkpoints, data, optimizers, steps
+from keras_bert_app.training.window import Window
+from pipelines import BertTokenizer
+from tests.training.conftest import RUN, WITH_DROPOUT, train, write_workdir
+
+STEPS = 6
+EVERY_STEP = dataclasses.replace(RUN, num_train_steps=STEPS, iterations_per_loop=1, save_checkpoints_steps=1,
+                                 eval_steps=3, log_steps=1, keep_checkpoints=STEPS)
+CLOCKS = ("tokens_per_second", "input_wait_share", "memory_mb")
+
+
+def rows_of(workdir):
+    """The lines of metrics.jsonl without what the clock decides."""
+    with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
+        return [{name: value for name, value in json.loads(line).items() if name not in CLOCKS} for line in file]
+
+
+def checkpoint_of(workdir, step):
+    return os.path.join(workdir, "checkpoints", f"step-{step:08d}")
+
+
+def state_of(workdir, step=STEPS):
+    """(weights and optimizer slots, manifest without the time) of a checkpoint."""
+    directory = checkpoint_of(workdir, step)
+    reader = tf.train.load_checkpoint(os.path.join(directory, "checkpoint"))
+    tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+               if name.endswith("VARIABLE_VALUE")}
+    manifest = checkpoints.read_manifest(directory)
+    return tensors, {key: manifest[key] for key in ("step", "position", "unlogged")}
+
+
+def assert_same(workdir, other):
+    (tensors, where), (others, elsewhere) = state_of(workdir), state_of(other)
+    assert where == elsewhere and tensors.keys() == others.keys() and any("adam_v" in name for name in tensors)
+    assert [name for name in tensors if tensors[name].tobytes() != others[name].tobytes()] == []
+    assert rows_of(workdir) == rows_of(other)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, shards):
+    """The work directory of a run with dropout that kept the checkpoint of every step."""
+    workdir = write_workdir(tmp_path_factory.mktemp("whole") / "run", WITH_DROPOUT, EVERY_STEP)
+    train(workdir, shards)
+    return workdir
+
+
+@pytest.fixture
+def stopped(whole, tmp_path):
+    """A function that makes the whole run's directory as it was after a step."""
+    def make(step, name="stopped"):
+        workdir = str(tmp_path / name)
+        shutil.copytree(whole, workdir)
+        for directory in checkpoints.list_checkpoints(workdir)[step:]:
+            shutil.rmtree(directory)
+        return workdir
+    return make
+
+
+@pytest.fixture(scope="module")
+def trainer(shards, whole):
+    """(model, optimizer, train call, function position -> batches after it), compiled once for all that restore."""
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        model = BertPretrainer(WITH_DROPOUT, seed=RUN.seed)
+        optimizer = optimizers.make_optimizer(
+            EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 2)
+    tokenizer = BertTokenizer(os.path.join(whole, "vocab.txt"))
+    examples = data.example_arguments(EVERY_STEP, tokenizer, None)
+    return (model, optimizer, steps.make_train_call(strategy, model, optimizer, EVERY_STEP),
+            lambda position: iter(data.training_dataset(EVERY_STEP, [shards[0]], tokenizer, position, examples)))
+
+
+@pytest.mark.parametrize("step", range(1, STEPS))
+def test_from_the_checkpoint_of_every_step_all_later_ones_come_again_bit_for_bit(whole, trainer, step):
+    model, optimizer, call, batches_after = trainer
+    manifest = checkpoints.restore(checkpoint_of(whole, step), model, optimizer)
+    losses = {row["step"]: row["loss"] for row in rows_of(whole) if "loss" in row}
+    for at, (batch, position) in zip(range(step, STEPS), batches_after(tuple(manifest["position"]))):
+        row = call({name: values[tf.newaxis] for name, values in batch.items()}, at)
+        figures = Window(row).close()
+        assert float(f"{figures['loss']:.7g}") == losses[at + 1]
+        expected, where = state_of(whole, at + 1)
+        assert position.numpy().tolist() == where["position"]
+        for kind, variables in {"model": checkpoints.model_variables(model), **{
+                f"adam_{name}": slots for name, slots in optimizer.slots.items()}}.items():
+            for path, variable in variables.items():
+                name = f"{kind}/{path.replace('/', '.S')}/.ATTRIBUTES/VARIABLE_VALUE"
+                assert variable.numpy().tobytes() == expected[name].tobytes(), name
+
+
+def test_a_run_killed_in_an_evaluation_ends_the_same(whole, stopped, shards):
+    workdir = stopped(3)
+    path = os.path.join(workdir, "metrics.jsonl")
+    with open(path, encoding="utf-8") as file:
+        lines = file.readlines()
+    at = next(i for i, line in enumerate(lines) if "eval_loss" in line and json.loads(line)["step"] == 3)
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines([*lines[:at], lines[at][:20]])  # cut by the kill
+    _, output = train(workdir, shards)
+    assert "resumed at step 3 " in output
+    assert_same(workdir, whole)
+
+
+def flipped(at):
+    def change(content):
+        place = int(at * (len(content) - 1))
+        return content[:place] + bytes([content[place] ^ 1]) + content[place + 1:]
+    return change
+
+
+DAMAGES = {"emptied": lambda content: b"", "cut by a byte": lambda content: content[:-1],
+           "cut in half": lambda content: content[:len(content) // 2], "a byte more": lambda content: content + b"\0",
+           "flipped at the beginning": flipped(0.0), "flipped in the middle": flipped(0.5),
+           "flipped at the end": flipped(1.0)}
+
+
+@pytest.mark.parametrize("name", ["checkpoint.data-00000-of-00001", "checkpoint.index", "manifest.json"])
+def test_whatever_happens_to_a_file_of_a_checkpoint_is_noticed_and_named(stopped, shards, name):
+    workdir = stopped(3)
+    directory = checkpoints.list_checkpoints(workdir)[-1]
+    path = os.path.join(directory, name)
+    with open(path, "rb") as file:
+        content = file.read()
+    for damage in DAMAGES.values():
+        with open(path, "wb") as file:
+            file.write(damage(content))
+        with pytest.raises(UserError, match=name):
+            checkpoints.read_manifest(directory)
+    os.remove(path)
+    with pytest.raises(UserError, match=name):
+        train(workdir, shards)
+    assert rows_of(workdir) and len(checkpoints.list_checkpoints(workdir)) == 3  # nothing began anew
+
+
+def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
+    directory = checkpoints.list_checkpoints(stopped(3))[-1]
+    path = os.path.join(directory, "manifest.json")
+    with open(path, "rb") as file:
+        content = file.read()
+    for place in [place for place, byte in enumerate(content) if chr(byte).isdigit()][::7]:
+        with open(path, "wb") as file:
+            file.write(content[:place] + bytes([content[place] ^ 1]) + content[place + 1:])
+        with pytest.raises(UserError, match="manifest.json|damaged"):
+            checkpoints.read_manifest(directory)
+
+
+@pytest.mark.parametrize("interrupted", ["_tracked", "_fingerprint", "_to_disk"])
+def test_a_save_that_is_broken_off_leaves_the_last_good_state_and_the_next_one_tidies_up(
+        stopped, trainer, monkeypatch, interrupted):
+    workdir, (model, optimizer, _, _) = stopped(2), trainer
+    position = checkpoints.restore(checkpoints.list_checkpoints(workdir)[-1], model, optimizer)["position"]
+
+    def breaks(*arguments):
+        raise OSError(28, "No space left on device", "checkpoint")
+    monkeypatch.setattr(checkpoints, interrupted, breaks)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoints.save(workdir, model, optimizer, 3, position, keep=1)
+    monkeypatch.undo()
+    assert [checkpoints.read_manifest(path)["step"] for path in checkpoints.list_checkpoints(workdir)] == [1, 2]
+    checkpoints.save(workdir, model, optimizer, 4, position, keep=1)
+    assert os.listdir(os.path.join(workdir, "checkpoints")) == ["step-00000004"]
+
+
+def test_a_step_that_is_saved_again_has_a_whole_checkpoint_at_every_moment(stopped, trainer, monkeypatch):
+    workdir, (model, optimizer, _, _) = stopped(2), trainer
+    position = checkpoints.restore(checkpoints.list_checkpoints(workdir)[-1], model, optimizer)["position"]
+
+    def whole_ones():
+        assert 2 in [checkpoints.read_manifest(path)["step"] for path in checkpoints.list_checkpoints(workdir)]
+
+    for name in ("rmtree", "rename"):
+        def watched(*arguments, real=getattr(tf.io.gfile, name), **options):
+            whole_ones()  # a kill may come before, or after
+            real(*arguments, **options)
+            whole_ones()
+        monkeypatch.setattr(tf.io.gfile, name, watched)
+    checkpoints.save(workdir, model, optimizer, 2, position, keep=1)
+    whole_ones()
+
+
+def test_weights_are_finite_and_have_moved(whole):
+    (first, _), (last, _) = state_of(whole, 1), state_of(whole)
+    assert all(np.isfinite(values).all() for values in last.values())
+    assert any(first[name].tobytes() != last[name].tobytes() for name in first)
