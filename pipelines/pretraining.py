@@ -23,7 +23,8 @@ def pretraining_dataset(shards, tokenizer, *, global_batch_size, seed=0, epochs=
 
     Args:
         shards: paths of TFRecord files; a record is a document, its sentences separated by line feeds
-            (pipelines.corpus writes them).
+            (pipelines.corpus writes them). Or of text files (.txt) in google-research/bert's layout, one sentence a line and
+            blank lines between documents; these are taken as they are, unshuffled within, each whole in memory.
         tokenizer: pipelines.wordpiece.BertTokenizer.
         global_batch_size: B.
         seed: of every draw.
@@ -65,7 +66,7 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
         epoch, slot = index // num_blocks, index % num_blocks
         order = tf.random.experimental.stateless_shuffle(
             tf.range(num_blocks), fold_in(seed, _BLOCK_ORDER, epoch))
-        documents = tf.data.TFRecordDataset(shard_names[order[slot]], buffer_size=1 << 20).batch(1 << 40)
+        documents = _documents(shard_names[order[slot]], is_text=str(shards[0]).endswith(".txt"))
         block = tf.cast(order[slot], tf.int64)
         example_seed = fold_in(seed, _BLOCK, epoch % dupe_factor if dupe_factor else epoch, block)
         return documents.map(lambda texts: (index, example_seed, fold_in(seed, _EXAMPLE_ORDER, epoch, block), texts))
@@ -82,6 +83,15 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
 
     dataset = tf.data.Dataset.range(start, stop).flat_map(read)
     return dataset.map(examples, num_parallel_calls=num_parallel_blocks).prefetch(1)
+
+
+def _documents(path, is_text):
+    """A dataset of one element, string [D]: the documents of a shard."""
+    if not is_text:
+        return tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1 << 40)
+    text = tf.strings.regex_replace(tf.io.read_file(path), r"\x00", "")  # BERT's cleaning would remove it anyway
+    text = tf.strings.regex_replace(tf.strings.strip(text), r"\n[ \t\r]*\n\s*", "\x00")
+    return tf.data.Dataset.from_tensors(tf.strings.split(text, "\x00"))
 
 
 def fold_in(seed, *numbers):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -43,24 +44,35 @@ def _guarded(main, arguments):
     except (UserError, DataError) as error:
         _fail(str(error))
     except Interrupted as stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # all is saved; a second one must not change the exit code
         saved = "saved; the same command goes on from there" if stop.has_saved else "the chief saves, this machine does not"
         print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
         sys.exit(128 + stop.number)
     except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; give a path that can be read or written")
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")
     except Exception as error:
         if not _is_about_a_file(error):
             raise
-        _fail(f"{str(error).strip().splitlines()[0]}; give a path that can be read or written")
+        message = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]", "", str(error).strip().splitlines()[0])
+        _fail(f"{message}; {_advice(message)}")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
 
 
+def _advice(message):
+    if "No space left" in str(message):
+        return "make room there; the same command goes on from what is saved"
+    if "OOM" in str(message):
+        return "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps"
+    return "give a path that can be read or written"
+
+
 def _is_about_a_file(error):
     """Whether it is one of tf.io.gfile's errors; TensorFlow is not loaded to find out."""
     names = ("NotFoundError", "PermissionDeniedError", "FailedPreconditionError", "AlreadyExistsError",
-             "ResourceExhaustedError", "UnavailableError")
+             "ResourceExhaustedError")
     return type(error).__module__.startswith("tensorflow.") and type(error).__name__ in names
 
 

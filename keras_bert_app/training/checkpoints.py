@@ -38,16 +38,21 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
     root = workdirs.path_in(workdir, "checkpoints")
     directory = os.path.join(root, f"step-{step:08d}")
     temporary = os.path.join(root, f"writing-step-{step:08d}")
-    if tf.io.gfile.exists(temporary):
-        tf.io.gfile.rmtree(temporary)
+    if _is_whole(directory):
+        return directory  # a step has one state; replacing it would leave a moment without
+    if tf.io.gfile.isdir(root):
+        for name in tf.io.gfile.listdir(root):
+            if name.startswith("writing-"):  # a save that was broken off
+                tf.io.gfile.rmtree(os.path.join(root, name.rstrip("/")))
     tf.io.gfile.makedirs(temporary)
     _tracked(model, optimizer).write(os.path.join(temporary, _PREFIX))
-    manifest = {"step": int(step), "seconds": float(seconds), "stream": STREAM_VERSION, "position": [int(number) for number in position],
+    manifest = {"step": int(step), "seconds": float(seconds), "stream": STREAM_VERSION,
+                "position": [int(number) for number in position],
                 "unlogged": [[float(value) for value in row] for row in unlogged],
                 "files": {name: _fingerprint(os.path.join(temporary, name))
                           for name in sorted(tf.io.gfile.listdir(temporary))}}
     with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
-        file.write(json.dumps(manifest, indent=1) + "\n")
+        file.write(_manifest_text(manifest))
     _to_disk(*(os.path.join(temporary, name) for name in tf.io.gfile.listdir(temporary)), temporary)
     if tf.io.gfile.exists(directory):
         tf.io.gfile.rmtree(directory)
@@ -57,6 +62,19 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
         if not keep_every or int(_NAME.search(old)[1]) % keep_every:
             tf.io.gfile.rmtree(old)
     return directory
+
+
+def _manifest_text(manifest):
+    """JSON with a sha256 of itself, so that a flipped digit of the step or the position is noticed too."""
+    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
+    return json.dumps({**manifest, "sha256": digest}, indent=1) + "\n"
+
+
+def _is_whole(directory):
+    try:
+        return bool(tf.io.gfile.exists(directory) and read_manifest(directory))
+    except UserError:
+        return False
 
 
 def _to_disk(*paths):
@@ -88,8 +106,13 @@ def read_manifest(directory):
     path = os.path.join(directory, _MANIFEST)
     try:
         with tf.io.gfile.GFile(path) as file:
-            manifest = json.loads(file.read())
+            text = file.read()
+        manifest = json.loads(text)
         files = manifest["files"]
+        # One without a hash is of an earlier version of this program, which did not name its stream either.
+        if manifest.pop("sha256", None) or "stream" in manifest:
+            if text != _manifest_text(manifest):
+                raise ValueError("not as it was written")
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"checkpoint {directory}: {_MANIFEST} is missing or damaged ({type(error).__name__}); "
                         "delete this directory to go on from the checkpoint before it") from None

@@ -72,8 +72,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
         return figures
 
     def save():
-        if chief and step not in saved:
-            saved.add(step)
+        if chief:
             checkpoints.save(workdir, model, optimizer, step, position, keep=run.keep_checkpoints,
                              keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds())
 
@@ -84,7 +83,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
     alone = strategies.num_machines(strategy) == 1
     is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
-    batches, batch_size, figures, saved = None, 0, None, {start["step"]}
+    batches, batch_size, figures = None, 0, None
     with Signals() as signals:
         if alone and step and not is_over and step % run.eval_steps == 0 and step not in reporter.evaluated_steps:
             figures = evaluate(lambda: signals.received)  # a stop had come between

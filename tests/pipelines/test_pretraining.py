@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from pipelines import BertTokenizer, pretraining_dataset
 from tests.training.conftest import VOCABULARY, shards  # noqa: F401  a fixture
@@ -84,7 +85,6 @@ def test_pairs_masks_and_order_are_new_in_every_epoch_and_with_every_seed(make):
 
 
 def test_every_sentence_of_every_document_is_met_in_an_epoch(make, tokenizer, shards):  # noqa: F811
-    import tensorflow as tf
     documents = [record.numpy().decode() for record in tf.data.TFRecordDataset(shards[0])]
     # Rows as long as the documents: nothing is cut, and B of an actual pair or the next A holds what follows A.
     dataset = make(max_seq_length=512, epochs=1, masked_lm_prob=0.001, max_predictions_per_seq=1, short_seq_prob=0.0)
@@ -107,3 +107,16 @@ def test_static_masks_come_again_after_as_many_epochs_as_were_asked_for(make):
     epochs = [[row for row in rows_of(make(epochs=1 + n, position=(n, 0, 0), dupe_factor=2)) if row.any()] for n in range(4)]
     everything = [row for rows in epochs for row in rows]
     assert rows(0) == rows(2) and rows(1) == rows(3) and rows(0).isdisjoint(rows(1))
+
+
+def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path):
+    documents = ["the cat sat.\nrain fell on old stones.\nbirds sang.", "dogs ran far.\nbread and salt.\nnight came."]
+    (tmp_path / "a.txt").write_text("\n \n" + "\n\n  \n".join(documents) + "\n\n")
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        for document in documents:
+            writer.write(document.encode())
+    found, expected = (rows_of(pretraining_dataset([str(tmp_path / name)], tokenizer, global_batch_size=4, epochs=2, seed=5,
+                                                   max_seq_length=SEQ_LENGTH, max_predictions_per_seq=3))
+                       for name in ("a.txt", "a.tfrecord"))
+    assert len(found) and found[:, 0].any()
+    np.testing.assert_array_equal(found, expected)
