@@ -1,8 +1,7 @@
 """A corpus's report as a picture."""
 
-import io
-
 from keras_bert_app.drawing import fonts
+from keras_bert_app.drawing.figures import picture
 
 _BARS, _DROPPED, _GREY = "#4477aa", "#cc3311", "#555555"
 _MAX_LINES = 15
@@ -21,26 +20,16 @@ def draw_corpus_report(report, title):
     Args:
         report: what pipelines.corpus_report makes (report.json). title: above the picture.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"font.family": fonts.families(), "font.size": 9, "axes.spines.top": False,
-                                "axes.spines.right": False, "axes.titlelocation": "left", "axes.titlesize": 10,
-                                "axes.titleweight": "bold"}):
-        figure = Figure(figsize=(14, 8), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, wspace=0.04, hspace=0.04)
+    with picture(14, 8, f"{title}\n{_summary(report)}") as (figure, image):
         # Apart, or long labels push the histograms about.
         above, below = figure.subfigures(2, 1, height_ratios=[1, 1.4])
         axes = {**above.subplot_mosaic([[*_LENGTHS]]),
                 **below.subplot_mosaic([["scripts", "lines"], ["fates", "lines"]], width_ratios=[1, 1.6])}
-        figure.suptitle(f"{fonts.drawable(title, 90)}\n{_summary(report)}", x=0.012, ha="left", fontsize=11)
         for name, heading in _LENGTHS.items():
             _draw_lengths(axes[name], report["lengths"][name], heading)
         _draw_scripts(axes["scripts"], report["scripts"])
         _draw_fates(axes["fates"], report["counts"])
         _draw_lines(axes["lines"], report["repeated_lines"])
-        image = io.BytesIO()
-        figure.savefig(image, format="png", dpi=110)
     return image.getvalue()
 
 

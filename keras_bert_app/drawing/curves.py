@@ -1,6 +1,6 @@
 """The curves of a run as a picture."""
 
-import io
+from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _HELDOUT, _BASELINE = "#4477aa", "#cc3311", "#888888"
 
@@ -11,9 +11,6 @@ def draw_curves(rows, title):
     Args:
         rows: of metrics.jsonl, dicts in the order of the steps. title: above the picture.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
     training = [row for row in rows if "loss" in row]
     heldout = [row for row in rows if "eval_loss" in row]
     has_pairs = any("next_sentence_loss" in row for row in training)
@@ -21,10 +18,7 @@ def draw_curves(rows, title):
     if has_pairs:
         panels += [("sentence pair loss", "next_sentence_loss", None),
                    ("sentence pair accuracy", "next_sentence_accuracy", "majority_share")]
-    with matplotlib.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-                                "axes.titlelocation": "left", "axes.titlesize": 10, "axes.titleweight": "bold"}):
-        figure = Figure(figsize=(14, 7), layout="constrained")
-        figure.suptitle(title.replace("$", r"\$"), x=0.012, ha="left", fontsize=11)
+    with picture(14, 7, title) as (figure, image):
         axes = figure.subplots(2, len(panels) // 2 + 2).T.ravel()
         for axis, (name, key, baseline) in zip(axes, panels):
             _line(axis, training, key, _TRAINING, "training")
@@ -32,7 +26,8 @@ def draw_curves(rows, title):
             if baseline:
                 _line(axis, heldout, f"eval_{baseline}", _BASELINE, baseline.replace("_", " "), linestyle="--")
             axis.set_title(name)
-            axis.legend(frameon=False)
+            if axis.lines:
+                axis.legend(frameon=False)
         for axis, (name, keys, scale) in zip(axes[len(panels):], (
                 ("learning rate", ("learning_rate",), "linear"),
                 ("norms", ("gradient_norm", "update_norm", "parameter_norm"), "log"),
@@ -44,12 +39,10 @@ def draw_curves(rows, title):
             axis.set_yscale(scale)
             if scale == "linear":
                 axis.set_ylim(bottom=0)
-            if len(keys) > 1:
+            if len(keys) > 1 and axis.lines:
                 axis.legend(frameon=False)
         for axis in axes:
             axis.set_xlabel("step")
-        image = io.BytesIO()
-        figure.savefig(image, format="png", dpi=110)
     return image.getvalue()
 
 

@@ -1,8 +1,7 @@
 """Counted statistics of pre-training examples as a picture."""
 
-import io
-
 from keras_bert_app.drawing import fonts
+from keras_bert_app.drawing.figures import picture
 
 _A, _B, _GREY = "#4477aa", "#ccbb44", "#555555"
 _KINDS = {"hidden": "#cc3311", "kept": "#228833", "random": "#aa3377"}
@@ -16,17 +15,9 @@ def draw_example_statistics(statistics, title):
     Args:
         statistics: what keras_bert_app.inspection.statistics.Counter.result returns. title: above the picture.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"font.family": fonts.families(), "font.size": 9, "axes.spines.top": False,
-                                "axes.spines.right": False, "axes.titlelocation": "left", "axes.titlesize": 10,
-                                "axes.titleweight": "bold"}):
-        figure = Figure(figsize=(15, 8), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, wspace=0.04, hspace=0.04)
+    with picture(15, 8, f"{title}\n{_summary(statistics)}") as (figure, image):
         axes = figure.subplot_mosaic([["rows", "segments", "labels"], ["predictions", "runs", "labels"],
                                       ["place", "kinds", "labels"]])
-        figure.suptitle(f"{fonts.drawable(title, 90)}\n{_summary(statistics)}", x=0.012, ha="left", fontsize=11)
         _draw_rows(axes["rows"], statistics)
         _draw_segments(axes["segments"], statistics)
         _draw_predictions(axes["predictions"], statistics)
@@ -34,8 +25,6 @@ def draw_example_statistics(statistics, title):
         _draw_place(axes["place"], statistics)
         _draw_kinds(axes["kinds"], statistics)
         _draw_labels(axes["labels"], statistics)
-        image = io.BytesIO()
-        figure.savefig(image, format="png", dpi=110)
     return image.getvalue()
 
 

@@ -1,8 +1,7 @@
 """A vocabulary's report as a picture."""
 
-import io
-
 from keras_bert_app.drawing import fonts
+from keras_bert_app.drawing.figures import picture
 
 _WHOLE, _CUT, _UNKNOWN, _GREY = "#4477aa", "#ccbb44", "#cc3311", "#555555"
 _MAX_PIECES = 8
@@ -16,21 +15,11 @@ def draw_vocabulary_report(report, title):
     Args:
         report: what pipelines.vocab_report.vocabulary_report returns. title: above the picture.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"font.family": fonts.families(), "font.size": 9, "axes.spines.top": False,
-                                "axes.spines.right": False, "axes.titlelocation": "left", "axes.titlesize": 10,
-                                "axes.titleweight": "bold"}):
-        figure = Figure(figsize=(12, 8), layout="constrained")
-        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, wspace=0.04, hspace=0.04)
+    with picture(12, 8, f"{title}\n{_summary(report)}", dpi=120) as (figure, image):
         axes = figure.subplot_mosaic([["pieces", "splits"], ["scripts", "splits"]], width_ratios=[1.1, 1])
-        figure.suptitle(f"{fonts.drawable(title, 90)}\n{_summary(report)}", x=0.012, ha="left", fontsize=11)
         _draw_pieces(axes["pieces"], report)
         _draw_scripts(axes["scripts"], report)
         _draw_splits(axes["splits"], report)
-        image = io.BytesIO()
-        figure.savefig(image, format="png", dpi=120)
     return image.getvalue()
 
 
