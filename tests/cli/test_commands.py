@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import string
 import subprocess
 import sys
 import time
@@ -112,7 +113,6 @@ def test_help_is_printed_without_loading_tensorflow(verb):
     (["--vocab_file="], ["--vocab_file is missing"]),
     (["--corpus_dir=somewhere"], ["--corpus_dir", "not as both"]),
     (["surplus"], ["unexpected argument 'surplus'"]),
-    (["--do_lower_case=false"], ["is uncased", "set do_lower_case to true"]),
     (["--masking=words"], ["--masking=words", "whole_word"]),
     (["--masking=lexicon"], ["--lexicon_file"]),
     (["--masking=lexicon", "--lexicon_file=/nowhere/phrases.txt"], ["/nowhere/phrases.txt", "no such file"]),
@@ -120,8 +120,16 @@ def test_help_is_printed_without_loading_tensorflow(verb):
     (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
 ])
 def test_a_wrong_flag_is_one_line_and_exit_code_2(texts, tmp_path, flags, parts):
-    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", *flags)), *parts)
+    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--num_train_steps=2", *flags)), *parts)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_casing_that_contradicts_the_vocabulary_is_refused_before_any_text_is_read(texts, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text((texts / "vocab.txt").read_text() + "".join(f"##{letter}z\n{letter}\n" for letter in string.ascii_lowercase
+                                                                if f"\n{letter}\n" not in (texts / "vocab.txt").read_text()))
+    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}", "--do_lower_case=false")),
+                   "is uncased", "set do_lower_case to true")
 
 
 def test_a_vocabulary_without_mask_is_refused_by_name(texts, tmp_path):

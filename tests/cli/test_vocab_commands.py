@@ -174,7 +174,9 @@ def test_a_wrong_flag_or_file_is_one_line_and_exit_code_2(run, folder, arguments
 
 
 def start(*arguments, **more):
-    return subprocess.Popen(command(*map(str, arguments)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    # A shell that starts the tests in the background has them ignore SIGINT; the command is to be at a terminal.
+    return subprocess.Popen(command(*map(str, arguments)), stdout=subprocess.PIPE,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), stderr=subprocess.PIPE,
                             env={**os.environ, "PYTHONPATH": str(ROOT)}, **more)
 
 
