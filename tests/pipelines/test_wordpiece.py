@@ -133,3 +133,14 @@ def test_a_saved_model_holds_the_tokenizer_with_its_vocabulary(vocab_file, tmp_p
     for found, expected in zip(loaded.cut(tf.constant(texts)), tokenizer.tokenize_with_offsets(texts)):
         assert found.to_list() == expected.to_list()
     assert loaded.text(tf.constant(texts)).numpy().tolist() == tokenizer.detokenize(tokenizer.tokenize(texts)).numpy().tolist()
+
+
+@pytest.mark.parametrize("more, is_refused", [("", True), (string.ascii_uppercase, False), ("é", False)])
+def test_small_letters_alone_contradict_a_cased_tokenizer(tmp_path, more, is_refused):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase, *more]
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    if is_refused:
+        with pytest.raises(DataError, match="is uncased"):
+            BertTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=False)
+    else:
+        assert not BertTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=False).do_lower_case
