@@ -9,7 +9,7 @@ demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
 
 test: $(VENV)/.dev-installed
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist worksteal
 
 # The stamps are made last, so that an interrupted installation is taken up again.
 $(VENV)/bin/python:

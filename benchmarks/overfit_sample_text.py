@@ -26,9 +26,10 @@ def main(arguments):
         import tensorflow as tf
 
         from keras_bert_app.config import BertConfig
+        from keras_bert_app.interop.load import load_pretrained
         from keras_bert_app.run_config import PretrainingConfig
-        from keras_bert_app.training import checkpoints, evaluation, launch, steps
-        from keras_bert_app.training import workdir as workdirs
+        from keras_bert_app.runs import workdir as workdirs
+        from keras_bert_app.training import evaluation, launch, steps
         from pipelines import pretraining_dataset, vocab, vocab_learning
         from pipelines.readers import read_documents
         from pipelines.text_files import expand_files
@@ -47,7 +48,7 @@ def main(arguments):
     run_dir = os.path.join(_WORKDIR.value, "run")
     launch.launch(run_dir, model_config, run, vocab.read_bytes(vocab_file))
 
-    model = checkpoints.load_pretrained(run_dir)
+    model = load_pretrained(run_dir)
     call = steps.make_evaluation_call(tf.distribute.get_strategy(), model)
     tokenizer = BertTokenizer(vocab_file)
     ((corpus_dir, manifest),) = launch.prepared_corpora(run_dir, run).items()

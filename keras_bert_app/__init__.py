@@ -9,7 +9,7 @@ _HOMES = {
     "BertConfig": "keras_bert_app.config",
     "BertEncoder": "keras_bert_app.modeling.encoder",
     "BertPretrainer": "keras_bert_app.modeling.pretrainer",
-    "load_pretrained": "keras_bert_app.training.checkpoints",
+    "load_pretrained": "keras_bert_app.interop.load",
 }
 __all__ = sorted(_HOMES)
 

@@ -27,11 +27,16 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset((
     "output_hidden_states", "pruned_heads", "use_bfloat16", "return_dict", "id2label", "label2id", "num_labels",
     "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
     "pooler_type", "problem_type", "finetuning_task", "_name_or_path", "attn_implementation", "_attn_implementation",
-    "chunk_size_feed_forward", "is_encoder_decoder", "tie_encoder_decoder", "pretraining", "vocab_sha256"))
+    "chunk_size_feed_forward", "is_encoder_decoder", "tie_encoder_decoder", "pretraining", "vocab_sha256",
+    "converted_from", "task"))
 
 # Keys with one value that we can honour; another value would be another model.
 _REQUIRED_VALUES = {"model_type": "bert", "position_embedding_type": "absolute", "is_decoder": False,
-                    "add_cross_attention": False, "tie_word_embeddings": True}
+                    "add_cross_attention": False}
+
+# Far beyond any published BERT; a damaged or hostile file must not make us list a billion layers.
+_LARGEST = {"num_hidden_layers": 1_000}
+_LARGEST_SIZE = 100_000_000
 
 # Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
 SIZES = {"tiny": (2, 128, 2), "mini": (4, 256, 4), "small": (4, 512, 8), "medium": (8, 512, 8),
@@ -59,6 +64,8 @@ class BertConfig:
         initializer_range: standard deviation of the truncated normal that kernels start from.
         layer_norm_eps: epsilon inside the square root of layer normalization.
         do_lower_case: whether the vocabulary is uncased.
+        tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as BERT does, or with a table
+            of its own.
 
     Raises:
         UserError: a value out of its range; the message names key, value and range.
@@ -77,6 +84,7 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     do_lower_case: bool = True
+    tie_word_embeddings: bool = True
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -85,8 +93,9 @@ class BertConfig:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not field.type:
                 raise UserError(f"config key {field.name!r} is {value!r}; expected {field.type.__name__}")
-            if field.type is int and value < 1:
-                raise UserError(f"config key {field.name!r} is {value}; expected 1 or more")
+            if field.type is int and not 1 <= value <= _LARGEST.get(field.name, _LARGEST_SIZE):
+                raise UserError(f"config key {field.name!r} is {value}; expected 1 to "
+                                f"{_LARGEST.get(field.name, _LARGEST_SIZE):,}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(f"config hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
                             f"{self.num_attention_heads}; change one of them")

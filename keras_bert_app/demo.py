@@ -15,8 +15,8 @@ from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.pretrained import export_pretrained, is_exported
 from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import evaluation, launch
-from keras_bert_app.training import workdir as workdirs
 from pipelines import corpus, installed_docs, vocab, vocab_learning
 
 SENTENCES = (

@@ -10,13 +10,13 @@ from pipelines.readers import FORMATS
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("float32", "bfloat16")
-OPTIMIZERS = ("adamw", "lamb")
+OPTIMIZERS = ("adamw", "lamb", "adafactor")
 SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
 
 # What may differ from the run's config.json when it is resumed.
 CHANGEABLE_ON_RESUME = frozenset((
     "num_train_steps", "train_minutes", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps", "max_eval_steps",
-    "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
+    "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps", "allow_missing"))
 # Values that stand for one that follows from others.
 _FOLLOWS_FROM_OTHERS = {"max_predictions_per_seq": 0, "num_warmup_steps": -1}
 
@@ -66,7 +66,8 @@ class PretrainingConfig:
     num_train_steps: int = _field(100_000, "Steps in all; the learning rate falls to 0 there.", minimum=1)
     train_minutes: float = _field(0.0, "Train for so long, whatever the steps; warm-up and decay follow the clock. 0: by steps.",
                                   minimum=0.0)
-    optimizer: str = _field("adamw", "AdamW as BERT has it, or LAMB.", choices=OPTIMIZERS)
+    optimizer: str = _field("adamw", "AdamW as BERT has it, LAMB, or Adafactor, whose rate is a share of what the weights "
+                            "measure (1e-2 for AdamW's 1e-4).", choices=OPTIMIZERS)
     bias_correction: bool = _field(False, "Correct the optimizer's means of the first steps; BERT does not.")
     layer_decay: float = _field(1.0, "Factor of the learning rate for each layer further from the heads.", minimum=0.0,
                                 most=1.0)
@@ -80,7 +81,9 @@ class PretrainingConfig:
     clip_norm: float = _field(1.0, "Global norm that gradients are clipped to, after the sum over devices.", minimum=1e-6)
     precision: str = _field("float32", "Compute type; weights stay float32.", choices=PRECISIONS)
     seed: int = _field(12345, "Of initial weights, document order, pairs, masks and dropout.", minimum=0)
-    init_checkpoint: str = _field("", "A work directory or checkpoint to start the weights from.")
+    init_checkpoint: str = _field("", "A model to start the weights from: a work directory, or any layout that convert reads.")
+    allow_missing: tuple = _field((), "Parts that --init_checkpoint need not have; they start from scratch.",
+                                  choices=("pooler", "masked_lm", "next_sentence"))
     strategy: str = _field("auto", "How to spread the work over devices.", choices=STRATEGIES)
     iterations_per_loop: int = _field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
     jit_compile: bool = _field(False, "Compile the per-device step with XLA.")
@@ -99,7 +102,11 @@ class PretrainingConfig:
                 value = float(value)
                 object.__setattr__(self, field.name, value)
             if field.type is tuple:
-                object.__setattr__(self, field.name, (value,) if value and isinstance(value, str) else tuple(value))
+                value = (value,) if value and isinstance(value, str) else tuple(value)
+                object.__setattr__(self, field.name, value)
+                for entry in value if limits["choices"] else ():
+                    if entry not in limits["choices"]:
+                        raise UserError(f"--{field.name}={entry} is not known: {nearest(entry, limits['choices'])}")
                 continue
             if type(value) is not field.type:
                 raise UserError(f"{field.name} is {value!r}; expected {field.type.__name__}")
@@ -116,6 +123,8 @@ class PretrainingConfig:
                             f"--save_checkpoints_steps={self.save_checkpoints_steps}, since others are never saved")
         if self.batch_ramp_steps and self.global_batch_size % 8:
             raise UserError(f"--global_batch_size={self.global_batch_size}: with --batch_ramp_steps expected a multiple of 8")
+        if self.bias_correction and self.optimizer == "adafactor":
+            raise UserError("--bias_correction is for adamw and lamb; adafactor needs none, so leave it out")
         if self.mask_token_rate + self.random_token_rate > 1.0 + 1e-9:
             raise UserError(f"--mask_token_rate={self.mask_token_rate} and --random_token_rate={self.random_token_rate}: "
                             "expected shares that together are 1 or less")
@@ -163,7 +172,8 @@ class PretrainingConfig:
         return cls(**values)
 
     def to_dict(self):
-        return {**dataclasses.asdict(self), "input_files": list(self.input_files), "corpus_dir": list(self.corpus_dir)}
+        return {**dataclasses.asdict(self), "input_files": list(self.input_files), "corpus_dir": list(self.corpus_dir),
+                "allow_missing": list(self.allow_missing)}
 
 
 # What decides the examples that are trained on; the rest is about text that is still to be prepared, or the training.

@@ -30,6 +30,8 @@ def mixed_pretraining_dataset(corpora, shares, tokenizer, *, global_batch_size, 
                               with_position=False, dupe_factor=0, **example_arguments):
     """Endless batches of examples from several corpora; each goes through its own epochs.
 
+    They end where a corpus is due from which no example can be made.
+
     Args:
         corpora: for each a list of shards, as of pretraining_dataset. shares: of each in the examples; they sum to 1.
         position: of first_position, or one that was yielded. The rest as of pretraining_dataset.
@@ -63,7 +65,8 @@ def mixed_pretraining_dataset(corpora, shares, tokenizer, *, global_batch_size, 
 
     chosen = tf.data.Dataset.range(taken // _CHOICES_AT_A_TIME, tf.int64.max).map(choices).unbatch()
     dataset = tf.data.Dataset.choose_from_datasets(
-        [stream(index) for index in range(len(corpora))], chosen.skip(taken % _CHOICES_AT_A_TIME))
+        [stream(index) for index in range(len(corpora))], chosen.skip(taken % _CHOICES_AT_A_TIME),
+        stop_on_empty_dataset=True)
     dataset = dataset.batch(global_batch_size, drop_remainder=True)
     dataset = dataset.scan(tf.constant(position, tf.int64), remember)
     return dataset.map(lambda batch, after: (batch, after) if with_position else batch).prefetch(8)

@@ -28,8 +28,9 @@ def pretraining_dataset(shards, tokenizer, *, global_batch_size, seed=0, epochs=
         tokenizer: pipelines.wordpiece.BertTokenizer.
         global_batch_size: B.
         seed: of every draw.
-        epochs: passes over the text, or None for no end. With an end the last batch is filled with empty rows
-            (input_mask and masked_lm_weights 0), so that every example is seen once and shapes stay static.
+        epochs: passes over the text, or None for no end (but of text from which no example can be made there is no
+            batch). With an end the last batch is filled with empty rows (input_mask and masked_lm_weights 0), so that
+            every example is seen once and shapes stay static.
         position: (epoch, block, offset) to go on from.
         with_position: whether to yield (batch, int64 [3] position after the batch).
         dupe_factor: 0 for new pairs and masks in every epoch; n for those of the first n epochs again and again, as
@@ -82,13 +83,44 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
         return {name: tf.gather(values, order[skip:]) for name, values in batch.items()}, positions[skip:]
 
     dataset = tf.data.Dataset.range(start, stop).flat_map(read)
-    return dataset.map(examples, num_parallel_calls=num_parallel_blocks).prefetch(1)
+    dataset = dataset.map(examples, num_parallel_calls=num_parallel_blocks)
+    if epochs is None:
+        dataset = _ended_without_examples(dataset, 2 * num_blocks)
+    return dataset.prefetch(1)
+
+
+def _ended_without_examples(blocks, most_empty):
+    """The stream of blocks up to so many in a row that hold no example, which would otherwise be awaited for ever.
+
+    Twice the number of shards is enough: one block may be empty since its examples were taken before, and the rest of its
+    epoch for want of text, but not a whole epoch after that.
+    """
+    def count(empty, block):
+        _, positions = block
+        empty = tf.where(tf.size(positions) > 0, tf.zeros_like(empty), empty + 1)
+        return empty, (empty, block)
+    blocks = blocks.scan(tf.constant(0, tf.int64), count)
+    blocks = blocks.take_while(lambda empty, block: empty < most_empty)
+    return blocks.map(lambda _, block: block)
+
+
+def text_counts(shards, tokenizer):
+    """(documents, sentences, word pieces) of text shards; reads all of them."""
+    counts = [0, 0, 0]
+    for path in shards:
+        for documents in _documents(path, is_text=str(path).endswith(".txt")):
+            sentences = tf.strings.split(documents, "\n").flat_values
+            pieces = tokenizer.tokenize(sentences).flat_values
+            counts = [count + int(tf.size(found)) for count, found in zip(counts, (documents, sentences, pieces))]
+    return tuple(counts)
 
 
 def _documents(path, is_text):
     """A dataset of one element, string [D]: the documents of a shard."""
     if not is_text:
-        return tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1 << 40)
+        documents = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1 << 40)
+        # Of a shard without a record there is no batch.
+        return documents.concatenate(tf.data.Dataset.from_tensors(tf.constant([], tf.string))).take(1)
     text = tf.strings.regex_replace(tf.io.read_file(path), r"\x00", "")  # BERT's cleaning would remove it anyway
     text = tf.strings.regex_replace(tf.strings.strip(text), r"\n[ \t\r]*\n\s*", "\x00")
     return tf.data.Dataset.from_tensors(tf.strings.split(text, "\x00"))

@@ -33,10 +33,15 @@ def load_vocabulary(path):
         DataError: an empty, repeated, carriage-return or undecodable line, a special piece missing, or [PAD] not
             first; the message names the line numbers.
     """
-    pieces, faults = parse_vocabulary(read_bytes(path))
+    return checked_pieces(read_bytes(path), path)
+
+
+def checked_pieces(data, name):
+    """The pieces in the bytes of a vocabulary file; raises as load_vocabulary does, under the name given."""
+    pieces, faults = parse_vocabulary(data)
     if faults:
         more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
-        raise DataError(f"vocabulary {path}: {'; '.join(faults[:_FAULTS_SHOWN])}{more}; expected one UTF-8 piece a "
+        raise DataError(f"vocabulary {name}: {'; '.join(faults[:_FAULTS_SHOWN])}{more}; expected one UTF-8 piece a "
                         "line, each once, with [PAD] first and [UNK], [CLS], [SEP], [MASK] among them (learn_vocab "
                         "writes such a file)")
     return pieces

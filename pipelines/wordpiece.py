@@ -7,7 +7,7 @@ from pipelines import casing, normalize, special_tokens
 from pipelines.errors import DataError
 from pipelines.offsets import pieces_with_offsets
 from pipelines.ragged import keep, row_ids
-from pipelines.vocab import SPECIAL_PIECES, load_vocabulary
+from pipelines.vocab import SPECIAL_PIECES, checked_pieces, read_bytes
 
 MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word is [UNK]
 _MAX_BYTES_PER_CHARACTER = 4
@@ -19,7 +19,7 @@ class BertTokenizer(tf.Module):
     """Cuts text into WordPiece ids exactly as google-research/bert does, inside tf.data graphs and SavedModels.
 
     Args:
-        vocab_file: one piece a line, [PAD] first.
+        vocab_file: one piece a line, [PAD] first; a path, or the bytes of such a file.
         do_lower_case: whether the vocabulary is uncased (lower case, accents stripped).
         special_tokens_in_text: whether a literal "[MASK]" (or any other special piece) in a text is that piece, as in
             fill-mask input, instead of the three ordinary words that it is in training text.
@@ -35,9 +35,10 @@ class BertTokenizer(tf.Module):
         super().__init__(name="bert_tokenizer")
         if max_characters_per_word < 1:
             raise DataError(f"max_characters_per_word is {max_characters_per_word}; expected 1 or more")
-        self.vocabulary = load_vocabulary(vocab_file)
+        data, name = (vocab_file, "vocab.txt") if isinstance(vocab_file, bytes) else (read_bytes(vocab_file), vocab_file)
+        self.vocabulary = checked_pieces(data, name)
         if verify_casing:
-            casing.verify(self.vocabulary, do_lower_case, vocab_file)
+            casing.verify(self.vocabulary, do_lower_case, name)
         self.do_lower_case = do_lower_case
         self.special_tokens_in_text = special_tokens_in_text
         self.max_characters_per_word = max_characters_per_word

@@ -8,7 +8,8 @@ from absl import flags
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
-flags.DEFINE_string("workdir", "", "Work directory of a pre-training run, or one of its checkpoints.")
+flags.DEFINE_string("workdir", "", "Work directory of a run, one of its checkpoints, or a model in any layout that convert "
+                    "reads.")
 flags.DEFINE_string("export_dir", "", "Directory that versions are written below, such as saved_models/NAME.")
 
 
@@ -18,8 +19,9 @@ def main(arguments):
     workdir, export_dir = app.required("workdir", "export_dir")
     with app.quiet_start():
         from keras_bert_app.export.pretrained import export_pretrained
-    for directory in export_pretrained(workdir, export_dir):
-        print(f"exported {directory}")
+    fill_mask, ids = export_pretrained(workdir, export_dir)
+    print(f"exported {ids}")
+    print(f"exported {fill_mask}" if fill_mask else f"{workdir}: has no masked-LM head, so that {export_dir} was not written")
 
 
 if __name__ == "__main__":

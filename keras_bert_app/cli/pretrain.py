@@ -17,10 +17,10 @@ from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.configs import load_recipe, recipe_names
 from keras_bert_app.errors import UserError
 from keras_bert_app.run_config import PretrainingConfig
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import workdir as workdirs
 from pipelines import casing
 from pipelines.readers import expand_files
-from pipelines.vocab import load_vocabulary, read_bytes
+from pipelines.vocab import checked_pieces, load_vocabulary, parse_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn_vocab makes one.")
@@ -42,20 +42,31 @@ def main(arguments):
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
     wanted = {**(recipe.RUN if recipe else {}), **_given_for_run()}
     PretrainingConfig(**wanted)  # a bad value is named before anything is read
-    vocabulary_bytes = _read_vocabulary()
+    vocabulary_bytes, initial = _read_vocabulary(), None
     # A start that never came to a checkpoint may be begun anew by a whole command.
-    if workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not ((_CONFIG.value or recipe) and _VOCAB_FILE.value)):
+    is_whole = wanted.get("init_checkpoint") or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
+    if workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not is_whole):
         model_config, run = workdirs.check_resumable(
-            workdir, _wanted_model(vocabulary_bytes, workdir, recipe), wanted, vocabulary_bytes)
+            workdir, _wanted_model(vocabulary_bytes, workdir, recipe, wanted), wanted, vocabulary_bytes)
     else:
         run = PretrainingConfig(**wanted).resolved()
+        if run.init_checkpoint:
+            with app.quiet_start():
+                from keras_bert_app.interop.load import load_weights
+            initial = load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
+            if vocabulary_bytes is None and initial[0].vocabulary is not None:
+                vocabulary_bytes = initial[0].vocabulary
+                checked_pieces(vocabulary_bytes, f"of {run.init_checkpoint}")
         if vocabulary_bytes is None:
             raise UserError(f"--vocab_file is missing, and --workdir={workdir} holds no run to resume; "
                             "make a vocabulary with learn_vocab")
-        model_config = _wanted_model(vocabulary_bytes, workdir, recipe)
+        model_config = _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial and initial[0].config)
         if model_config is None:
             raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
-        casing.verify(load_vocabulary(_VOCAB_FILE.value), model_config.do_lower_case, _VOCAB_FILE.value)
+        if initial:
+            _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
+        if _VOCAB_FILE.value:
+            casing.verify(load_vocabulary(_VOCAB_FILE.value), model_config.do_lower_case, _VOCAB_FILE.value)
         if run.lexicon_file and not workdirs.exists(run.lexicon_file):
             raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
     run.checked_against(model_config)
@@ -67,7 +78,7 @@ def main(arguments):
         expand_files(run.input_files)
     with app.quiet_start():
         from keras_bert_app.training import launch
-    launch.launch(workdir, model_config, run, vocabulary_bytes)
+    launch.launch(workdir, model_config, run, vocabulary_bytes, initial)
 
 
 def _read_vocabulary():
@@ -78,16 +89,21 @@ def _read_vocabulary():
     return read_bytes(_VOCAB_FILE.value)
 
 
-def _wanted_model(vocabulary_bytes, workdir, recipe):
-    """The BertConfig that recipe, --config, --vocab_file and the model's flags ask for; None when nothing names one."""
-    name = _CONFIG.value or (recipe.CONFIG if recipe else "")
+def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None):
+    """The BertConfig that is asked for; None when nothing names one.
+
+    --config says which, else --init_checkpoint, else the recipe; the recipe's keys and then the model's flags change it.
+    """
+    name = _CONFIG.value or (recipe.CONFIG if recipe and not wanted.get("init_checkpoint") else "")
     changes = recipe.MODEL if recipe else {}
     changes = changes | {field.name: flags.FLAGS[field.name].value for field in _MODEL_FIELDS
-               if flags.FLAGS[field.name].value is not None}
+                         if flags.FLAGS[field.name].value is not None}
+    if initial_config and not name:
+        return initial_config.replace(**changes)
     is_started = workdirs.is_started(workdir)
     vocab_size = workdirs.read_config(workdir)[0].vocab_size if is_started else None
     if vocabulary_bytes is not None:
-        vocab_size = len(load_vocabulary(_VOCAB_FILE.value))
+        vocab_size = len(parse_vocabulary(vocabulary_bytes)[0])
     if not name:
         return workdirs.read_config(workdir)[0].replace(**changes) if is_started else None
     if name in SIZES:
@@ -100,6 +116,15 @@ def _wanted_model(vocabulary_bytes, workdir, recipe):
         raise UserError(f"--vocab_file={_VOCAB_FILE.value} has {vocab_size:,} entries but --config={name} has "
                         f"vocab_size {config.vocab_size:,}; raise it there")
     return config
+
+
+def _check_same_arithmetic(config, source, init_checkpoint):
+    """What changes the outputs of given weights without changing a shape must be as those weights were trained."""
+    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case"):
+        ours, theirs = getattr(config, name), getattr(source, name)
+        if ours != theirs:
+            raise UserError(f"{name} {ours!r} was asked for, but --init_checkpoint={init_checkpoint} has {theirs!r}; "
+                            "leave --config and its keys out to take them from there")
 
 
 if __name__ == "__main__":

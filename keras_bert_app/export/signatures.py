@@ -15,6 +15,11 @@ def _variables(model):
     return [variable.value for variable in model.weights]
 
 
+def _there(outputs, *names):
+    """Those outputs that the model has: a part that was never trained or loaded is not in it."""
+    return {name: outputs[name] for name in names if name in outputs}
+
+
 class FillMaskModule(tf.Module):
     """Raw text with [MASK]s to the likeliest pieces, and the same model over ids.
 
@@ -53,14 +58,14 @@ class FillMaskModule(tf.Module):
             outputs = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                              "input_type_ids": input_type_ids,
                              "masked_lm_positions": tf.zeros_like(input_word_ids[:, :1])})
-            return {name: outputs[name] for name in ("sequence_output", "pooled_output", "nsp_logits")}
+            return _there(outputs, "sequence_output", "pooled_output", "nsp_logits")
 
         @tf.function(input_signature=[*_IDS.values(),
                                       tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")])
         def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
             outputs = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                              "input_type_ids": input_type_ids, "masked_lm_positions": masked_lm_positions})
-            return {name: outputs[name] for name in ("mlm_logits", "nsp_logits")}
+            return _there(outputs, "mlm_logits", "nsp_logits")
 
         self.exported = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm}
 
@@ -81,6 +86,6 @@ class EncoderModule(tf.Module):
             outputs = encoder({"input_word_ids": input_word_ids, "input_mask": input_mask,
                                "input_type_ids": input_type_ids})
             layers = {f"encoder_outputs_{i}": layer for i, layer in enumerate(outputs["encoder_outputs"])}
-            return {"sequence_output": outputs["sequence_output"], "pooled_output": outputs["pooled_output"], **layers}
+            return {**_there(outputs, "sequence_output", "pooled_output"), **layers}
 
         self.exported = {"serving_default": encode}

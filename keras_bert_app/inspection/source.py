@@ -8,8 +8,9 @@ import tensorflow as tf
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.run_config import PretrainingConfig
-from keras_bert_app.training import checkpoints, data
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import data
 from pipelines import corpus, mixing
 from pipelines.pretraining import FIRST_POSITION
 from pipelines.wordpiece import BertTokenizer

@@ -58,6 +58,7 @@ class BertEncoder(keras.Model):
         config: BertConfig.
         seed: of the initial weights.
         dtype: Keras type policy: "float32" or "mixed_bfloat16".
+        has_pooler: some published encoders have none; without it there is no pooled_output.
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; other keys are not read.
@@ -75,7 +76,7 @@ class BertEncoder(keras.Model):
         encoder({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["pooled_output"]
     """
 
-    def __init__(self, config, seed=0, dtype="float32", name="encoder"):
+    def __init__(self, config, seed=0, dtype="float32", has_pooler=True, name="encoder"):
         super().__init__(name=name, dtype=dtype)
         self.config = config
         self.embeddings = BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
@@ -83,12 +84,12 @@ class BertEncoder(keras.Model):
             TransformerLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * i, dtype=dtype, name=f"layer_{i}")
             for i in range(config.num_hidden_layers)]
         self.pooler = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "pooler"), dtype=dtype,
-                            name="pooler")
+                            name="pooler") if has_pooler else None
         self.build()
 
     def build(self, input_shape=None):
         if not self.built:
-            for part in (self.embeddings, *self.transformer_layers, self.pooler):
+            for part in (self.embeddings, *self.transformer_layers, *([self.pooler] if self.pooler else [])):
                 part.build()
             self.built = True
 
@@ -101,8 +102,9 @@ class BertEncoder(keras.Model):
             x, probabilities = layer(x, mask_scores, dropout_seed)
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
-        outputs = {"sequence_output": x, "pooled_output": keras.ops.tanh(self.pooler(x[:, 0])),
-                   "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
+        outputs = {"sequence_output": x, "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
+        if self.pooler:
+            outputs["pooled_output"] = keras.ops.tanh(self.pooler(x[:, 0]))
         if return_attention_scores:
             outputs["attention_scores"] = attention_scores
         return outputs

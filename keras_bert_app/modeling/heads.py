@@ -8,9 +8,11 @@ from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initial
 class MaskedLMHead(keras.layers.Layer):
     """Dense, activation, LayerNorm, then a product with the word embedding table and a bias of its own.
 
+    With tie_word_embeddings False in the config the product is with a table of the head's own.
+
     Call arguments:
         sequence_output: [B, S, H].
-        embedding_table: [V, H].
+        embedding_table: [V, H], the encoder's.
         masked_lm_positions: int32 [B, P], or None for every position. Only these go through the head.
 
     Returns:
@@ -20,6 +22,7 @@ class MaskedLMHead(keras.layers.Layer):
     def __init__(self, config, seed, **kwargs):
         super().__init__(**kwargs)
         self.config = config
+        self.seed = seed
         self.transform = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "masked_lm/transform"),
                                dtype=self.dtype_policy, name="transform")
         self.activation = activation(config.hidden_act)
@@ -31,9 +34,15 @@ class MaskedLMHead(keras.layers.Layer):
         self.layer_norm.build()
         self.output_bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="output_bias",
                                            autocast=False)
+        if not self.config.tie_word_embeddings:
+            self.output_embeddings = self.add_weight(
+                shape=(self.config.vocab_size, self.config.hidden_size), name="output_embeddings",
+                initializer=initializer(self.config, self.seed, "masked_lm/output_embeddings"))
 
     def call(self, sequence_output, embedding_table, masked_lm_positions=None):
         ops = keras.ops
+        if not self.config.tie_word_embeddings:
+            embedding_table = self.output_embeddings
         batch_size, length = ops.shape(sequence_output)[0], ops.shape(sequence_output)[1]
         x = ops.reshape(sequence_output, (-1, self.config.hidden_size))
         if masked_lm_positions is not None:

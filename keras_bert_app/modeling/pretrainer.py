@@ -4,6 +4,7 @@ import keras
 
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.heads import MaskedLMHead, NextSentenceHead
+from keras_bert_app.modeling.parts import PARTS
 
 
 class BertPretrainer(keras.Model):
@@ -11,6 +12,8 @@ class BertPretrainer(keras.Model):
 
     Args:
         config: BertConfig. seed: of the initial weights. dtype: "float32" or "mixed_bfloat16".
+        parts: of PARTS, those that the model has. A part that was not loaded is left out, rather than there with weights
+            that mean nothing; what it would compute is then not among the outputs. next_sentence needs pooler.
 
     Call arguments:
         inputs: the batch dict of pipelines.pretraining_dataset; read are input_word_ids, input_mask, input_type_ids
@@ -21,23 +24,27 @@ class BertPretrainer(keras.Model):
         the encoder's dict, plus mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2].
     """
 
-    def __init__(self, config, seed=0, dtype="float32", name="bert"):
+    def __init__(self, config, seed=0, dtype="float32", parts=PARTS, name="bert"):
         super().__init__(name=name, dtype=dtype)
         self.config = config
-        self.encoder = BertEncoder(config, seed=seed, dtype=dtype)
-        self.masked_lm = MaskedLMHead(config, seed, dtype=dtype, name="masked_lm")
-        self.next_sentence = NextSentenceHead(config, seed, dtype=dtype, name="next_sentence")
-        self.build()
-
-    def build(self, input_shape=None):
-        if not self.built:
-            self.masked_lm.build()
-            self.next_sentence.build()
-            self.built = True
+        self.parts = tuple(part for part in PARTS if part in parts and (part != "next_sentence" or "pooler" in parts))
+        self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler="pooler" in self.parts)
+        self.masked_lm = (MaskedLMHead(config, seed, dtype=dtype, name="masked_lm")
+                          if "masked_lm" in self.parts else None)
+        self.next_sentence = (NextSentenceHead(config, seed, dtype=dtype, name="next_sentence")
+                              if "next_sentence" in self.parts else None)
+        # Built here and not in build(), where Keras would put the model's own name before the heads' paths.
+        for head in (self.masked_lm, self.next_sentence):
+            if head:
+                head.build()
+        self.built = True
 
     def call(self, inputs, dropout_seed=None, return_attention_scores=False):
         outputs = self.encoder(inputs, dropout_seed=dropout_seed,
                                return_attention_scores=return_attention_scores)
-        mlm_logits = self.masked_lm(outputs["sequence_output"], self.encoder.embeddings.word_table,
-                                    inputs.get("masked_lm_positions"))
-        return {**outputs, "mlm_logits": mlm_logits, "nsp_logits": self.next_sentence(outputs["pooled_output"])}
+        if self.masked_lm:
+            outputs["mlm_logits"] = self.masked_lm(outputs["sequence_output"], self.encoder.embeddings.word_table,
+                                                   inputs.get("masked_lm_positions"))
+        if self.next_sentence:
+            outputs["nsp_logits"] = self.next_sentence(outputs["pooled_output"])
+        return outputs

@@ -1,11 +1,13 @@
 """The datasets of a run: which of the pipelines' arguments its configuration decides."""
 
+import os
+
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import workdir as workdirs
 from pipelines import mixing
-from pipelines.pretraining import FIRST_POSITION, pretraining_dataset
+from pipelines.pretraining import FIRST_POSITION, pretraining_dataset, text_counts
 from pipelines.units import Lexicon
 
 BATCH_DOUBLINGS = 3  # of a ramp
@@ -60,6 +62,14 @@ def training_dataset(run, corpora, tokenizer, position, examples, step=0):
     if len(corpora) == 1:
         return pretraining_dataset(corpora[0], tokenizer, position=position or FIRST_POSITION, **arguments)
     return mixing.mixed_pretraining_dataset(corpora, shares(run, corpora), tokenizer, position=position, **arguments)
+
+
+def without_examples(corpora, tokenizer):
+    """A UserError that says of which corpora no example can be made, and what is in them."""
+    found = {os.path.dirname(shards[0]): text_counts(shards, tokenizer) for shards in corpora}
+    of = "; ".join(f"{directory} ({documents:,} documents, {sentences:,} sentences, {pieces:,} word pieces after cleaning)"
+                   for directory, (documents, sentences, pieces) in found.items() if not pieces)
+    return UserError(f"there is not one example to train on in {of}; give text that has words in it")
 
 
 def shares(run, corpora):

@@ -1,5 +1,6 @@
 """From a checked configuration to a run: devices, corpus, the work directory, then the training."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -9,16 +10,18 @@ import tensorflow as tf
 
 from keras_bert_app.drawing.corpus_report import draw_corpus_report
 from keras_bert_app.errors import UserError
-from keras_bert_app.training import checkpoints, data
+from keras_bert_app.interop import load
+from keras_bert_app.runs import checkpoints, lock
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import data
 from keras_bert_app.training import strategy as strategies
-from keras_bert_app.training import workdir as workdirs
 from keras_bert_app.training.pretrain import pretrain
 from pipelines import corpus
 
 _WAIT_SECONDS = 6 * 3600
 
 
-def launch(workdir, model_config, run, vocabulary_bytes=None):
+def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None):
     """Starts the run of a new work directory, or goes on with that of an old one.
 
     config.json is written when devices, text and starting weights have all been found good, so that a start that was
@@ -27,9 +30,13 @@ def launch(workdir, model_config, run, vocabulary_bytes=None):
     Args:
         workdir: where it lives. model_config: BertConfig. run: PretrainingConfig, resolved.
         vocabulary_bytes: of the vocabulary file; None on resume.
+        initial: what run.init_checkpoint holds, as interop.load.load_weights gives it; read from there by default.
 
     Returns:
         what training.pretrain.pretrain returns.
+
+    Raises:
+        UserError: something does not fit, or another run is at work in the directory.
     """
     # Machines must find each other before anything else touches TensorFlow's devices.
     strategy = strategies.make_strategy(run.strategy)
@@ -37,20 +44,23 @@ def launch(workdir, model_config, run, vocabulary_bytes=None):
     if vocabulary_bytes is None:
         vocabulary_bytes = workdirs.read_vocabulary(workdir)
     if run.init_checkpoint and not checkpoints.list_checkpoints(workdir):
-        source, _ = checkpoints.find(run.init_checkpoint)
-        if workdirs.read_vocabulary(source) != vocabulary_bytes:
-            raise UserError(f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary; give "
-                            f"--vocab_file={workdirs.path_in(source, 'vocab.txt')}")
-    if strategies.is_chief(strategy):
-        manifests = prepared_corpora(workdir, run)
-        _report(manifests, run)
-        _keep_lexicon(workdir, run)
-        workdirs.write_config(workdir, model_config, run, vocabulary_bytes)
-    else:
-        manifests = _wait_for_chief(workdir, run)
-    heldout = [shard for corpus_dir, manifest in manifests.items()
-               for shard in corpus.shard_paths(corpus_dir, manifest, "heldout")]
-    return pretrain(workdir, _train_shards(manifests), heldout, strategy=strategy, run=run)
+        initial = initial or load.load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
+        if initial[0].vocabulary not in (None, vocabulary_bytes):
+            raise UserError(f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary than --vocab_file; "
+                            "leave --vocab_file out, or make a model with the new entries by convert --vocab_file")
+    is_chief = strategies.is_chief(strategy)
+    # Machines that train together share the directory; the chief's lock stands for all.
+    with lock.locked(workdir) if is_chief else contextlib.nullcontext():
+        if is_chief:
+            manifests = prepared_corpora(workdir, run)
+            _report(manifests, run)
+            _keep_lexicon(workdir, run)
+            workdirs.write_config(workdir, model_config, run, vocabulary_bytes)
+        else:
+            manifests = _wait_for_chief(workdir, run)
+        heldout = [shard for corpus_dir, manifest in manifests.items()
+                   for shard in corpus.shard_paths(corpus_dir, manifest, "heldout")]
+        return pretrain(workdir, _train_shards(manifests), heldout, strategy=strategy, run=run, initial=initial)
 
 
 def _train_shards(manifests):

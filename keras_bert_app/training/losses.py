@@ -11,7 +11,8 @@ SUMS = ("masked_lm_loss_sum", "masked_lm_correct", "masked_lm_count",
 
 def counts(batch, with_pairs=True):
     """(predictions, pairs) of a batch, float32 scalars. A row of padding only (it fills up a last batch) is no pair."""
-    return tf.reduce_sum(batch["masked_lm_weights"]), tf.reduce_sum(_pair_weights(batch, with_pairs))
+    pairs = tf.reduce_sum(_pair_weights(batch)) if with_pairs else tf.constant(0.0)
+    return tf.reduce_sum(batch["masked_lm_weights"]), pairs
 
 
 def loss_sums(outputs, batch, with_pairs=True):
@@ -21,7 +22,9 @@ def loss_sums(outputs, batch, with_pairs=True):
         with_pairs: False when the rows are no pairs (sentence_objective "none"): no row counts for the next sentence.
     """
     mlm = _classification_sums(outputs["mlm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"])
-    nsp = _classification_sums(outputs["nsp_logits"], batch["next_sentence_labels"], _pair_weights(batch, with_pairs))
+    nsp = [tf.constant(0.0)] * 3
+    if with_pairs:
+        nsp = _classification_sums(outputs["nsp_logits"], batch["next_sentence_labels"], _pair_weights(batch))
     return dict(zip(SUMS, (*mlm, *nsp)))
 
 
@@ -44,9 +47,8 @@ def metrics(sums):
     return figures
 
 
-def _pair_weights(batch, with_pairs):
-    weights = tf.cast(batch["input_mask"][:, 0], tf.float32)
-    return weights if with_pairs else tf.zeros_like(weights)
+def _pair_weights(batch):
+    return tf.cast(batch["input_mask"][:, 0], tf.float32)
 
 
 def _classification_sums(logits, labels, weights):

@@ -6,10 +6,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import Interrupted, UserError
+from keras_bert_app.interop import load
+from keras_bert_app.interop.weights import part_of
+from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.training import checkpoints, data, evaluation, optimizers, profiling, reporting, steps
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import data, evaluation, optimizers, profiling, reporting, steps
 from keras_bert_app.training import strategy as strategies
-from keras_bert_app.training import workdir as workdirs
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
 from pipelines.pretraining import STREAM_VERSION
@@ -18,18 +22,19 @@ from pipelines.wordpiece import BertTokenizer
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
 
-def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=None):
+def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=None, initial=None):
     """Runs or resumes the pre-training that WORKDIR/config.json describes, up to its num_train_steps or train_minutes.
 
     Order of initialization: the newest checkpoint of the work directory, else the weights of init_checkpoint, else from
     scratch.
 
     Args:
-        workdir: holds config.json and vocab.txt (training.workdir.write_config).
+        workdir: holds config.json and vocab.txt (runs.workdir.write_config).
         corpora: for each corpus its TFRecord files of pipelines.corpus. heldout_shards: the same, of all; may be empty.
         strategy: tf.distribute.Strategy, or None for the one that the configuration names.
         run: PretrainingConfig in place of the one in config.json.
         stream: where progress goes; standard output by default.
+        initial: what init_checkpoint holds, as interop.load.load_weights gives it; read from there by default.
 
     Returns:
         dict of the last evaluation's figures.
@@ -46,10 +51,10 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)
 
     with strategy.scope():
-        model = BertPretrainer(model_config, seed=run.seed, dtype=KERAS_POLICIES[run.precision])
+        model = BertPretrainer(model_config, seed=run.seed, dtype=KERAS_POLICIES[run.precision], parts=trained_parts(run))
         trainable = {variable.path: variable.value for variable in model.trainable_variables}
         optimizer = optimizers.make_optimizer(run, trainable, model_config.num_hidden_layers)
-    start, origin = _initialize(workdir, run, model, optimizer)
+    start, origin = _initialize(workdir, run, model, optimizer, initial)
     step, position = start["step"], start["position"]
     reporter = reporting.Reporter(workdir, step, start["seconds"], run, active=chief, stream=stream)
     reporter.say(strategies.describe(strategy, run))
@@ -65,16 +70,21 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
         if heldout is None:
             return {}
         figures = evaluation.evaluate(evaluation_call, heldout, model_config.vocab_size, run.max_eval_steps, should_stop)
-        if not should_stop():
-            reporter.write(step, figures)
-            for line in evaluation.summary(figures, run.sentence_objective):
-                reporter.say(line)
+        if should_stop():
+            return figures
+        if not figures["eval_masked_lm_count"]:
+            reporter.say("no example can be made of the documents that are held out, so nothing was evaluated")
+            return {}
+        reporter.write(step, figures)
+        for line in evaluation.summary(figures, run.sentence_objective):
+            reporter.say(line)
         return figures
 
-    def save():
+    def save(evaluation_due):
         if chief:
             checkpoints.save(workdir, model, optimizer, step, position, keep=run.keep_checkpoints,
-                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds())
+                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds(),
+                             evaluation_due=evaluation_due)
 
     train_call = steps.make_train_call(strategy, model, optimizer, run)
     per_call = strategies.iterations_per_loop(strategy, run.iterations_per_loop)
@@ -85,8 +95,11 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
     batches, batch_size, figures = None, 0, None
     with Signals() as signals:
-        if alone and step and not is_over and step % run.eval_steps == 0 and step not in reporter.evaluated_steps:
-            figures = evaluate(lambda: signals.received)  # a stop had come between
+        # An evaluation that a stop or a kill cut off is made up for. Several machines make it again even where it was
+        # finished, since only the chief could know.
+        if start.get("evaluation_due") and not is_over and not (alone and step in reporter.evaluated_steps):
+            figures = evaluate(lambda: alone and signals.received)
+            window.restart_clock()
         while not is_over:
             # 1. k global batches and the position after them
             waiting = time.monotonic()
@@ -97,7 +110,10 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
                         data.steps_of_this_size(run, step) or per_call)
             if not run.train_minutes:
                 count = min(count, run.num_train_steps - step)
-            stack = [next(batches) for _ in range(count)]
+            try:
+                stack = [next(batches) for _ in range(count)]
+            except StopIteration:
+                raise data.without_examples(corpora, tokenizer) from None
             stacked = {name: tf.stack([batch[name] for batch, _ in stack]) for name in stack[0][0]}
             waited = time.monotonic() - waiting
             # 2. k steps on the devices
@@ -122,12 +138,12 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
                                     "memory_mb": reporting.memory_mb()})
             # 4. keep and evaluate
             if due(run.save_checkpoints_steps) or stop:
-                save()
+                save(due(run.eval_steps))
             if due(run.eval_steps) and not stop:
                 figures = evaluate(lambda: alone and signals.received)
                 if alone and signals.received:
                     stop = signals.received
-                    save()
+                    save(True)
                 window.restart_clock()
             if stop:
                 raise Interrupted(stop, step, chief)
@@ -140,12 +156,17 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     return figures
 
 
+def trained_parts(run):
+    """The parts of a model that a run trains, and so has: without sentence pairs nothing teaches the pooler."""
+    return ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS
+
+
 def _column(name):
     return steps.STEP_METRICS.index(name)
 
 
-def _initialize(workdir, run, model, optimizer):
-    """(where the run stands, as a checkpoint's manifest has it; a line that says where the weights come from)."""
+def _initialize(workdir, run, model, optimizer, initial):
+    """(where the run stands, as a checkpoint's manifest has it; lines that say where the weights come from)."""
     beginning = {"step": 0, "position": None, "unlogged": [], "seconds": 0.0}
     saved = checkpoints.list_checkpoints(workdir)
     if saved:
@@ -160,10 +181,27 @@ def _initialize(workdir, run, model, optimizer):
         unlogged = [[*row, -1.0, 0.0, 0.0][:len(steps.STEP_METRICS)] for row in manifest["unlogged"]]
         return {**beginning, **manifest, "position": position, "unlogged": unlogged}, origin
     if run.init_checkpoint:
-        _, checkpoint = checkpoints.find(run.init_checkpoint)
-        checkpoints.restore(checkpoint, model)
-        return beginning, f"all {len(model.weights)} weights from {checkpoint}, optimizer and steps new"
+        weights, lines = initial or load.load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
+        return beginning, "\n".join([*_assign(model, weights, run), *lines])
     return beginning, f"from scratch, seed {run.seed}"
+
+
+def _assign(model, weights, run):
+    """Gives the model the weights that it starts from; what they do not hold stays as it was initialized."""
+    found = {path: tensor.shape for path, tensor in weights.tensors.items()}
+    faults = [f"{variable.path} expected {list(variable.shape)}, found {list(found[variable.path])}"
+              for variable in model.weights if found.get(variable.path, variable.shape) != tuple(variable.shape)]
+    if faults:
+        raise UserError(f"--init_checkpoint={run.init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}"
+                        f"{f' and {len(faults) - 5} more' if len(faults) > 5 else ''}; leave --config out, or change it")
+    left = load.assign(model, weights)
+    lines = [f"{len(model.weights) - len(left)} weights from {run.init_checkpoint}, optimizer and steps new"]
+    if left:
+        lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
+    not_trained = sorted({part_of(path) for path in found} - set(model.parts))
+    if not_trained:
+        lines.append(f"  not trained with --sentence_objective={run.sentence_objective}, so left out: {', '.join(not_trained)}")
+    return lines
 
 
 def _check_finite(rows, first_step, paths, run):

@@ -6,7 +6,7 @@ import os
 
 import tensorflow as tf
 
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import workdir as workdirs
 
 
 class Profiler:

@@ -8,7 +8,7 @@ import time
 import tensorflow as tf
 
 from keras_bert_app.drawing.curves import draw_curves
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import workdir as workdirs
 
 # tf.summary.scalar needs the tensorboard package, which TensorFlow no longer brings; this is what it writes.
 _SCALAR = tf.compat.v1.SummaryMetadata(

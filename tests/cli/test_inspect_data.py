@@ -9,8 +9,9 @@ import pytest
 from keras_bert_app.config import BertConfig
 from keras_bert_app.inspection import source as sources
 from keras_bert_app.run_config import PretrainingConfig
-from keras_bert_app.training import checkpoints, data
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import data
 from pipelines import BertTokenizer, corpus
 from pipelines.vocab import SPECIAL_PIECES
 from tests.cli.test_commands import assert_refused

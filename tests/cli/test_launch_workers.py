@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.training import checkpoints, local_cluster
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.training import local_cluster
 from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run, texts  # noqa: F401  a fixture
 
 FLAGS = ("--num_train_steps=60", "--log_steps=2", "--iterations_per_loop=1", "--save_checkpoints_steps=10",

@@ -5,15 +5,10 @@ Most run in this process, where TensorFlow is loaded already; pipes and signals 
 
 import json
 import os
-import runpy
 import signal
 import subprocess
-import sys
-from types import SimpleNamespace
 
 import pytest
-from absl import app as absl_app
-from absl import flags
 
 from pipelines.vocab import SPECIAL_PIECES, load_vocabulary, write_vocabulary
 from tests.cli.test_commands import ROOT, assert_refused, command
@@ -21,27 +16,6 @@ from tests.cli.test_commands import ROOT, assert_refused, command
 TEXT = "the fever and the rash\n" * 10 + "中文 and Käse\n" * 5
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 ENTRIES = [*SPECIAL_PIECES, "[unused0]", "the", "and", *LETTERS, *(f"##{c}" for c in LETTERS), "中", "[", "]"]
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs a command in this process, its flags forgotten afterwards: each command defines its own."""
-    absl_app.define_help_flags()
-
-    def call(verb, *arguments):
-        capsys.readouterr()
-        known = set(flags.FLAGS)
-        monkeypatch.setattr(sys, "argv", [verb, *map(str, arguments)])
-        try:
-            runpy.run_module(f"keras_bert_app.cli.{verb}", run_name="__main__")
-        except SystemExit as stop:
-            code = stop.code or 0
-        finally:
-            for name in set(flags.FLAGS) - known:
-                delattr(flags.FLAGS, name)
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
-    return call
 
 
 @pytest.fixture

@@ -15,7 +15,9 @@ from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import answers, saved_models
 from keras_bert_app.export.pretrained import export_pretrained
+from keras_bert_app.interop import surgery, workdir
 from pipelines import BertTokenizer
+from tests.interop.conftest import CONFIGS, make_weights
 from tests.training.conftest import VOCABULARY, plain_run, shards  # noqa: F401  fixtures
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -136,3 +138,17 @@ def test_a_changed_an_added_and_a_missing_file_are_refused_by_name(exported, tmp
 def test_the_ids_export_is_told_apart_when_text_is_asked(exported):
     with pytest.raises(UserError, match="give the export without _ids"):
         answers.fill_mask(exported[2], ["[MASK]"])
+
+
+def test_a_model_without_heads_is_exported_over_ids_alone_and_its_signatures_lack_what_it_lacks(golden, tmp_path):
+    source = str(golden / "huggingface_files" / "encoder")
+    fill_mask, ids_export = export_pretrained(source, str(tmp_path / "encoder"))
+    assert fill_mask is None and not (tmp_path / "encoder").exists()
+    assert "nsp_logits" not in saved_models.load(ids_export).signatures["serving_default"].structured_outputs
+    weights, _ = surgery.drop_parts(make_weights(CONFIGS["one_layer"]), ["pooler", "next_sentence"])
+    workdir.write(weights, str(tmp_path / "without pairs"))
+    fill_mask, ids_export = export_pretrained(str(tmp_path / "without pairs"), str(tmp_path / "masked"))
+    signatures = saved_models.load(fill_mask).signatures
+    assert set(signatures["ids"].structured_outputs) == {"sequence_output"}
+    assert set(signatures["masked_lm"].structured_outputs) == {"mlm_logits"}
+    assert "pooled_output" not in saved_models.load(ids_export).signatures["serving_default"].structured_outputs

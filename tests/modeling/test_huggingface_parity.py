@@ -1,21 +1,26 @@
 """The model against golden values of transformers' BertForPreTraining (tests/golden/generate_huggingface.py)."""
 
+import shutil
+
 import numpy as np
 import pytest
 
-from keras_bert_app import BertConfig, BertPretrainer
-from keras_bert_app.interop import huggingface
+from keras_bert_app.interop import load, safetensors_files
+
+
+def load_reference(golden, directory, variant, config_variant):
+    """(model with the state dict of one variant and the configuration of another, the reference's arrays)."""
+    arrays = np.load(golden / f"huggingface_{variant}.npz")
+    safetensors_files.write(directory / "model.safetensors", {
+        name.removeprefix("state_dict/"): arrays[name] for name in arrays.files if name.startswith("state_dict/")})
+    shutil.copy(golden / f"huggingface_{config_variant}_config.json", directory / "config.json")
+    return load.load_pretrained(directory), arrays
 
 
 @pytest.fixture(params=["gelu", "gelu_new"])
-def case(request, golden):
+def case(request, golden, tmp_path):
     """(model with the reference's weights, the reference's arrays) for exact and tanh gelu."""
-    arrays = np.load(golden / f"huggingface_{request.param}.npz")
-    config = BertConfig.from_json_file(golden / f"huggingface_{request.param}_config.json")
-    model = BertPretrainer(config, seed=7)
-    huggingface.load_tensors(model, {name.removeprefix("state_dict/"): arrays[name]
-                                     for name in arrays.files if name.startswith("state_dict/")})
-    return model, arrays
+    return load_reference(golden, tmp_path, request.param, request.param)
 
 
 def inputs_of(arrays):
@@ -44,11 +49,8 @@ def test_both_heads_logits_are_within_1e_4(case):
     np.testing.assert_allclose(model(inputs)["mlm_logits"], arrays["outputs/prediction_logits"], atol=1e-4, rtol=0)
 
 
-def test_the_two_gelus_are_told_apart(golden):
-    arrays = np.load(golden / "huggingface_gelu.npz")
-    model = BertPretrainer(BertConfig.from_json_file(golden / "huggingface_gelu_new_config.json"))
-    huggingface.load_tensors(model, {name.removeprefix("state_dict/"): arrays[name]
-                                     for name in arrays.files if name.startswith("state_dict/")})
+def test_the_two_gelus_are_told_apart(golden, tmp_path):
+    model, arrays = load_reference(golden, tmp_path, "gelu", "gelu_new")
     state = model(inputs_of(arrays))["encoder_outputs"][0]
     assert np.abs(state - arrays["outputs/hidden_state_1"]).max() > 1e-4
 

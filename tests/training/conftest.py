@@ -1,6 +1,7 @@
 """A small corpus and model for tests of the trainer."""
 
 import dataclasses
+import functools
 import io
 
 import numpy as np
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_app.config import BertConfig
 from keras_bert_app.run_config import PretrainingConfig
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training.pretrain import pretrain
 from pipelines import corpus, vocab
 
@@ -80,5 +81,7 @@ def untrained_run(tmp_path_factory, shards):
                     run=dataclasses.replace(RUN, learning_rate=0.0, num_train_steps=1, global_batch_size=4))
 
 
+@functools.cache
 def two_replicas():
+    """One strategy for all tests: several in a process number their collective ops alike, and TensorFlow mixes them up."""
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

@@ -1,11 +1,18 @@
-"""BERT's optimizer against google-research/bert's own (tests/golden/generate_optimizer.py), the others against their papers."""
+"""BERT's optimizer against google-research/bert's own (tests/golden/generate_optimizer.py), Adafactor against Keras', the
+others against their papers."""
+
+import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.training import optimizers
-from keras_bert_app.training.optimizers import AdamWeightDecay, Lamb
+from keras_bert_app.training.adafactor import Adafactor
+from keras_bert_app.training.adam import AdamWeightDecay, Lamb
 from keras_bert_app.training.schedules import learning_rate
+from tests.training.conftest import two_replicas
 
 # Google's variable names, and what such weights are called here.
 PATHS = {"layer/kernel": "layer/kernel", "layer/LayerNorm/gamma": "layer/layer_norm/gamma", "layer/bias": "layer/bias"}
@@ -25,17 +32,18 @@ def test_twelve_clipped_and_decayed_steps_equal_google_s(golden):
         optimizer.apply(gradients, rate)
         for theirs, ours in PATHS.items():
             np.testing.assert_allclose(variables[ours], arrays[f"variables/{theirs}"][step], atol=2e-6)
-            np.testing.assert_allclose(optimizer.slots["m"][ours], arrays[f"adam_m/{theirs}"][step], atol=2e-6)
-            np.testing.assert_allclose(optimizer.slots["v"][ours], arrays[f"adam_v/{theirs}"][step], atol=2e-6)
+            np.testing.assert_allclose(optimizer.slots["adam_m"][ours], arrays[f"adam_m/{theirs}"][step], atol=2e-6)
+            np.testing.assert_allclose(optimizer.slots["adam_v"][ours], arrays[f"adam_v/{theirs}"][step], atol=2e-6)
 
 
-def test_biases_and_layer_norms_of_a_bert_are_not_decayed_and_all_else_is():
+@pytest.mark.parametrize("kind", [AdamWeightDecay, Adafactor])
+def test_biases_and_layer_norms_of_a_bert_are_not_decayed_and_all_else_is(kind):
     from keras_bert_app import BertConfig, BertPretrainer
     model = BertPretrainer(BertConfig(vocab_size=31, hidden_size=14, num_attention_heads=2, num_hidden_layers=1,
                                       intermediate_size=17, max_position_embeddings=11))
     variables = {variable.path: variable.value for variable in model.trainable_variables}
     before = {path: variable.numpy() for path, variable in variables.items()}
-    optimizer = AdamWeightDecay(variables, weight_decay_rate=0.5)
+    optimizer = kind(variables, weight_decay_rate=0.5)
     optimizer.apply([tf.zeros_like(variable) for variable in variables.values()], tf.constant(0.1))
     for path, variable in variables.items():
         factor = 1.0 if path.endswith(("bias", "gamma", "beta")) else 0.95
@@ -79,23 +87,86 @@ def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_valu
             np.testing.assert_allclose(after, weights, atol=3e-6, err_msg=path)
 
 
-def test_a_step_that_is_not_good_changes_neither_weights_nor_slots():
-    variable = tf.Variable([1.0, 2.0])
-    optimizer = AdamWeightDecay({"layer/kernel": variable})
-    optimizer.apply([tf.constant([np.nan, 1.0])], tf.constant(0.1), is_good=False)
-    assert variable.numpy().tolist() == [1.0, 2.0] and not optimizer.slots["m"]["layer/kernel"].numpy().any()
+def test_adafactor_equals_keras_own_over_twelve_steps_and_takes_query_key_and_value_apart():
+    generator, num_steps = np.random.RandomState(5), 12
+    for shape, path, parts in (((5, 6), "layer/kernel", 1), ((7,), "layer/bias", 1), ((4, 9), "attention/query_key_value/kernel", 3)):
+        initial = generator.normal(size=shape).astype(np.float32)
+        # Of sizes so different that updates are clipped, and not.
+        gradients = (generator.normal(size=(num_steps, *shape)) * 10 ** generator.uniform(-4, 1, (num_steps, *[1] * len(shape))))
+        variable = tf.Variable(initial)
+        ours = Adafactor({path: variable}, weight_decay_rate=0.0)
+        theirs = [keras.Variable(part) for part in np.split(initial, parts, axis=-1)]
+        keras_own = keras.optimizers.Adafactor(0.02, relative_step=False)
+        keras_own.build(theirs)
+        for step, gradient in enumerate(gradients.astype(np.float32)):
+            ours.apply([tf.constant(gradient)], tf.constant(0.02), tf.constant(step))
+            keras_own.apply([tf.constant(part) for part in np.split(gradient, parts, axis=-1)])
+            expected = np.concatenate([part.numpy() for part in theirs], axis=-1)
+            np.testing.assert_allclose(variable, expected, atol=1e-6, err_msg=f"{path} after step {step}")
+        assert np.abs(variable.numpy() - initial).max() > 0.02
 
 
-def test_the_norm_of_the_update_is_that_of_what_changed():
-    for kind in (AdamWeightDecay, Lamb):
-        variable = tf.Variable(np.random.RandomState(1).normal(size=(5, 6)).astype(np.float32))
-        optimizer = kind({"layer/kernel": variable}, bias_correction=True)
-        for step in range(3):
-            before = variable.numpy()
-            optimizer.apply([tf.ones([5, 6]) * (step + 1.0)], tf.constant(1e-3), tf.constant(step))
-        norms = optimizers.norms(optimizer, 1e-3, 3)
-        np.testing.assert_allclose(norms["update_norm"], np.linalg.norm(variable.numpy() - before), rtol=2e-3)
-        np.testing.assert_allclose(norms["parameter_norm"], np.linalg.norm(variable.numpy()), rtol=1e-5)
+def test_adafactor_gives_one_and_two_replicas_the_same_weights_and_slots():
+    generator = np.random.RandomState(6)
+    initial = {path: generator.normal(size=shape).astype(np.float32)
+               for path, shape in (("a/query_key_value/kernel", (4, 9)), ("a/bias", (7,)))}
+    gradients = [[generator.normal(size=value.shape).astype(np.float32) for value in initial.values()] for _ in range(3)]
+    found = []
+    for strategy in (tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas()):
+        with strategy.scope():
+            variables = {path: tf.Variable(value) for path, value in initial.items()}
+            optimizer = Adafactor(variables, learning_rate_factors={"a/query_key_value/kernel": 1.0, "a/bias": 0.5})
+
+        @tf.function
+        def step(values, at):
+            strategy.run(lambda: optimizer.apply(values, tf.constant(0.1), at))
+        for at, values in enumerate(gradients):
+            step([tf.constant(value) for value in values], tf.constant(at))
+        found.append([variable.numpy() for by_path in (variables, *optimizer.slots.values()) for variable in by_path.values()])
+    assert all(np.array_equal(one, two) for one, two in zip(*found))
+    assert np.abs(found[0][0] - initial["a/query_key_value/kernel"]).max() > 0.1
+
+
+def test_adafactor_keeps_next_to_nothing_of_a_matrix():
+    optimizer = Adafactor({"a/kernel": tf.Variable(tf.zeros([31, 17])), "a/bias": tf.Variable(tf.zeros([17]))})
+    sizes = {name: {path: int(tf.size(slot)) for path, slot in slots.items()} for name, slots in optimizer.slots.items()}
+    assert sizes == {"adafactor_rows": {"a/kernel": 31}, "adafactor_columns": {"a/kernel": 17}, "adafactor_v": {"a/bias": 17},
+                     "adafactor_update_norm": {"a/kernel": 1, "a/bias": 1}}
+
+
+def test_bias_correction_is_refused_where_there_is_nothing_to_correct():
+    with pytest.raises(UserError, match="--bias_correction is for adamw and lamb"):
+        PretrainingConfig(optimizer="adafactor", bias_correction=True)
+
+
+@pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb, Adafactor])
+def test_a_step_that_is_not_good_changes_neither_weights_nor_slots(kind):
+    variables = {"layer/kernel": tf.Variable([[1.0, 2.0]]), "layer/bias": tf.Variable([1.0, 2.0])}
+    optimizer = kind(variables)
+    gradients = [tf.constant([[0.5, 1.0]]), tf.constant([0.5, 1.0])]
+    optimizer.apply(gradients, tf.constant(0.1))
+    watched = [*variables.values(), *(slot for slots in optimizer.slots.values() for slot in slots.values())]
+    before = [variable.numpy() for variable in watched]
+    optimizer.apply([gradient * np.nan for gradient in gradients], tf.constant(0.1), tf.constant(1), is_good=False)
+    assert all(np.array_equal(variable.numpy(), value) for variable, value in zip(watched, before))
+    optimizer.apply(gradients, tf.constant(0.1), tf.constant(1))
+    assert not any(np.array_equal(variable.numpy(), value) for variable, value in zip(variables.values(), before))
+
+
+@pytest.mark.parametrize("kind, arguments", [
+    (AdamWeightDecay, {"bias_correction": True}), (Lamb, {"bias_correction": True}), (Adafactor, {})])
+def test_the_norm_of_the_update_is_that_of_what_changed(kind, arguments):
+    variables = {"layer/kernel": tf.Variable(np.random.RandomState(1).normal(size=(5, 6)).astype(np.float32)),
+                 "layer/bias": tf.Variable(tf.ones([6]))}
+    optimizer = kind(variables, learning_rate_factors={"layer/kernel": 1.0, "layer/bias": 0.5}, **arguments)
+    for step in range(3):
+        before = np.concatenate([variable.numpy().ravel() for variable in variables.values()])
+        gradients = [tf.ones_like(variable) * (step + 1.0) for variable in variables.values()]
+        optimizer.apply(gradients, tf.constant(1e-3), tf.constant(step))
+    after = np.concatenate([variable.numpy().ravel() for variable in variables.values()])
+    norms = optimizers.norms(optimizer, 1e-3, 3)
+    np.testing.assert_allclose(norms["update_norm"], np.linalg.norm(after - before), rtol=2e-3)
+    np.testing.assert_allclose(norms["parameter_norm"], np.linalg.norm(after), rtol=1e-5)
 
 
 def test_layer_decay_lowers_the_rate_from_the_heads_down():

@@ -13,9 +13,10 @@ import tensorflow as tf
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.training import checkpoints, data, launch, pretrain as pretraining, steps
-from keras_bert_app.training import workdir as workdirs
-from keras_bert_app.training.optimizers import AdamWeightDecay
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import data, launch, pretrain as pretraining, steps
+from keras_bert_app.training.adam import AdamWeightDecay
 from pipelines import BertTokenizer, pretraining_dataset
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train, two_replicas
 
@@ -151,7 +152,8 @@ def test_weights_start_from_another_run_and_the_steps_from_zero(plain_run, make_
                                                             num_train_steps=1))
     _, output = train(second, shards)
     assert largest_difference(plain_run[0], second) == 0.0
-    assert f"from {checkpoints.list_checkpoints(plain_run[0])[-1]}" in output
+    assert f"weights from {plain_run[0]}, optimizer and steps new" in output
+    assert f"{checkpoints.list_checkpoints(plain_run[0])[-1]}: " in output
 
 
 def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restart(plain_run, tmp_path, shards):
@@ -291,6 +293,13 @@ def test_lamb_trains_and_resumes(make_workdir, shards):
     assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
 
 
+def test_adafactor_trains(make_workdir, shards):
+    workdir = make_workdir("adafactor", run=dataclasses.replace(RUN, optimizer="adafactor", learning_rate=1e-2))
+    train(workdir, shards)
+    rows = [row for row in rows_of(workdir) if "loss" in row]
+    assert rows[-1]["loss"] < 0.95 * rows[0]["loss"] and rows[-1]["update_norm"] > 0
+
+
 def test_checkpoints_of_certain_steps_are_kept_for_good(make_workdir, shards):
     workdir = make_workdir("kept", run=dataclasses.replace(
         RUN, save_checkpoints_steps=3, keep_checkpoints=1, keep_every_steps=6))
@@ -319,13 +328,18 @@ def test_other_objectives_train_and_are_reported_by_their_name(make_workdir, sha
     assert np.isfinite(list(figures.values())).all()
 
 
-def test_without_pairs_the_pooler_gets_no_gradient(make_workdir, shards):
+def test_without_pairs_neither_pooler_nor_next_sentence_head_is_kept_and_all_else_is_trained(make_workdir, shards):
     workdir = make_workdir("none", run=dataclasses.replace(RUN, sentence_objective="none", weight_decay_rate=0.0))
     train(workdir, shards)
+    with pytest.raises(UserError, match="allow_missing=next_sentence"):
+        load_pretrained(workdir)
+    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
+    after = {variable.path: variable.numpy() for variable in model.weights}
     before = {variable.path: variable.numpy() for variable in BertPretrainer(CONFIG, seed=RUN.seed).weights}
-    after = weights_of(workdir)
-    changed = {path for path in before if np.abs(before[path] - after[path]).max() > 0}
-    assert changed == {path for path in before if "pooler" not in path and "next_sentence" not in path}
+    assert set(after) == {path for path in before if "pooler" not in path and "next_sentence" not in path}
+    assert not [path for path in after if np.array_equal(before[path], after[path])]
+    assert {"pooled_output", "nsp_logits"}.isdisjoint(model({name: np.ones((1, 5), np.int32) for name in (
+        "input_word_ids", "input_mask", "input_type_ids")}))
 
 
 def test_a_mixture_of_corpora_prints_its_shares_and_resumes_bit_for_bit(tmp_path, capsys):

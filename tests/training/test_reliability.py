@@ -11,10 +11,14 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.training import checkpoints, data, optimizers, steps
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.training import data, optimizers, steps
+from keras_bert_app.training import pretrain as pretraining
+from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training.adafactor import Adafactor
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer
-from tests.training.conftest import RUN, WITH_DROPOUT, train, write_workdir
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
 
 STEPS = 6
 EVERY_STEP = dataclasses.replace(RUN, num_train_steps=STEPS, iterations_per_loop=1, save_checkpoints_steps=1,
@@ -94,8 +98,7 @@ def test_from_the_checkpoint_of_every_step_all_later_ones_come_again_bit_for_bit
         assert float(f"{figures['loss']:.7g}") == losses[at + 1]
         expected, where = state_of(whole, at + 1)
         assert position.numpy().tolist() == where["position"]
-        for kind, variables in {"model": checkpoints.model_variables(model), **{
-                f"adam_{name}": slots for name, slots in optimizer.slots.items()}}.items():
+        for kind, variables in {"model": checkpoints.model_variables(model), **optimizer.slots}.items():
             for path, variable in variables.items():
                 name = f"{kind}/{path.replace('/', '.S')}/.ATTRIBUTES/VARIABLE_VALUE"
                 assert variable.numpy().tobytes() == expected[name].tobytes(), name
@@ -112,6 +115,57 @@ def test_a_run_killed_in_an_evaluation_ends_the_same(whole, stopped, shards):
     _, output = train(workdir, shards)
     assert "resumed at step 3 " in output
     assert_same(workdir, whole)
+
+
+@pytest.mark.parametrize("step, evaluates_first, is_chief", [(2, False, False), (3, True, False), (3, True, True)])
+def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
+        stopped, shards, monkeypatch, step, evaluates_first, is_chief):
+    workdir, begun = stopped(step), []
+
+    class Reached(Exception):
+        pass
+
+    def reached(what):
+        def stop(*arguments, **options):
+            begun.append(what)
+            raise Reached
+        return stop
+    monkeypatch.setattr(strategies, "num_machines", lambda strategy: 2)
+    monkeypatch.setattr(strategies, "is_chief", lambda strategy: is_chief)
+    monkeypatch.setattr(pretraining.data, "heldout_dataset", lambda *arguments: "some text")
+    monkeypatch.setattr(pretraining.evaluation, "evaluate", reached("evaluation"))
+    monkeypatch.setattr(pretraining.data, "training_dataset", reached("training"))
+    with pytest.raises(Reached):
+        train(workdir, shards)
+    assert begun == ["evaluation" if evaluates_first else "training"]
+
+
+def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole):
+    assert [checkpoints.read_manifest(path)["evaluation_due"] for path in checkpoints.list_checkpoints(whole)] == [
+        False, False, True, False, False, True]
+
+
+def test_adafactor_goes_on_from_a_checkpoint_bit_for_bit(tmp_path):
+    generator = np.random.RandomState(2)
+    model = BertPretrainer(CONFIG, seed=1)
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    gradients = [[tf.constant(generator.normal(size=variable.shape), tf.float32) for variable in variables.values()]
+                 for _ in range(3)]
+
+    def ends(model, optimizer, first):
+        for step in range(first, 3):
+            optimizer.apply(gradients[step], tf.constant(1e-2), tf.constant(step))
+            if step == 1 and not first:
+                checkpoints.save(str(tmp_path), model, optimizer, 2, (0, 0, 0), keep=1)
+        return {**checkpoints.model_variables(model), **{
+            f"{name} {path}": slot for name, slots in optimizer.slots.items() for path, slot in slots.items()}}
+    whole = ends(model, Adafactor(variables), 0)
+    again = BertPretrainer(CONFIG, seed=2)
+    optimizer = Adafactor({variable.path: variable.value for variable in again.trainable_variables})
+    checkpoints.restore(checkpoint_of(str(tmp_path), 2), again, optimizer)
+    resumed = ends(again, optimizer, 2)
+    assert whole.keys() == resumed.keys()
+    assert [path for path in whole if whole[path].numpy().tobytes() != resumed[path].numpy().tobytes()] == []
 
 
 def flipped(at):

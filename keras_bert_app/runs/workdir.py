@@ -36,7 +36,8 @@ def read_config(workdir):
     path = path_in(workdir, "config.json")
     values = read_json(path)
     if "pretraining" not in values:
-        raise UserError(f"{path}: has no key 'pretraining'; expected the config.json that the pretrain command writes")
+        raise UserError(f"{path}: has no key 'pretraining', so no run lives there; start one in another --workdir, with "
+                        f"--init_checkpoint={workdir} for its weights")
     try:
         return (BertConfig.from_dict(values), PretrainingConfig.from_dict(values["pretraining"]),
                 values.get("vocab_sha256"))
@@ -61,7 +62,7 @@ def read_vocabulary(workdir):
     """
     import tensorflow as tf
     path = path_in(workdir, "vocab.txt")
-    _, _, expected = read_config(workdir)
+    expected = read_json(path_in(workdir, "config.json")).get("vocab_sha256")
     if not tf.io.gfile.exists(path):
         raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
     with tf.io.gfile.GFile(path, "rb") as file:

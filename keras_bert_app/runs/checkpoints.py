@@ -12,7 +12,7 @@ import re
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.training import workdir as workdirs
+from keras_bert_app.runs import workdir as workdirs
 from pipelines.pretraining import STREAM_VERSION
 
 _PREFIX = "checkpoint"
@@ -25,7 +25,7 @@ def model_variables(model):
     return {variable.path: variable.value for variable in model.weights}
 
 
-def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged=(), seconds=0.0):
+def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged=(), seconds=0.0, evaluation_due=False):
     """Writes a checkpoint and deletes the oldest beyond `keep`. Returns its directory.
 
     Files reach the disk before the directory gets its name, so that not even a power failure leaves half a checkpoint.
@@ -33,8 +33,25 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
     Args:
         step, position: after how many steps, and where the data goes on. keep_every: steps whose multiples are never
             deleted; 0 for none. unlogged: rows of the steps since the last line of metrics.jsonl, so that a resumed run's
-            next line is that of an uninterrupted one. seconds: that the run has taken so far.
+            next line is that of an uninterrupted one. seconds: that the run has taken so far. evaluation_due: whether an
+            evaluation comes next.
     """
+    directory = _write(workdir, step, _tracked(model, optimizer), {
+        "seconds": float(seconds), "position": [int(number) for number in position], "evaluation_due": bool(evaluation_due),
+        "unlogged": [[float(value) for value in row] for row in unlogged]})
+    for old in list_checkpoints(workdir)[:-keep]:
+        if not keep_every or int(_NAME.search(old)[1]) % keep_every:
+            tf.io.gfile.rmtree(old)
+    return directory
+
+
+def save_variables(workdir, variables, step=0):
+    """Writes a checkpoint of a model alone, which no run goes on from. Args: variables: dict path -> tf.Variable."""
+    return _write(workdir, step, tf.train.Checkpoint(model=variables), {})
+
+
+def _write(workdir, step, tracked, notes):
+    """Writes CHECKPOINTS/step-N with what is tracked, and the notes in its manifest. Returns the directory."""
     root = workdirs.path_in(workdir, "checkpoints")
     directory = os.path.join(root, f"step-{step:08d}")
     temporary = os.path.join(root, f"writing-step-{step:08d}")
@@ -45,10 +62,8 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
             if name.startswith("writing-"):  # a save that was broken off
                 tf.io.gfile.rmtree(os.path.join(root, name.rstrip("/")))
     tf.io.gfile.makedirs(temporary)
-    _tracked(model, optimizer).write(os.path.join(temporary, _PREFIX))
-    manifest = {"step": int(step), "seconds": float(seconds), "stream": STREAM_VERSION,
-                "position": [int(number) for number in position],
-                "unlogged": [[float(value) for value in row] for row in unlogged],
+    tracked.write(os.path.join(temporary, _PREFIX))
+    manifest = {"step": int(step), "stream": STREAM_VERSION, **notes,
                 "files": {name: _fingerprint(os.path.join(temporary, name))
                           for name in sorted(tf.io.gfile.listdir(temporary))}}
     with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
@@ -58,9 +73,6 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
         tf.io.gfile.rmtree(directory)
     tf.io.gfile.rename(temporary, directory)
     _to_disk(root)
-    for old in list_checkpoints(workdir)[:-keep]:
-        if not keep_every or int(_NAME.search(old)[1]) % keep_every:
-            tf.io.gfile.rmtree(old)
     return directory
 
 
@@ -143,13 +155,35 @@ def restore(directory, model, optimizer=None):
     return manifest
 
 
+def read_tensors(directory):
+    """(dict path -> array of a checkpoint's model, number of optimizer slots beside them), without building the model."""
+    read_manifest(directory)
+    reader = tf.train.load_checkpoint(os.path.join(directory, _PREFIX))
+    tensors, slots = {}, 0
+    for key in reader.get_variable_to_shape_map():
+        owner, _, rest = key.partition("/")
+        name, _, attribute = rest.partition("/")
+        if attribute == ".ATTRIBUTES/VARIABLE_VALUE":
+            if owner == "model":
+                # A checkpoint's key has ".S" for a slash within a name.
+                tensors[name.replace(".S", "/")] = reader.get_tensor(key)
+            else:
+                slots += 1
+    return tensors, slots
+
+
+def is_checkpoint_name(path):
+    """Whether a path is named as one checkpoint of a work directory: .../checkpoints/step-N."""
+    path = str(path).rstrip("/")
+    return bool(_NAME.search(path)) and os.path.basename(os.path.dirname(path)) == "checkpoints"
+
+
 def find(path):
     """(run directory, checkpoint directory) of a path that names either."""
     path = str(path).rstrip("/")
     if not workdirs.is_started(path):
-        root = os.path.dirname(path)
-        if _NAME.search(path) and os.path.basename(root) == "checkpoints" and tf.io.gfile.isdir(path):
-            return os.path.dirname(root), path
+        if is_checkpoint_name(path) and tf.io.gfile.isdir(path):
+            return os.path.dirname(os.path.dirname(path)), path
         raise UserError(f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
                         "checkpoints/, as the pretrain command writes")
     checkpoints = list_checkpoints(path)
@@ -158,29 +192,10 @@ def find(path):
     return path, checkpoints[-1]
 
 
-def load_pretrained(path, dtype="float32"):
-    """A BertPretrainer with the weights of a run.
-
-    Args:
-        path: a work directory (its newest checkpoint is taken) or one checkpoint's directory.
-        dtype: "float32" or "mixed_bfloat16".
-
-    Raises:
-        UserError: nothing to load there, a damaged file, or weights that do not fit the config.
-    """
-    from keras_bert_app.modeling.pretrainer import BertPretrainer
-    run_directory, checkpoint = find(path)
-    model_config, _, _ = workdirs.read_config(run_directory)
-    model = BertPretrainer(model_config, dtype=dtype)
-    restore(checkpoint, model)
-    return model
-
-
 def _tracked(model, optimizer):
     if optimizer is None:
         return tf.train.Checkpoint(model=model_variables(model))
-    return tf.train.Checkpoint(model=model_variables(model), **{f"adam_{name}": slots
-                                                                for name, slots in optimizer.slots.items()})
+    return tf.train.Checkpoint(model=model_variables(model), **optimizer.slots)
 
 
 def _fingerprint(path):

@@ -1,0 +1,126 @@
+"""Five ways of pre-training after the same time each, judged by one evaluation on the same held-out text.
+
+python -m benchmarks.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes
+python -m benchmarks.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes --rows=small_budget:2,original:2
+
+Each row is the pretrain command with --train_minutes, so that one that was stopped goes on; a finished row stands in
+DIRECTORY/results.json. All runs share corpus, vocabulary, model size and machine; a recipe's batch and rate are brought
+to that size where its own are meant for many devices (ROWS says how). The evaluation is BERT's own masking (15 % of the
+pieces) of the held-out documents in rows of 128, whatever the recipe trained with, and next-sentence pairs for models
+that learned them.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+from absl import flags
+
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+
+# Row -> stages, each (recipe or None, share of the minutes, flags).
+_SMALL = {"config": "tiny", "global_batch_size": 32, "num_train_steps": 1_000_000, "eval_steps": 1_000_000,
+          "save_checkpoints_steps": 200, "jit_compile": True}
+ROWS = {
+    # A tenth of the budget as warm-up; the paper has a hundredth of a million steps.
+    "original": [("original", 1.0, {"num_warmup_steps": 10_000})],
+    "two_phase": [("original", 0.9, {"num_warmup_steps": 10_000}),
+                  ("original_long_rows", 0.1, {"num_warmup_steps": 10_000, "global_batch_size": 8})],
+    # The paper scales LAMB's rate with the root of the batch: 1.77e-3 at 4,096 is 4.4e-4 at 256.
+    "large_batch": [("large_batch", 1.0, {"global_batch_size": 256, "learning_rate": 4.4e-4, "num_warmup_steps": 25_000,
+                                          "save_checkpoints_steps": 25})],
+    "small_budget": [("small_budget", 1.0, {})],
+    # What `make demo` trains with.
+    "demo": [(None, 1.0, {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.08,
+                          "global_batch_size": 16, "learning_rate": 1e-3, "num_warmup_steps": 66_000})],
+}
+DEFAULT_ROWS = ["original:1", "two_phase:1", "large_batch:1", "small_budget:1", "demo:1", "original:2", "original:3",
+                "small_budget:2", "small_budget:3"]
+
+_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with held-out documents.")
+_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all runs.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/recipes", "Where the runs and the results go.")
+_MINUTES = flags.DEFINE_float("minutes", 10.0, "Training time of each row.", lower_bound=0.01)
+_ROWS = flags.DEFINE_list("rows", DEFAULT_ROWS, "NAME:SEED of each row.")
+_EVAL_SEED = 777
+
+
+def main(arguments):
+    del arguments
+    app.required("corpus_dir", "vocab_file")
+    for row in _ROWS.value:
+        name, _, seed = row.partition(":")
+        if name not in ROWS or not seed.isdigit():
+            raise UserError(f"--rows: {row!r} is not NAME:SEED with a NAME of {', '.join(ROWS)}")
+    os.makedirs(_DIRECTORY.value, exist_ok=True)
+    path = os.path.join(_DIRECTORY.value, "results.json")
+    results = json.load(open(path, encoding="utf-8")) if os.path.exists(path) else {}
+    for row in _ROWS.value:
+        if row not in results:
+            results[row] = _train_and_evaluate(*row.split(":"))
+            with open(path + ".tmp", "w", encoding="utf-8") as file:
+                json.dump(results, file, indent=1)
+            os.replace(path + ".tmp", path)
+        print(row, results[row], flush=True)
+    print("\n" + "\n".join(table(results)))
+
+
+def _train_and_evaluate(name, seed):
+    """Trains the stages of a row; what its model gets on the held-out text, and how many steps it took."""
+    previous, steps = None, 0
+    for number, (recipe, share, changes) in enumerate(ROWS[name], start=1):
+        workdir = os.path.join(_DIRECTORY.value, f"{name}-{seed}-{number}")
+        given = {**_SMALL, **changes, "corpus_dir": _CORPUS.value, "vocab_file": _VOCAB.value, "workdir": workdir,
+                 "train_minutes": _MINUTES.value * share, "seed": seed,
+                 **({"recipe": recipe} if recipe else {}), **({"init_checkpoint": previous} if previous else {})}
+        subprocess.run([sys.executable, "-m", "keras_bert_app.cli.pretrain",
+                        *(f"--{key}={value}" for key, value in given.items())], check=True)
+        previous = workdir
+        with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
+            steps += max(json.loads(line)["step"] for line in file)
+    return {**evaluate(previous), "steps": steps}
+
+
+def evaluate(workdir):
+    """Held-out figures of a run's model under the one evaluation that all rows share."""
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from keras_bert_app.interop.load import load_pretrained
+        from keras_bert_app.run_config import PretrainingConfig
+        from keras_bert_app.training import data, evaluation, steps
+        from pipelines import corpus
+        from pipelines.wordpiece import BertTokenizer
+    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
+    tokenizer = BertTokenizer(_VOCAB.value, model.config.do_lower_case)
+    run = PretrainingConfig(max_seq_length=128, global_batch_size=32, seed=_EVAL_SEED).resolved()
+    shards = corpus.shard_paths(_CORPUS.value, corpus.load_manifest(_CORPUS.value), "heldout")
+    dataset = data.heldout_dataset(run, shards, tokenizer, data.example_arguments(run, tokenizer, ""))
+    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, with_pairs="next_sentence" in model.parts)
+    return evaluation.evaluate(call, dataset, model.config.vocab_size)
+
+
+def table(results):
+    """Markdown: a line for each kind of row, mean and range where it has several seeds."""
+    yield "| row | seeds | steps | held-out MLM accuracy | unigram | MLM loss | NSP accuracy | majority |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name in ROWS:
+        rows = [result for row, result in results.items() if row.split(":")[0] == name]
+        if rows:
+            pairs = [row["eval_next_sentence_accuracy"] for row in rows if "eval_next_sentence_accuracy" in row]
+            yield (f"| {name} | {len(rows)} | {_spread([row['steps'] for row in rows], ',.0f')} "
+                   f"| {_spread([row['eval_masked_lm_accuracy'] for row in rows])} "
+                   f"| {rows[0]['eval_unigram_accuracy']:.4f} | {_spread([row['eval_masked_lm_loss'] for row in rows])} "
+                   f"| {_spread(pairs) if pairs else '-'} | {rows[0].get('eval_majority_share', 0.0):.4f} |")
+
+
+def _spread(values, form=".4f"):
+    mean = format(statistics.mean(values), form)
+    return mean if len(values) == 1 else f"{mean} ({format(min(values), form)} to {format(max(values), form)})"
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

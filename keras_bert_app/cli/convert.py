@@ -1,0 +1,89 @@
+"""Converts a BERT between layouts, all heads included, and changes it on the way if asked to.
+
+python -m keras_bert_app.cli.convert --input=bert-base-uncased --to=workdir --output=runs/bert_base --check
+python -m keras_bert_app.cli.convert --input=runs/mine --to=huggingface --output=mine_hf
+python -m keras_bert_app.cli.convert --input=runs/mine --to=workdir --output=runs/medical --vocab_file=extended.txt
+
+--input is a directory in any of the layouts, a checkpoint's prefix, or a handle: hf://OWNER/NAME, the name of a KerasHub
+preset. What was written is read back and compared bit for bit. --check runs the source's own implementation where it is
+installed, or in --reference_python, or takes the parity.npz beside the source; the exit code is 1 if an output differs.
+"""
+
+import sys
+
+from absl import flags
+
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.parts import PARTS
+from pipelines.vocab import read_bytes
+
+_FORMATS = ("workdir", "huggingface", "google_tf1", "keras_hub", "model_garden")
+
+_FROM = flags.DEFINE_enum("from", "auto", ("auto", *_FORMATS), "Layout of --input.")
+flags.DEFINE_string("input", "", "The model to read.")
+_TO = flags.DEFINE_enum("to", None, _FORMATS, "Layout to write.")
+_OUTPUT = flags.DEFINE_string("output", "", "Directory to write, a new one.")
+_ALLOW_MISSING = flags.DEFINE_list("allow_missing", [], f"Parts that --input need not have: {', '.join(PARTS[1:])}.")
+_ALLOW_UNEXPECTED = flags.DEFINE_bool("allow_unexpected", False, "Leave out tensors that nothing here stands for.")
+_CHECK = flags.DEFINE_bool("check", False, "Compare all outputs with those of the source's own implementation.")
+_REFERENCE = flags.DEFINE_string("reference_python", "", "An interpreter that has that implementation.")
+_PARITY = flags.DEFINE_bool("write_parity", False, "Lay inputs and outputs beside what is written, for --check elsewhere.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Change to this vocabulary, grown or trimmed; extend_vocab makes one.")
+_POSITIONS = flags.DEFINE_integer("max_position_embeddings", None, "Change to so many positions.", lower_bound=1)
+_LAYERS = flags.DEFINE_list("keep_layers", [], "Keep these layers alone, from 0: 0,2,4 of six.")
+_TIE = flags.DEFINE_bool("tie_word_embeddings", None, "Tie the masked-LM head to the word embeddings, or give it its own table.")
+_TABLE = flags.DEFINE_enum("keep_table", "", ("", "word_embeddings", "output_embeddings"),
+                           "Of two tables that differ, which one stays when they are tied.")
+_DROP = flags.DEFINE_list("drop_parts", [], "Leave out: pooler, masked_lm, next_sentence, classifier.")
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    (source,) = app.required("input")
+    if bool(_TO.value) != bool(_OUTPUT.value):
+        raise UserError(f"--to={_TO.value} and --output={_OUTPUT.value!r} belong together; give both, or neither for a look "
+                        "at --input")
+    if not all(index.isdigit() for index in _LAYERS.value):
+        raise UserError(f"--keep_layers={','.join(_LAYERS.value)}: expected numbers of layers, from 0, comma-separated")
+    vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
+    with app.quiet_start():
+        from keras_bert_app.interop import hub, load, parity
+    path, format_of_handle = hub.fetch(source)
+    source_format = _FROM.value if _FROM.value != "auto" else format_of_handle or load.detect(path)
+    weights, lines = load.load_weights(path, source_format, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value)
+    print("\n".join(lines), flush=True)
+    is_same = True
+    if _CHECK.value:
+        lines, is_same = parity.check(weights, source_format, path, _REFERENCE.value)
+        print("\n".join(lines), flush=True)
+    for operation in _operate(vocabulary_bytes):
+        weights, said = operation(weights)
+        print(said, flush=True)
+    if _OUTPUT.value:
+        for line in load.write_weights(weights, _TO.value, _OUTPUT.value):
+            print(line, flush=True)
+        if _PARITY.value:
+            parity.write_golden(load.format_module(_TO.value).read(_OUTPUT.value), _OUTPUT.value)
+    if not is_same:
+        sys.exit(1)
+
+
+def _operate(vocabulary_bytes):
+    """The operations that were asked for, each Weights -> (Weights, a line)."""
+    from keras_bert_app.interop import surgery
+    if _DROP.value:
+        yield lambda weights: surgery.drop_parts(weights, _DROP.value)
+    if vocabulary_bytes is not None:
+        yield lambda weights: surgery.replace_vocabulary(weights, vocabulary_bytes)
+    if _POSITIONS.value:
+        yield lambda weights: surgery.grow_positions(weights, _POSITIONS.value)
+    if _LAYERS.value:
+        yield lambda weights: surgery.keep_layers(weights, [int(index) for index in _LAYERS.value])
+    if _TIE.value is not None:
+        yield lambda weights: surgery.tie(weights, _TABLE.value) if _TIE.value else surgery.untie(weights)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,111 @@
+"""Weights of any layout: one door for --init_checkpoint, `convert` and load_pretrained."""
+
+import importlib
+import os
+
+import numpy as np
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import hub
+from keras_bert_app.interop.weights import checked
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+
+# In the order in which a directory is asked whose it is.
+FORMATS = ("workdir", "keras_hub", "huggingface", "google_tf1", "model_garden")
+
+
+def format_module(name):
+    """The module of a format: recognizes(path), read(path), write(weights, directory)."""
+    return importlib.import_module(f"keras_bert_app.interop.{name}")
+
+
+def detect(path):
+    """The format of a directory.
+
+    Raises:
+        UserError: none that is known; what lies there is said.
+    """
+    for name in FORMATS:
+        if format_module(name).recognizes(path):
+            return name
+    if not os.path.exists(path):
+        raise UserError(f"{path}: there is no such file or directory; expected a model in one of the layouts "
+                        f"{', '.join(FORMATS)}, or a handle such as hf://NAME")
+    found = ", ".join(sorted(os.listdir(path))[:8]) if os.path.isdir(path) else "a file"
+    raise UserError(f"{path}: in none of the layouts {', '.join(FORMATS)} (found: {found or 'nothing'}); expected for "
+                    "instance config.json with model.safetensors, or bert_config.json with bert_model.ckpt.index")
+
+
+def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=False):
+    """The weights of a model in any layout, checked against its configuration.
+
+    Args:
+        path: a directory, a checkpoint prefix, or a handle: hf://OWNER/NAME, or the name of a KerasHub preset.
+        source_format: of FORMATS, or "auto".
+        allow_missing: parts that the source need not have; allow_unexpected: whether it may have tensors more.
+
+    Returns:
+        (Weights, lines that say what was loaded and what was not).
+
+    Raises:
+        UserError: see detect and weights.checked.
+    """
+    path, format_of_handle = hub.fetch(str(path))
+    if source_format == "auto":
+        source_format = format_of_handle or detect(path)
+    return checked(format_module(source_format).read(path), allow_missing, allow_unexpected)
+
+
+def write_weights(weights, target_format, directory):
+    """Writes a layout, reads it back and compares.
+
+    Returns:
+        lines that say what the layout cannot hold, and how many tensors came back bit for bit.
+
+    Raises:
+        UserError: the directory is there already, or the layout cannot hold these weights.
+    """
+    module = format_module(target_format)
+    lines = list(module.write(weights, directory))
+    found = module.read(directory)
+    same = [path for path, tensor in weights.tensors.items()
+            if path in found.tensors and np.array_equal(found.tensors[path], tensor)]
+    differing = [path for path in weights.tensors if path in found.tensors and path not in same]
+    if differing:
+        raise UserError(f"{directory}: {len(differing)} tensors were not written as they are, first {differing[0]}; this "
+                        "is a fault of this program or of the disk; delete the directory")
+    return [*lines, f"wrote {target_format} {directory}: {len(same)} of {len(weights.tensors)} tensors, read back bit for bit"]
+
+
+def load_pretrained(path, dtype="float32", allow_missing=()):
+    """A BertPretrainer with the weights of a run or of any layout that load_weights reads.
+
+    A part that is missing, and allowed to be, is not in the model: it has no outputs that could be taken for answers.
+
+    Args:
+        path: see load_weights. dtype: "float32" or "mixed_bfloat16". allow_missing: of "pooler", "masked_lm",
+            "next_sentence".
+
+    Raises:
+        UserError: nothing to load there, a damaged file, or weights that do not fit the configuration.
+    """
+    weights, _ = load_weights(path, allow_missing=allow_missing)
+    return build_model(weights, dtype)
+
+
+def build_model(weights, dtype="float32"):
+    """A BertPretrainer of the parts that some Weights hold."""
+    model = BertPretrainer(weights.config, dtype=dtype, parts=weights.parts())
+    assign(model, weights)
+    return model
+
+
+def assign(model, weights):
+    """Copies tensors into a model's variables of the same path. Returns the paths of variables that have none."""
+    left = []
+    for variable in model.weights:
+        if variable.path in weights.tensors:
+            variable.assign(weights.tensors[variable.path])
+        else:
+            left.append(variable.path)
+    return left

@@ -1,0 +1,229 @@
+"""Changes to a BERT's shape that keep what can be kept bit for bit: vocabulary, positions, layers, tables, parts.
+
+Every function takes Weights and gives (new Weights, one line for the user), and changes nothing in what it was given.
+"""
+
+import collections
+import dataclasses
+import re
+
+import numpy as np
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop.weights import PARTS, POOLED_TASKS, part_of
+from pipelines.vocab import SPECIAL_PIECES, UNUSED_PIECE, parse_vocabulary
+from pipelines.words import MAX_CHARACTERS_PER_WORD
+
+_WORD_TABLE = "encoder/embeddings/word_embeddings"
+_POSITION_TABLE = "encoder/embeddings/position_embeddings"
+_OUTPUT_TABLE = "masked_lm/output_embeddings"
+_OUTPUT_BIAS = "masked_lm/output_bias"
+_INNER = "##"
+_FAULTS_SHOWN = 5
+
+
+def replace_vocabulary(weights, vocabulary_bytes):
+    """Weights for another vocabulary: grown by extend_vocab, trimmed, or in another order.
+
+    An entry of both vocabularies keeps its row of every table, wherever its id moves. A new entry starts as the mean of
+    the rows of the pieces that the old vocabulary cuts it into (Gee et al. 2022, Fast Vocabulary Transfer), and its
+    output bias as the mean of theirs; "##x" is cut as the inside of a word. A special or [unusedN] entry, and one that
+    the old vocabulary makes [UNK], starts as the mean of the rows of all old entries. Rows of a table beyond the old
+    vocabulary stand for nothing and are not kept.
+
+    Args:
+        vocabulary_bytes: of the new vocab.txt.
+
+    Raises:
+        UserError: there is no old vocabulary, or one of the two is not usable.
+    """
+    if weights.vocabulary is None:
+        raise UserError(f"{weights.origin}: has no vocab.txt, so that nothing tells what its rows stand for; put the "
+                        "vocabulary of these weights beside them")
+    old = _entries(weights.vocabulary, f"the vocabulary of {weights.origin}")
+    new = _entries(vocabulary_bytes, "the new vocabulary")
+    rows = weights.config.vocab_size
+    if len(old) > rows:
+        raise UserError(f"{weights.origin}: its vocabulary has {len(old):,} entries, its table of embeddings {rows:,} "
+                        "rows; expected no more entries than rows")
+    old_ids = {entry: number for number, entry in enumerate(old)}
+    both = [(number, old_ids[entry]) for number, entry in enumerate(new) if entry in old_ids]
+    cuts = {number: _cut(entry, old_ids) for number, entry in enumerate(new) if entry not in old_ids}
+    tensors = dict(weights.tensors)
+    for path in (_WORD_TABLE, _OUTPUT_TABLE, _OUTPUT_BIAS):
+        if path in tensors:
+            tensors[path] = _rows_of(tensors[path], len(old), len(new), both, cuts)
+    moved, from_pieces = sum(now != before for now, before in both), sum(map(bool, cuts.values()))
+    line = (f"vocabulary {len(old):,} -> {len(new):,} entries: {len(both) - moved:,} kept in place, {moved:,} moved, "
+            f"{from_pieces:,} new from the mean of their pieces, {len(cuts) - from_pieces:,} new from the mean of all, "
+            f"{len(old) - len(both):,} dropped")
+    if rows > len(old):
+        line += f"; {rows - len(old):,} rows beyond the old vocabulary dropped"
+    changed = dataclasses.replace(weights, vocabulary=vocabulary_bytes)
+    return _changed(changed, tensors, vocab_size=len(new)), line
+
+
+def _changed(weights, tensors, **config):
+    """Weights with other tensors and some other values in their configuration."""
+    return dataclasses.replace(weights, config=weights.config.replace(**config), tensors=tensors)
+
+
+def _entries(vocabulary_bytes, name):
+    """The entries of a vocabulary, in order of their ids; UserError if it is not usable."""
+    entries, faults = parse_vocabulary(vocabulary_bytes)
+    if faults:
+        more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
+        raise UserError(f"{name}: {'; '.join(faults[:_FAULTS_SHOWN])}{more}; expected one UTF-8 piece a line, each "
+                        "once, with [PAD] first and [UNK], [CLS], [SEP], [MASK] among them (check_vocab tells more)")
+    return entries
+
+
+def _cut(entry, ids):
+    """The ids of the pieces that the greedy longest match cuts an entry into; empty where it has none."""
+    prefix, text = (_INNER, entry[len(_INNER):]) if entry.startswith(_INNER) else ("", entry)
+    if entry in SPECIAL_PIECES or UNUSED_PIECE.fullmatch(entry) or len(text) > MAX_CHARACTERS_PER_WORD:
+        return []
+    pieces, start = [], 0
+    while start < len(text):
+        for end in range(len(text), start, -1):
+            if prefix + text[start:end] in ids:
+                break
+        else:
+            return []
+        pieces.append(ids[prefix + text[start:end]])
+        start, prefix = end, _INNER
+    return pieces
+
+
+def _rows_of(table, num_old, num_new, both, cuts):
+    """A table [V, H] or bias [V] for a new vocabulary.
+
+    Args:
+        both: (new id, old id) of entries that stay. cuts: new id -> old ids of its pieces.
+    """
+    rows = np.empty((num_new, *table.shape[1:]), table.dtype)
+    now, before = np.array(both).T
+    rows[now] = table[before]
+    mean = table[:num_old].mean(axis=0, dtype=np.float64)
+    for number, pieces in cuts.items():
+        rows[number] = table[pieces].mean(axis=0, dtype=np.float64) if pieces else mean
+    return rows
+
+
+def grow_positions(weights, num_positions):
+    """Weights for longer sequences, or for shorter ones.
+
+    The learned rows stay; beyond them they are copied over and over, row p from row p modulo their number (Beltagy et
+    al. 2020, Longformer, section 5), so that neighbours stand to each other as learned everywhere but at the seams.
+
+    Args:
+        num_positions: the new max_position_embeddings; a smaller one cuts the table.
+
+    Raises:
+        UserError: it is no number of positions.
+    """
+    if num_positions < 1:
+        raise UserError(f"{num_positions} is no number of positions; give 1 or more")
+    table = weights.tensors[_POSITION_TABLE]
+    before = len(table)
+    line = f"positions {before:,} -> {num_positions:,}: "
+    if num_positions > before:
+        line += f"the rows from {before:,} on are copies of the first {before:,}, in turn; train before relying on them"
+    elif num_positions < before:
+        line += f"{before - num_positions:,} rows cut"
+    else:
+        line += "as they were"
+    tensors = {**weights.tensors, _POSITION_TABLE: table[np.arange(num_positions) % before]}
+    return _changed(weights, tensors, max_position_embeddings=num_positions), line
+
+
+def keep_layers(weights, indices):
+    """Weights of some layers of a model, numbered anew; with every other one DistilBERT starts (Sanh et al. 2019).
+
+    Args:
+        indices: of the layers that stay, from 0, ascending.
+
+    Raises:
+        UserError: an index is out of range, or they do not ascend.
+    """
+    indices, layers = list(indices), weights.config.num_hidden_layers
+    if not indices or indices != sorted(set(indices)) or indices[0] < 0 or indices[-1] >= layers:
+        shown = ",".join(map(str, indices)) or "nothing"
+        raise UserError(f"layers to keep: {shown}; expected ascending numbers from 0 to {layers - 1}, such as "
+                        f"{','.join(map(str, range(0, layers, 2)))}")
+    tensors = {}
+    for path, tensor in weights.tensors.items():
+        layer = re.match(r"encoder/layer_(\d+)/", path)
+        if not layer:
+            tensors[path] = tensor
+        elif int(layer[1]) in indices:
+            tensors[f"encoder/layer_{indices.index(int(layer[1]))}/{path[layer.end():]}"] = tensor
+    line = f"layers {layers} -> {len(indices)}: kept {', '.join(map(str, indices))}"
+    return _changed(weights, tensors, num_hidden_layers=len(indices)), line
+
+
+def untie(weights):
+    """Weights whose masked-LM head has a table of its own, to begin with a copy of the word embeddings.
+
+    Raises:
+        UserError: there is no masked-LM head, or it has its own table.
+    """
+    _check_head(weights, is_tied=True)
+    tensors = {**weights.tensors, _OUTPUT_TABLE: weights.tensors[_WORD_TABLE].copy()}
+    line = f"untied: {_OUTPUT_TABLE} is a copy of {_WORD_TABLE}"
+    return _changed(weights, tensors, tie_word_embeddings=False), line
+
+
+def tie(weights, kept=""):
+    """Weights whose masked-LM head multiplies with the word embeddings.
+
+    Args:
+        kept: where the two tables differ, which one stays for both: "word_embeddings" or "output_embeddings".
+
+    Raises:
+        UserError: the tables differ and kept does not say which stays, there is no masked-LM head, or it is tied.
+    """
+    tables = {"word_embeddings": _WORD_TABLE, "output_embeddings": _OUTPUT_TABLE}
+    if kept not in ("", *tables):
+        raise UserError(f"the table to keep is {kept!r}; expected one of {', '.join(tables)}")
+    _check_head(weights, is_tied=False)
+    words, outputs = weights.tensors[_WORD_TABLE], weights.tensors[_OUTPUT_TABLE]
+    are_equal = np.array_equal(words, outputs)
+    if not are_equal and not kept:
+        raise UserError(f"{weights.origin}: {_OUTPUT_TABLE} differs from {_WORD_TABLE} by up to "
+                        f"{np.abs(words - outputs).max():.2g}, and a tied head has one; say which is kept: "
+                        f"{' or '.join(tables)}")
+    tensors = {**weights.tensors, _WORD_TABLE: weights.tensors[tables[kept or "word_embeddings"]]}
+    del tensors[_OUTPUT_TABLE]
+    line = "tied: both tables were the same" if are_equal else f"tied: {tables[kept]} kept, the other dropped"
+    return _changed(weights, tensors, tie_word_embeddings=True), line
+
+
+def _check_head(weights, is_tied):
+    if "masked_lm" not in weights.parts():
+        raise UserError(f"{weights.origin}: has no masked_lm head, which alone could be tied or untied")
+    if weights.config.tie_word_embeddings != is_tied:
+        raise UserError(f"{weights.origin}: its masked_lm head is {'untied' if is_tied else 'tied'} as it is")
+
+
+def drop_parts(weights, parts):
+    """Weights without some parts: "pooler", "masked_lm", "next_sentence" or "classifier".
+
+    Raises:
+        UserError: a part that cannot be dropped, or one that a remaining part stands on.
+    """
+    droppable = (*PARTS[1:], "classifier")
+    for part in parts:
+        if part not in droppable:
+            raise UserError(f"part {part!r} cannot be dropped; expected some of {', '.join(droppable)}")
+    counts = collections.Counter(map(part_of, weights.tensors))
+    standing = ["next_sentence", *(["classifier"] if weights.task in POOLED_TASKS else [])]
+    for part in standing:
+        if "pooler" in parts and part not in parts and counts[part]:
+            raise UserError(f"pooler cannot be dropped alone: {part} stands on it; drop {part} too")
+    tensors = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in parts}
+    line = "dropped: " + ", ".join(f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)"
+                                   for part in parts)
+    if "classifier" in parts:
+        weights = dataclasses.replace(weights, task="", labels=())
+    return _changed(weights, tensors), line

@@ -1,0 +1,217 @@
+"""TensorFlow checkpoints, PREFIX.index and PREFIX.data-SSSSS-of-NNNNN, read without trusting them.
+
+TensorFlow's own reader believes an index: a negative or overflowing dimension or an unknown type in it ends the
+process. So the index is parsed and held against the sizes of the data files first; only then TensorFlow reads the
+tensors, and verifies their checksums. The index holds the messages of tensorflow/core/protobuf/tensor_bundle.proto.
+"""
+
+import dataclasses
+import math
+import os
+import re
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop.sorted_tables import read_varint, table_entries
+
+_MAX_INDEX_BYTES = 1 << 24  # BERT-large with all its optimizer slots has an index of 100 KB
+_MAX_SHARDS = 10_000
+_MAX_RANK = 254  # TensorShape's
+_MAX_ELEMENTS = 1 << 60
+_LENGTH_CHECKSUM_SIZE = 4  # of a string tensor, between the lengths and the bytes
+_NUMERIC = {dtype.as_datatype_enum: dtype for dtype in (
+    tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.bool, tf.int8, tf.int16, tf.int32, tf.int64,
+    tf.uint8, tf.uint16, tf.uint32, tf.uint64)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose index and sizes are sound; no tensor has been read yet.
+
+    Attributes:
+        prefix: path without ".index". shapes: dict name -> tuple. dtypes: dict name -> tf.DType.
+    """
+
+    prefix: str
+    shapes: dict
+    dtypes: dict
+    _entries: dict
+    _reader: object
+
+    def tensor(self, name):
+        """One tensor: a floating one as float32 whatever it was, an integer one as it is, a single string as bytes.
+
+        Raises:
+            UserError: the data is not what was written (its checksum differs), or a string is not as long as it says.
+        """
+        if self.dtypes[name] == tf.string:
+            self._check_string(name)
+        try:
+            value = self._reader.get_tensor(name)
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise _damaged(self.prefix, f"{name} cannot be read: {_first_line(error)}") from None
+        return np.asarray(value, np.float32) if self.dtypes[name].is_floating else value
+
+    def _check_string(self, name):
+        entry = self._entries[name]
+        with tf.io.gfile.GFile(_data_file(self.prefix, entry.shard_id, self._entries[""].num_shards), "rb") as file:
+            file.seek(entry.offset)
+            start = file.read(min(entry.size, 10))
+        try:
+            length, used = read_varint(start, 0)
+        except (IndexError, ValueError):
+            length, used = -1, 0
+        if self.shapes[name] or used + _LENGTH_CHECKSUM_SIZE + length != entry.size:
+            raise _damaged(self.prefix, f"{name} is no single string of the size that it says")
+
+
+def open_checkpoint(prefix):
+    """Opens PREFIX.index and checks all that it declares against the data files, before any of them is read.
+
+    Returns:
+        Checkpoint.
+
+    Raises:
+        UserError: a file is missing, cut short or damaged, or the index declares what the data files cannot hold.
+    """
+    entries = {}
+    try:
+        for name, value in _index_entries(prefix):
+            message = tensor_bundle_pb2.BundleEntryProto if name else tensor_bundle_pb2.BundleHeaderProto
+            entries[name] = message.FromString(value)
+        header = entries[""]
+    except (DecodeError, KeyError):
+        raise _damaged(prefix, "its index holds other messages than a checkpoint's") from None
+    shard_sizes = _shard_sizes(prefix, header.num_shards)
+    shapes, dtypes, ranges = {}, {}, []
+    for name, entry in entries.items():
+        if name:
+            shapes[name], dtypes[name] = _checked_shape(prefix, name, entry, shard_sizes)
+            ranges.append((entry.shard_id, entry.offset, entry.size, name))
+    ranges.sort()
+    for (shard, offset, size, name), (next_shard, next_offset, _, next_name) in zip(ranges, ranges[1:]):
+        if shard == next_shard and next_offset < offset + size:
+            raise _damaged(prefix, f"{name} and {next_name} share bytes")
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise _damaged(prefix, f"TensorFlow cannot open it: {_first_line(error)}") from None
+    return Checkpoint(prefix, shapes, dtypes, entries, reader)
+
+
+def tensor_names(prefix):
+    """The names in PREFIX.index, without a look at anything else.
+
+    Raises:
+        UserError: the index is missing, cut short or damaged.
+    """
+    return [name for name, _ in _index_entries(prefix) if name]
+
+
+def find_prefix(path):
+    """The prefix of the checkpoint that a path means, or None where there is none.
+
+    Args:
+        path: a prefix itself; or a directory with one checkpoint, or with those of one run: then the one that its
+            `checkpoint` file names is meant, and where that is of no use the one of the highest step.
+
+    Raises:
+        UserError: several checkpoints, and nothing says which.
+    """
+    path = os.fspath(path)
+    if tf.io.gfile.exists(f"{path}.index"):
+        return path
+    if not tf.io.gfile.isdir(path):
+        return None
+    found = [name.removesuffix(".index") for name in sorted(tf.io.gfile.listdir(path)) if name.endswith(".index")]
+    newest = _named_by_state_file(path)
+    if newest not in found:
+        steps = {name: re.fullmatch(r"(.*-)([0-9]+)", name) for name in found}
+        if len(found) > 1 and (None in steps.values() or len({match[1] for match in steps.values()}) > 1):
+            raise UserError(f"{path}: holds several checkpoints ({', '.join(found[:8])}); give the path of one, such "
+                            f"as {os.path.join(path, found[0])}")
+        newest = max(found, key=lambda name: int(steps[name][2]) if steps[name] else 0, default=None)
+    return newest and os.path.join(path, newest)
+
+
+def _index_entries(prefix):
+    """Generates (name, bytes of the message) of PREFIX.index; the header has the name ""."""
+    path = f"{prefix}.index"
+    try:
+        size = tf.io.gfile.stat(path).length
+        if size > _MAX_INDEX_BYTES:
+            raise _damaged(prefix, f"its index has {size:,} bytes; expected at most {_MAX_INDEX_BYTES:,}")
+        with tf.io.gfile.GFile(path, "rb") as file:
+            data = file.read()
+    except tf.errors.OpError as error:
+        raise UserError(f"{path}: cannot be read ({type(error).__name__}); expected a checkpoint's index") from None
+    try:
+        for key, value in table_entries(data):
+            # The key of a part of a tensor begins with NUL and is no text; _checked_shape refuses it.
+            yield key.decode("utf-8", "replace" if key.startswith(b"\0") else "strict"), value
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise _damaged(prefix, f"its index cannot be read: {error}") from None
+
+
+def _shard_sizes(prefix, num_shards):
+    if not 1 <= num_shards <= _MAX_SHARDS:
+        raise _damaged(prefix, f"its index declares {num_shards} data files")
+    sizes = []
+    for shard in range(num_shards):
+        path = _data_file(prefix, shard, num_shards)
+        try:
+            sizes.append(tf.io.gfile.stat(path).length)
+        except tf.errors.OpError:
+            raise UserError(f"{path}: is missing; the index counts {num_shards} such file(s): copy them all") from None
+    return sizes
+
+
+def _data_file(prefix, shard, num_shards):
+    return f"{prefix}.data-{shard:05d}-of-{num_shards:05d}"
+
+
+def _checked_shape(prefix, name, entry, shard_sizes):
+    """(shape, tf.DType) of an entry that its data file can hold."""
+    if entry.slices or name.startswith("\0"):
+        raise UserError(f"{prefix}: has tensors saved in slices; save it again without a partitioner")
+    shape = tuple(dim.size for dim in entry.shape.dim)
+    dtype = tf.string if entry.dtype == tf.string.as_datatype_enum else _NUMERIC.get(entry.dtype)
+    if dtype is None:
+        raise _damaged(prefix, f"{name} is of no type that a weight can have ({entry.dtype})")
+    if (entry.shape.unknown_rank or min(shape, default=0) < 0 or len(shape) > _MAX_RANK
+            or math.prod(max(size, 1) for size in shape) > _MAX_ELEMENTS):
+        raise _damaged(prefix, f"{name} has the shape {str(list(shape[:8]))[:-1]}{', ...' * (len(shape) > 8)}]")
+    elements = math.prod(shape)
+    # A string takes a byte or more.
+    if elements > entry.size if dtype == tf.string else elements * dtype.size != entry.size:
+        raise _damaged(prefix, f"{name}, {dtype.name} {list(shape)}, is not of the {entry.size:,} bytes that its index "
+                               "says")
+    if not 0 <= entry.shard_id < len(shard_sizes):
+        raise _damaged(prefix, f"{name} stands in data file {entry.shard_id} of {len(shard_sizes)}")
+    if min(entry.offset, entry.size) < 0 or entry.offset + entry.size > shard_sizes[entry.shard_id]:
+        path = _data_file(prefix, entry.shard_id, len(shard_sizes))
+        raise _damaged(prefix, f"{name} would end at byte {entry.offset + entry.size:,} of {path}, which has "
+                               f"{shard_sizes[entry.shard_id]:,}")
+    return shape, dtype
+
+
+def _named_by_state_file(directory):
+    """The newest checkpoint as the file `checkpoint` names it, without the directory where it once was; or None."""
+    try:
+        with tf.io.gfile.GFile(os.path.join(directory, "checkpoint"), "rb") as file:
+            match = re.search(rb'^model_checkpoint_path: "([^"]*)"', file.read(1 << 16), re.MULTILINE)
+    except tf.errors.OpError:
+        return None
+    return match and os.path.basename(os.fsdecode(match[1]))
+
+
+def _damaged(prefix, what):
+    return UserError(f"{prefix}: is no sound checkpoint: {what}; copy or download it again")
+
+
+def _first_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,160 @@
+"""A BERT's weights outside of any model: what every reader of a format gives and every writer takes. numpy only."""
+
+import dataclasses
+
+import numpy as np
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.parts import PARTS
+
+# What the output layer of a fine-tuned model, "classifier", stands on.
+TASKS = ("sequence_classification", "token_classification", "question_answering", "multiple_choice")
+# Those whose output layer stands on the pooled output; the others' stands on every token.
+POOLED_TASKS = ("sequence_classification", "multiple_choice")
+_QUERY_KEY_VALUE = ("query", "key", "value")
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Tensors under the names and in the layout of BertPretrainer's variables, and what belongs to them.
+
+    Attributes:
+        config: BertConfig.
+        tensors: dict path -> float32 array; shapes(config) has all paths and shapes. A part that the source does not hold
+            is left out. A fine-tuned model's output layer is classifier/kernel [H, n] and classifier/bias [n].
+        vocabulary: the bytes of vocab.txt, or None.
+        task: of TASKS when there is a classifier, else "". labels: the names of its n outputs, where known.
+        unused: dict name in the source -> why it is left out: optimizer slots, buffers.
+        unexpected: names in the source that nothing here stands for, with their shapes.
+        origin: "format path", for messages.
+    """
+
+    config: BertConfig
+    tensors: dict
+    vocabulary: bytes | None = None
+    task: str = ""
+    labels: tuple = ()
+    unused: dict = dataclasses.field(default_factory=dict)
+    unexpected: dict = dataclasses.field(default_factory=dict)
+    origin: str = ""
+
+    def parts(self):
+        """The parts whose tensors are all there, in the order of PARTS."""
+        return tuple(part for part in PARTS if not self.missing([part]))
+
+    def missing(self, parts=PARTS):
+        """Paths of some parts that have no tensor."""
+        return [path for path in shapes(self.config, parts) if path not in self.tensors]
+
+
+def shapes(config, parts=PARTS):
+    """dict path -> shape of every variable of a BertPretrainer (or of some of its parts), in the model's order."""
+    hidden, inner = config.hidden_size, config.intermediate_size
+
+    def dense(name, input_size, output_size):
+        return {f"{name}/kernel": (input_size, output_size), f"{name}/bias": (output_size,)}
+
+    def layer_norm(name):
+        return {f"{name}/gamma": (hidden,), f"{name}/beta": (hidden,)}
+
+    found = {
+        "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
+        "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
+        "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
+        **layer_norm("encoder/embeddings/layer_norm")}
+    for index in range(config.num_hidden_layers):
+        layer = f"encoder/layer_{index}"
+        found |= {**dense(f"{layer}/attention/query_key_value", hidden, 3 * hidden),
+                  **dense(f"{layer}/attention/output", hidden, hidden), **layer_norm(f"{layer}/attention_layer_norm"),
+                  **dense(f"{layer}/intermediate", hidden, inner), **dense(f"{layer}/output", inner, hidden),
+                  **layer_norm(f"{layer}/output_layer_norm")}
+    found |= {**dense("encoder/pooler", hidden, hidden), "masked_lm/output_bias": (config.vocab_size,),
+              **dense("masked_lm/transform", hidden, hidden), **layer_norm("masked_lm/layer_norm"),
+              **dense("next_sentence/projection", hidden, 2)}
+    if not config.tie_word_embeddings:
+        found["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
+    return {path: shape for path, shape in found.items() if part_of(path) in parts}
+
+
+def part_of(path):
+    """The part that a path belongs to: one of PARTS, or "classifier"."""
+    return "pooler" if path.startswith("encoder/pooler/") else path.split("/", 1)[0]
+
+
+def split_attention(values):
+    """A copy of a dict by path in which every query_key_value stands as query, key and value, as other formats have them.
+
+    Args:
+        values: path -> array (kernel [H, 3H], bias [3H]) or shape tuple.
+    """
+    found = {}
+    for path, value in values.items():
+        if "/query_key_value/" not in path:
+            found[path] = value
+        elif isinstance(value, tuple):
+            found |= {path.replace("query_key_value", name): (*value[:-1], value[-1] // 3) for name in _QUERY_KEY_VALUE}
+        else:
+            found |= {path.replace("query_key_value", name): np.ascontiguousarray(third)
+                      for name, third in zip(_QUERY_KEY_VALUE, np.split(value, 3, axis=-1))}
+    return found
+
+
+def join_attention(tensors):
+    """The reverse of split_attention over arrays; a query whose key or value is missing or of another shape stays alone."""
+    found = dict(tensors)
+    for path in tensors:
+        if "/attention/query/" in path:
+            names = [path.replace("/query/", f"/{name}/") for name in _QUERY_KEY_VALUE]
+            # Three that are not alike are left as they are, for checked() to name.
+            if len({tensors[name].shape if name in tensors else None for name in names}) == 1:
+                joined = np.concatenate([found.pop(name) for name in names], axis=-1)
+                found[path.replace("/query/", "/query_key_value/")] = joined
+    return found
+
+
+def checked(weights, allow_missing=(), allow_unexpected=False):
+    """The weights without the parts that are missing, and the report of what was loaded.
+
+    Args:
+        allow_missing: parts (not the encoder) that may be missing or incomplete. allow_unexpected: whether tensors that
+            nothing here stands for are left out rather than refused.
+
+    Returns:
+        (Weights, lines of text).
+
+    Raises:
+        UserError: a tensor is missing, unexpected or of another shape; every such one is listed: name, expected, found.
+    """
+    for part in allow_missing:
+        if part not in PARTS[1:]:
+            raise UserError(f"--allow_missing={part} is none of {', '.join(PARTS[1:])}")
+    wanted = shapes(weights.config)
+    if "classifier/kernel" in weights.tensors:
+        outputs = (weights.tensors["classifier/kernel"].shape or (1,))[-1]
+        wanted |= {"classifier/kernel": (weights.config.hidden_size, outputs), "classifier/bias": (outputs,)}
+    faults, absent = [], {}
+    for path, shape in wanted.items():
+        if path not in weights.tensors:
+            absent.setdefault(part_of(path), []).append(path)
+        elif weights.tensors[path].shape != shape:
+            faults.append(f"{path}: expected {list(shape)}, found {list(weights.tensors[path].shape)}")
+    for part, paths in absent.items():
+        if part not in allow_missing:
+            whole = "" if part == "encoder" else f" (--allow_missing={part} goes on without {part})"
+            named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+            faults.append(f"{named}: missing{whole}")
+    if not allow_unexpected:
+        faults += [f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)"
+                   for name, shape in weights.unexpected.items()]
+    if faults:
+        raise UserError(f"{weights.origin}: does not fit its configuration: " + "; ".join(faults))
+    kept = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in absent}
+    parts = [part_of(path) for path in kept]
+    counts = {part: parts.count(part) for part in (*PARTS, "classifier") if part in parts}
+    lines = [f"{weights.origin}: {len(kept)} tensors match ("
+             + ", ".join(f"{part} {count}" for part, count in counts.items()) + ")"]
+    lines += [f"  missing: {part}, {len(paths)} tensors; this part is not loaded" for part, paths in absent.items()]
+    lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
+    lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in weights.unexpected.items()]
+    return dataclasses.replace(weights, tensors=kept), lines

@@ -1,0 +1,81 @@
+"""BERT's AdamW, and LAMB."""
+
+import re
+
+import tensorflow as tf
+
+from keras_bert_app.training.optimizer import NOT_DECAYED, Optimizer, matrices_shape, move, new_slot
+
+
+class AdamWeightDecay(Optimizer):
+    """Adam with decoupled weight decay, as google-research/bert has it: by default without bias correction.
+
+    update = m / (sqrt(v) + epsilon) + weight_decay_rate * variable; variable -= learning_rate * update.
+
+    Args:
+        variables, weight_decay_rate, learning_rate_factors: as of Optimizer.
+        bias_correction: whether m and v are divided by 1 - beta ** steps, as in Kingma and Ba 2015.
+    """
+
+    def __init__(self, variables, weight_decay_rate=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, bias_correction=False,
+                 learning_rate_factors=None):
+        super().__init__(variables, weight_decay_rate, learning_rate_factors)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.bias_correction = bias_correction
+
+    def make_slots(self):
+        return {name: {path: new_slot(variable.shape, f"{name}/{path}")
+                       for path, variable in self.variables_by_path.items()} for name in ("adam_m", "adam_v")}
+
+    def step_terms(self, step):
+        """(beta_1 ** n, beta_2 ** n) at the n-th update, the one after `step` others; 0 without bias correction."""
+        return [tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0)
+                for beta in (self.beta_1, self.beta_2)]
+
+    def direction(self, variable, slots, powers, path):
+        """What the learning rate is multiplied with, from the slots after an update."""
+        # Both corrections in one factor, with epsilon scaled to stand beside the corrected root: fewer arrays are written.
+        root = tf.sqrt(1.0 - powers[1])
+        direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + self.epsilon * root)
+        if self.bias_correction:
+            direction *= root / (1.0 - powers[0])
+        decay = self.decay_of(path)
+        return direction + decay * variable if decay else direction
+
+    def update(self, variable, slots, gradient, learning_rate, powers, path):
+        if decay := self.decay_of(path):
+            variable.assign_sub(variable * (learning_rate * decay))
+        # With beta powers of 0 the kernel makes no bias correction; it reads and writes each array once. With them it
+        # corrects v outside the root's sum with epsilon, so that epsilon is scaled here too.
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle, m=slots["adam_m"].handle, v=slots["adam_v"].handle, beta1_power=powers[0],
+            beta2_power=powers[1], lr=learning_rate, beta1=self.beta_1, beta2=self.beta_2,
+            epsilon=self.epsilon * tf.sqrt(1.0 - powers[1]), grad=gradient)
+
+    def update_norms(self, learning_rate, step):
+        """Worked out again from the slots, with the weights as they are after the update."""
+        powers = self.step_terms(tf.constant(step - 1))
+        return [learning_rate * self.learning_rate_factors[path]
+                * tf.linalg.global_norm([self.direction(variable, self.slots_of(path), powers, path)])
+                for path, variable in self.variables_by_path.items()]
+
+
+class Lamb(AdamWeightDecay):
+    """Adam's update scaled for each matrix by ||variable|| / ||update||: LAMB (You et al. 2020, algorithm 2).
+
+    The ratio is 1 where either norm is 0, and for what is not decayed either. Bias correction is on in the paper.
+    """
+
+    def update(self, variable, slots, gradient, learning_rate, powers, path):
+        move(slots["adam_m"], gradient, self.beta_1)
+        move(slots["adam_v"], tf.square(gradient), self.beta_2)
+        variable.assign_sub(learning_rate * self.direction(variable, slots, powers, path))
+
+    def direction(self, variable, slots, powers, path):
+        update = super().direction(variable, slots, powers, path)
+        if re.search(NOT_DECAYED, path):
+            return update
+        shape = matrices_shape(variable, path)
+        norms = [tf.norm(tf.reshape(values, shape), axis=(0, 2), keepdims=True) for values in (variable, update)]
+        ratio = tf.where((norms[0] > 0) & (norms[1] > 0), tf.math.divide_no_nan(*norms), 1.0)
+        return tf.reshape(tf.reshape(update, shape) * ratio, variable.shape)

@@ -1,0 +1,89 @@
+"""What the optimizers share: slots for each variable, and an update by each replica that can be called off.
+
+Slots and updates are written over tf.Variable: Keras' optimizers clip before the sum over replicas and sum once more.
+"""
+
+import re
+
+import tensorflow as tf
+
+# optimization.create_optimizer of google-research/bert excludes "LayerNorm", "layer_norm" and "bias" from decay; LAMB
+# excludes the same from its trust ratio. Matched against the variable's path.
+NOT_DECAYED = r"layer_norm|bias"
+
+
+class Optimizer(tf.Module):
+    """Base of all kinds.
+
+    A kind has make_slots(); step_terms(step), what its updates need of the step, worked out once for all variables;
+    update(variable, slots, gradient, learning_rate, terms, path), which changes one variable and its slots; and
+    update_norms(learning_rate, step), for each variable the norm of its last update, the number `step`.
+
+    Args:
+        variables: dict path -> tf.Variable, made under the strategy's scope; the slots must be made there too.
+        weight_decay_rate: of variables whose path does not match NOT_DECAYED.
+        learning_rate_factors: dict path -> factor of the rate; 1 for all by default.
+
+    Attributes:
+        slots: dict name -> dict path -> tf.Variable, under the names that checkpoints have for them. Not every variable
+            has every slot.
+    """
+
+    def __init__(self, variables, weight_decay_rate=0.01, learning_rate_factors=None):
+        super().__init__(name="optimizer")
+        self.variables_by_path = variables
+        self.weight_decay_rate = weight_decay_rate
+        self.learning_rate_factors = learning_rate_factors or dict.fromkeys(variables, 1.0)
+        self.slots = self.make_slots()
+
+    def apply(self, gradients, learning_rate, step=0, is_good=True):
+        """One update, called in replica context with gradients that are the same on every replica.
+
+        Args:
+            gradients: dense tensors in the order of the variables. learning_rate: float32 scalar.
+            step: how many updates were made before.
+            is_good: bool scalar; where it is False nothing changes.
+        """
+        tf.distribute.get_replica_context().merge_call(
+            self._update_all, args=(gradients, learning_rate, self.step_terms(step), tf.convert_to_tensor(is_good)))
+
+    def decay_of(self, path):
+        """The weight decay of a variable."""
+        return 0.0 if re.search(NOT_DECAYED, path) else self.weight_decay_rate
+
+    def slots_of(self, path):
+        """dict name -> slot of one variable."""
+        return {name: slots[path] for name, slots in self.slots.items() if path in slots}
+
+    def _update_all(self, strategy, gradients, learning_rate, terms, is_good):
+        def update(variable, slots, gradient, learning_rate, terms, is_good, path):
+            rate = learning_rate * self.learning_rate_factors[path]
+            tf.cond(is_good, lambda: self.update(variable, slots, gradient, rate, terms, path), lambda: None)
+
+        for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
+            strategy.extended.update(variable, update, group=False, args=(
+                self.slots_of(path), gradient, learning_rate, terms, is_good, path))
+
+
+def new_slot(shape, name):
+    """A slot of zeros."""
+    return tf.Variable(tf.zeros(shape), trainable=False, name=name)
+
+
+def move(slot, value, decay):
+    """Moves a running mean towards a value; returns the new mean."""
+    mean = decay * slot + (1.0 - decay) * value
+    slot.assign(mean)
+    return mean
+
+
+def matrices_shape(variable, path):
+    """[R, M, C], as which a variable is M matrices to an algorithm that takes each by itself.
+
+    Query, key and value lie in one kernel [H, 3H] but are three. A vector is one matrix of one column.
+    """
+    if variable.shape.rank < 2:
+        return [variable.shape.num_elements(), 1, 1]
+    num_matrices = 3 if path.endswith("query_key_value/kernel") else 1
+    columns = variable.shape[-1]
+    return [variable.shape.num_elements() // columns, num_matrices, columns // num_matrices]

@@ -1,0 +1,151 @@
+"""The convert command, and training that starts from what it reads."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_bert_app import load_pretrained
+from keras_bert_app.interop import load, workdir
+from keras_bert_app.interop.weights import part_of
+from keras_bert_app.runs import checkpoints
+from tests.cli.test_commands import assert_refused
+from tests.interop.conftest import CONFIGS, assert_same, make_weights
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
+TEXT = "".join(f"a b c {letter}.\nd e f g.\nh i {letter} j.\n\n" for letter in "abcdefghijklmnop")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A work directory of random weights, its name with a space."""
+    directory = str(tmp_path_factory.mktemp("my models") / "a source")
+    workdir.write(make_weights(CONFIGS["three_layers"]), directory)
+    return directory
+
+
+@pytest.mark.parametrize("layout, dropped", [
+    ("workdir", ""), ("huggingface", ""), ("google_tf1", ""), ("keras_hub", "next_sentence"), ("model_garden", "")])
+def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cannot_hold(run, source, tmp_path, layout, dropped):
+    out, back = str(tmp_path / "out"), str(tmp_path / "back")
+    result = run("convert", f"--input={source}", f"--to={layout}", f"--output={out}")
+    assert result.returncode == 0, result.stderr
+    assert "read back bit for bit" in result.stdout and (not dropped or f"{dropped} is left out" in result.stdout)
+    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}", f"--allow_missing={dropped}")
+    assert result.returncode == 0, result.stderr
+    first, last = workdir.read(source), workdir.read(back)
+    kept = [path for path in first.tensors if not dropped or not path.startswith(dropped)]
+    assert set(last.tensors) == set(kept)
+    for path in kept:
+        np.testing.assert_array_equal(last.tensors[path], first.tensors[path], err_msg=path)
+    assert last.vocabulary == first.vocabulary
+
+
+def test_check_compares_with_stored_values_and_a_changed_weight_is_exit_code_1(run, source, tmp_path):
+    out = tmp_path / "out"
+    run("convert", f"--input={source}", "--to=google_tf1", f"--output={out}", "--write_parity")
+    result = run("convert", f"--input={out}", "--check")
+    assert result.returncode == 0 and "layer_2" in result.stdout and "outputs are the same" in result.stdout
+    weights = load.format_module("google_tf1").read(str(out))
+    weights.tensors["encoder/layer_1/output/bias"][3] += 0.01
+    shutil.move(out / "parity.npz", tmp_path)
+    shutil.rmtree(out)
+    load.write_weights(weights, "google_tf1", str(out))
+    shutil.move(tmp_path / "parity.npz", out)
+    result = run("convert", f"--input={out}", "--check")
+    assert result.returncode == 1 and "first layer_1" in result.stdout
+
+
+def test_surgery_is_done_in_one_command_and_said(run, source, tmp_path):
+    out = str(tmp_path / "out")
+    vocabulary = tmp_path / "larger.txt"
+    vocabulary.write_bytes(workdir.read(source).vocabulary.replace(b"a\n", b"a\nzz\n"))
+    result = run("convert", f"--input={source}", "--to=workdir", f"--output={out}", "--keep_layers=0,2",
+                 "--max_position_embeddings=40", "--tie_word_embeddings=false", "--drop_parts=next_sentence",
+                 f"--vocab_file={vocabulary}")
+    assert result.returncode == 0, result.stderr
+    for said in ("layers 3 -> 2", "positions 23 -> 40", "untied", "dropped: next_sentence", "entries:"):
+        assert said in result.stdout
+    weights = workdir.read(out)
+    assert weights.config.num_hidden_layers == 2 and weights.parts() == ("encoder", "pooler", "masked_lm")
+
+
+@pytest.mark.parametrize("arguments, parts", [
+    (["--input="], ["--input is missing"]),
+    (["--input={source}", "--to=huggingface"], ["--output", "belong together"]),
+    (["--input={tmp}/nothing"], ["no such file or directory", "huggingface"]),
+    (["--input={tmp}"], ["in none of the layouts", "other.txt"]),
+    (["--input={source}", "--allow_missing=encoder"], ["--allow_missing=encoder", "pooler"]),
+    (["--input={source}", "--to=workdir", "--output={tmp}"], ["not empty"]),
+    (["--input={source}", "--keep_layers=first"], ["--keep_layers=first"]),
+    (["--input={source}", "--vocab_file={tmp}/none.txt"], ["none.txt", "cannot be read"]),
+    (["--input=hf://nobody/nothing"], ["hf://nobody/nothing", "cannot be fetched"]),
+])
+def test_wrong_flags_are_refused_in_one_line(run, source, tmp_path, monkeypatch, arguments, parts):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # so that no network is waited for
+    (tmp_path / "other.txt").touch()
+    assert_refused(run("convert", *(argument.format(source=source, tmp=tmp_path) for argument in arguments)), *parts)
+
+
+def test_a_head_that_is_missing_is_refused_unless_allowed_and_then_has_no_outputs(tmp_path):
+    encoder = str(GOLDEN / "huggingface_files" / "encoder")
+    with pytest.raises(Exception, match="--allow_missing=masked_lm"):
+        load_pretrained(encoder)
+    model = load_pretrained(encoder, allow_missing=("masked_lm", "next_sentence"))
+    ids = np.array([[1, 2, 3]])
+    outputs = model({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})
+    assert "pooled_output" in outputs and {"mlm_logits", "nsp_logits"}.isdisjoint(outputs)
+
+
+def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocabulary(run, source, tmp_path):
+    start = str(tmp_path / "hf")
+    run("convert", f"--input={source}", "--to=huggingface", f"--output={start}", "--drop_parts=next_sentence")
+    (tmp_path / "text.txt").write_text(TEXT)
+    arguments = [f"--init_checkpoint={start}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
+                 "--max_seq_length=16", "--global_batch_size=4", "--num_train_steps=2", "--learning_rate=0"]
+    assert_refused(run("pretrain", *arguments), "next_sentence", "--allow_missing")
+    result = run("pretrain", *arguments, "--allow_missing=pooler,next_sentence")
+    assert result.returncode == 0, result.stderr
+    assert "from scratch, seed 12345: next_sentence, pooler" in result.stdout
+    first, trained = workdir.read(source), workdir.read(f"{tmp_path}/run")
+    assert trained.parts() == ("encoder", "pooler", "masked_lm", "next_sentence")
+    assert trained.vocabulary == first.vocabulary and trained.config.hidden_act == first.config.hidden_act
+    for path, tensor in trained.tensors.items():
+        assert part_of(path) in ("next_sentence", "pooler") or np.array_equal(tensor, first.tensors[path]), path
+
+
+def test_what_changes_the_outputs_but_no_shape_may_not_differ_from_the_start(run, source, tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT)
+    result = run("pretrain", f"--init_checkpoint={source}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
+                 "--max_seq_length=16", "--hidden_act=gelu_tanh")
+    assert_refused(result, "hidden_act", "gelu_exact", "gelu_tanh")
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_a_converted_directory_is_no_run_and_pretrain_says_how_to_go_on(run, source, tmp_path):
+    result = run("pretrain", f"--workdir={source}", "--num_train_steps=2")
+    assert_refused(result, "no run lives there", "--init_checkpoint")
+
+
+def test_a_work_directory_keeps_task_and_labels(tmp_path):
+    weights = make_weights(CONFIGS["one_layer"])
+    hidden = weights.config.hidden_size
+    weights.tensors.update({"classifier/kernel": np.ones((hidden, 3), np.float32), "classifier/bias": np.zeros(3, np.float32)})
+    weights = weights.__class__(**{**vars(weights), "task": "sequence_classification", "labels": ("no", "maybe", "yes")})
+    workdir.write(weights, str(tmp_path / "classes"))
+    assert_same(workdir.read(str(tmp_path / "classes")), weights)
+    with open(tmp_path / "classes" / "config.json", encoding="utf-8") as file:
+        assert json.load(file)["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
+
+
+def test_a_changed_byte_of_a_converted_directory_is_named(source, tmp_path):
+    copy = str(tmp_path / "copy")
+    shutil.copytree(source, copy)
+    path = next(pathlib.Path(checkpoints.list_checkpoints(copy)[0]).glob("*.data-*"))
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(Exception, match="data-00000-of-00001 is damaged"):
+        load_pretrained(copy)

@@ -1,0 +1,195 @@
+"""TensorFlow checkpoints of strangers: what is wrong is said in one line, before anything is allocated or crashes."""
+
+import shutil
+import struct
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import tensor_bundle_pb2
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import google_tf1, tf_checkpoints
+
+FLOAT, STRING, RESOURCE = 1, 7, 20
+NAME = "bert/embeddings/word_embeddings"
+
+
+@pytest.fixture
+def google(golden, tmp_path):
+    """The prefix of a sound checkpoint, as Google's code wrote it."""
+    return str(shutil.copytree(golden / "google_tf1_tiny", tmp_path / "google") / "model.ckpt-3")
+
+
+def varint(number):
+    if number < 0x80:
+        return bytes([number])
+    return bytes([number & 0x7F | 0x80]) + varint(number >> 7)
+
+
+def block(entries):
+    """A block of a sorted table without its trailer: no key shares a prefix, one restart point."""
+    rows = [varint(0) + varint(len(key)) + varint(len(value)) + key + value for key, value in entries]
+    return b"".join(rows) + struct.pack("<II", 0, 1)
+
+
+def write_index(prefix, *tensors, num_shards=1, data_size=64):
+    """An index of (name, type, shape, offset, size) rows, however absurd, and a data file.
+
+    Checksums are left at zero: what is tested here must be seen before TensorFlow would look at them.
+    """
+    entries = [(b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=num_shards).SerializeToString())]
+    for name, dtype, shape, offset, size in tensors:
+        entry = tensor_bundle_pb2.BundleEntryProto(dtype=dtype, offset=offset, size=size)
+        for length in shape:
+            entry.shape.dim.add(size=length)
+        entries.append((name.encode(), entry.SerializeToString()))
+    write_table(prefix, block(entries), data_size)
+
+
+def write_table(prefix, data_block, data_size=64, copies=1, compression=0):
+    """A table with one data block, which its index names `copies` times."""
+    handle = varint(0) + varint(len(data_block))
+    index_block = block([(b"\xff" * (count + 1), handle) for count in range(copies)])
+    trailer = bytes([compression, 0, 0, 0, 0])
+    index_at = len(data_block) + 5
+    footer = varint(0) * 2 + varint(index_at) + varint(len(index_block))
+    with open(f"{prefix}.index", "wb") as file:
+        file.write(data_block + trailer + index_block + trailer + footer.ljust(40, b"\0")
+                   + struct.pack("<Q", 0xDB4775248B80FB57))
+    with open(f"{prefix}.data-00000-of-00001", "wb") as file:
+        file.write(bytes(data_size))
+
+
+def refusal(prefix):
+    """The one line with which a checkpoint is refused, opened or read."""
+    with pytest.raises(UserError) as refused:
+        checkpoint = tf_checkpoints.open_checkpoint(prefix)
+        for name in checkpoint.shapes:
+            checkpoint.tensor(name)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 600
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("tensor, named", [
+    ((FLOAT, (-4, 4), 0, 64), "the shape"),
+    ((FLOAT, (-4, -4), 0, 64), "the shape"),
+    ((FLOAT, (1 << 62, 1 << 62), 0, 64), "the shape"),
+    ((FLOAT, (1 << 62, 1 << 62, 0), 0, 0), "the shape"),
+    ((FLOAT, (1,) * 300, 0, 4), "the shape"),
+    ((FLOAT, (1 << 33, 3), 0, 64), "is not of the 64 bytes"),
+    ((FLOAT, (1 << 33, 2), 0, 1 << 36), "would end at byte 68,719,476,736 of .* which has 64"),
+    ((FLOAT, (4, 4), 1 << 40, 64), "would end at byte"),
+    ((FLOAT, (4, 4), -8, 64), "would end at byte"),
+    ((0, (4, 4), 0, 64), "no type that a weight can have"),
+    ((101, (4, 4), 0, 64), "no type that a weight can have"),
+    ((RESOURCE, (), 0, 4), "no type that a weight can have"),
+    ((STRING, (1 << 50,), 0, 64), "is not of the 64 bytes"),
+    ((STRING, (), 0, 64), "cannot open it|no single string"),
+])
+def test_an_index_that_declares_what_cannot_be_is_refused(tmp_path, tensor, named):
+    write_index(tmp_path / "hostile", (NAME, *tensor))
+    pytest.raises(UserError, tf_checkpoints.open_checkpoint, str(tmp_path / "hostile")).match(named)
+    refusal(str(tmp_path / "hostile"))
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path):
+    write_index(tmp_path / "hostile", ("a", FLOAT, (4, 4), 0, 64), ("b", FLOAT, (3,), 52, 12))
+    assert "a and b share bytes" in refusal(str(tmp_path / "hostile"))
+
+
+@pytest.mark.parametrize("num_shards, named", [(0, "declares 0 data files"), (-1, "declares -1 data files"),
+                                               (1 << 30, "declares 1073741824 data files"),
+                                               (2, "data-00000-of-00002: is missing")])
+def test_data_files_that_are_not_there_are_named(tmp_path, num_shards, named):
+    write_index(tmp_path / "hostile", (NAME, FLOAT, (4, 4), 0, 64), num_shards=num_shards)
+    assert named in refusal(str(tmp_path / "hostile"))
+
+
+@pytest.mark.parametrize("data_block, copies, named", [
+    (block([(b"", b"\x08\x01"), (b"a", b"\xff\xff")]), 1, "other messages than a checkpoint's"),
+    (block([(b"a", b"")]), 1, "other messages than a checkpoint's"),
+    (block([(b"\xff\xfe", b"")]), 1, "utf-8"),
+    (block([(b"b", b""), (b"a", b"")]), 1, "not in order"),
+    (block([(b"", b"\x08\x01")]), 3, "not in order"),  # one block named three times
+    (block([(b"a" * 1001, b"")]), 1, "longer than its block"),
+    (b"\x05\x01\x00a" + struct.pack("<II", 0, 1), 1, "longer than its block"),  # shares more than there is
+    (b"\xff" * 16 + struct.pack("<II", 0, 1), 1, "has no end"),
+])
+def test_a_table_that_is_none_is_refused(tmp_path, data_block, copies, named):
+    write_table(tmp_path / "hostile", data_block, copies=copies)
+    assert named in refusal(str(tmp_path / "hostile"))
+
+
+def test_a_compressed_table_is_refused(tmp_path):
+    write_table(tmp_path / "hostile", block([(b"", b"\x08\x01")]), compression=1)
+    assert "it is compressed" in refusal(str(tmp_path / "hostile"))
+
+
+def test_a_cut_index_is_refused_wherever_it_is_cut(google):
+    with open(f"{google}.index", "rb") as file:
+        whole = file.read()
+    for size in [*range(60), *range(61, len(whole), 97), len(whole) - 1]:
+        with open(f"{google}.index", "wb") as file:
+            file.write(whole[:size])
+        assert "index cannot be read" in refusal(google), size
+    assert google_tf1.recognizes(google)  # so that read() says what is wrong, rather than that it is none of ours
+
+
+def test_a_changed_byte_of_the_index_is_refused_wherever_it_is(google):
+    with open(f"{google}.index", "rb") as file:
+        whole = file.read()
+    # Nobody reads the last 200 bytes whole: an empty block and a padded footer are among them.
+    for place in range(0, len(whole) - 200, 101):
+        with open(f"{google}.index", "wb") as file:
+            file.write(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1:])
+        refusal(google)
+
+
+def test_a_changed_byte_of_the_data_is_refused(google):
+    path = f"{google}.data-00000-of-00001"
+    with open(path, "r+b") as file:
+        file.seek(1000)
+        byte = file.read(1)
+        file.seek(1000)
+        file.write(bytes([byte[0] ^ 1]))
+    tf_checkpoints.open_checkpoint(google)
+    assert "cannot be read: " in refusal(google) and "hecksum" in refusal(google)
+
+
+def test_cut_or_missing_data_is_refused_before_anything_is_read(google):
+    path = f"{google}.data-00000-of-00001"
+    with open(path, "r+b") as file:
+        file.truncate(25_000)
+    with pytest.raises(UserError, match="would end at byte .* which has 25,000"):
+        tf_checkpoints.open_checkpoint(google)
+    shutil.move(path, f"{path}.old")
+    with pytest.raises(UserError, match="data-00000-of-00001: is missing; the index counts 1 such"):
+        google_tf1.read(google)
+
+
+def test_an_index_far_larger_than_any_is_not_read(tmp_path):
+    with open(tmp_path / "large.index", "wb") as file:
+        file.truncate(1 << 40)  # a file with a hole: no bytes on the disk
+    assert "1,099,511,627,776 bytes" in refusal(str(tmp_path / "large"))
+
+
+def test_integers_and_single_strings_are_read_as_they_are(tmp_path):
+    prefix = str(tmp_path / "model")
+    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["step", "text", "words", "word"], shape_and_slices=[""] * 4,
+                      tensors=[tf.constant(1 << 40, tf.int64), b"q" * 300, ["a", "b"], ["a"]])
+    checkpoint = tf_checkpoints.open_checkpoint(prefix)
+    assert checkpoint.tensor("step") == 1 << 40 and checkpoint.tensor("text") == b"q" * 300
+    for name in ("words", "word"):
+        with pytest.raises(UserError, match=f"{name} is no single string"):
+            checkpoint.tensor(name)
+    with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
+        file.seek(8)  # behind the step: the length of the text
+        file.write(varint(1 << 62))
+    with pytest.raises(UserError, match="text is no single string of the size that it says"):
+        checkpoint.tensor("text")
+
+
+def test_a_checkpoint_saved_in_slices_is_refused(tmp_path):
+    tf.raw_ops.SaveV2(prefix=str(tmp_path / "model"), tensor_names=["table"], shape_and_slices=["4 3 0,2:0,3"],
+                      tensors=[tf.ones([2, 3])])
+    assert "has tensors saved in slices; save it again without a partitioner" in refusal(str(tmp_path / "model"))

@@ -1,0 +1,69 @@
+"""Text from which no example can be made: a run says so instead of waiting for one."""
+
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from pipelines import BertTokenizer, mixing, pretraining_dataset
+from tests.training.conftest import VOCABULARY, train
+
+ARGUMENTS = dict(global_batch_size=4, max_seq_length=16, max_predictions_per_seq=3)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    path.write_text("".join(f"{piece}\n" for piece in VOCABULARY))
+    return BertTokenizer(str(path))
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes documents to a shard and returns its path."""
+    def write_shard(name, documents):
+        path = str(tmp_path / "corpus" / name)
+        tf.io.gfile.makedirs(str(tmp_path / "corpus"))
+        with tf.io.TFRecordWriter(path) as writer:
+            for document in documents:
+                writer.write(document.encode())
+        return path
+    return write_shard
+
+
+@pytest.fixture
+def nothing(write):
+    """Shards whose text cleans to nothing, and one without a document."""
+    return [write("a", ["\x01\n\x02", "\x03"]), write("b", ["\u200b\x01"]), write("c", [])]
+
+
+def test_a_mixture_with_such_a_corpus_ends(nothing, write, tokenizer):
+    good = [write("good", ["the cat sat.\nrain fell on old stones."])]
+    mixed = mixing.mixed_pretraining_dataset([good, nothing], [0.9, 0.1], tokenizer, **ARGUMENTS)
+    assert len(list(mixed)) < 100
+
+
+def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_block_was_taken(nothing, write, tokenizer):
+    shards = [*nothing, write("good", ["the cat sat.\nrain fell on old stones."])]
+    dataset = pretraining_dataset(shards, tokenizer, position=(0, 3, 9), with_position=True, **ARGUMENTS)
+    for batch, position in dataset.take(4):
+        assert batch["input_mask"].numpy()[:, 0].all()
+    assert position[0] > 1
+
+
+def test_a_run_without_an_example_ends_in_one_line_that_counts_what_there_is(make_workdir, nothing):
+    with pytest.raises(UserError, match=r"corpus \(3 documents, 4 sentences, 0 word pieces after cleaning\)") as refusal:
+        train(make_workdir("run"), (nothing, []))
+    assert "\n" not in str(refusal.value)
+
+
+def test_held_out_text_without_an_example_is_no_evaluation(plain_run, tmp_path, nothing):
+    workdir = str(tmp_path / "finished")
+    shutil.copytree(plain_run[0], workdir)
+    with open(f"{workdir}/metrics.jsonl", "rb") as file:
+        metrics = file.read()
+    figures, output = train(workdir, ([], nothing))
+    assert figures == {} and "so nothing was evaluated" in output
+    with open(f"{workdir}/metrics.jsonl", "rb") as file:
+        assert file.read() == metrics
