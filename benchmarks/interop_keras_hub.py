@@ -21,6 +21,7 @@ import tempfile
 import numpy as np
 from absl import flags
 
+from benchmarks.interop_checks import are_same, check, finish
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 
@@ -36,7 +37,6 @@ _MODEL = flags.DEFINE_string("model", "", "A pre-trained model; none: random wei
 _VERSIONS = {"keras-hub": "0.32.0", "keras": "3.15.1"}
 _NUM_LABELS = 5
 _ONE_FILE = 10  # GB
-_faults = []
 
 
 def main(arguments):
@@ -55,8 +55,7 @@ def main(arguments):
             largest = max(tensor.nbytes for tensor in weights.tensors.values()) / 2 ** 30
             with tempfile.TemporaryDirectory() as directory:
                 compare(peer, weights, task, _ONE_FILE if task else 1.5 * largest, directory)
-    print("all is as expected" if not _faults else f"not as expected: {'; '.join(_faults)}")
-    sys.exit(1 if _faults else 0)
+    finish()
 
 
 def compare(peer, source, task, max_shard_size, directory):
@@ -75,8 +74,8 @@ def compare(peer, source, task, max_shard_size, directory):
     words = {piece: i for i, piece in enumerate(pieces) if piece.isascii() and piece.isalnum()}
     answer = peer.ask(directory=written, task=task, inputs_file=inputs_file, outputs_file=outputs_file, save_to=saved,
                       max_shard_size=max_shard_size, texts=[" ".join(words)])
-    _check("KerasHub's process imported nothing of this project", not answer["foreign"])
-    _check(f"its tokenizer gives the ids of {len(words):,} whole words of the vocabulary",
+    check("KerasHub's process imported nothing of this project", not answer["foreign"])
+    check(f"its tokenizer gives the ids of {len(words):,} whole words of the vocabulary",
            answer["ids"] == [[*words.values()]])
     with np.load(outputs_file) as arrays:
         theirs = {name.removeprefix("outputs/"): arrays[name] for name in arrays.files}
@@ -87,7 +86,7 @@ def compare(peer, source, task, max_shard_size, directory):
         ours["mlm_logits"] = _mlm_logits(again.tensors, states, batch["masked_lm_positions"])
     lines, is_same = parity.compare({name: ours[name] for name in theirs}, theirs)
     print("  " + "\n  ".join(lines))
-    _check(f"outputs of {len(theirs)} kinds within their limits", is_same)
+    check(f"outputs of {len(theirs)} kinds within their limits", is_same)
     if task == "BertMaskedLM":
         difference = np.abs(plain["mlm_logits"] - theirs["mlm_logits"]).max()
         print(f"  with our own head ({again.config.hidden_act}, {again.config.layer_norm_eps:g}) mlm_logits differ "
@@ -100,9 +99,9 @@ def compare(peer, source, task, max_shard_size, directory):
     found = keras_hub.read(saved)
     expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) != "next_sentence"}
     files = [name for name in os.listdir(saved) if name.startswith("model") and name.endswith(".h5")]
-    _check(f"saved by KerasHub as {len(files)} file(s), all {len(expected)} tensors and the vocabulary read by us bit "
+    check(f"saved by KerasHub as {len(files)} file(s), all {len(expected)} tensors and the vocabulary read by us bit "
            "for bit, none unexpected",
-           _are_same(found.tensors, expected) and not found.unexpected and found.vocabulary == source.vocabulary
+           are_same(found.tensors, expected) and not found.unexpected and found.vocabulary == source.vocabulary
            and found.config == again.config)
 
 
@@ -114,16 +113,6 @@ def _mlm_logits(tensors, states, positions):
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + HEAD_COMPUTES["layer_norm_eps"])
     x = x * tensors["masked_lm/layer_norm/gamma"] + tensors["masked_lm/layer_norm/beta"]
     return x @ tensors["encoder/embeddings/word_embeddings"].T + tensors["masked_lm/output_bias"]
-
-
-def _are_same(first, second):
-    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def _check(what, is_so):
-    print(f"  {'yes' if is_so else 'NO '}: {what}")
-    if not is_so:
-        _faults.append(what)
 
 
 if __name__ == "__main__":

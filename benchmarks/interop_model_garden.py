@@ -12,12 +12,12 @@ Outputs must be within the limits of keras_bert_app.interop.parity; exits 1 if a
 """
 
 import os
-import sys
 import tempfile
 
 import numpy as np
 from absl import flags
 
+from benchmarks.interop_checks import are_same, check, finish
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 
@@ -32,7 +32,6 @@ _VERSIONS = {"tf-models-official": "2.20.0", "tensorflow": "2.21.0", "tf-keras":
 # Items -> the parts that they hold. Without its projection the next-sentence head still has its pooler.
 _ITEMS = {"model": ("encoder", "pooler", "masked_lm", "next_sentence"),
           "checkpoint_items": ("encoder", "pooler", "masked_lm"), "encoder": ("encoder", "pooler")}
-_faults = []
 
 
 def main(arguments):
@@ -43,8 +42,7 @@ def main(arguments):
     for source in sources:
         with tempfile.TemporaryDirectory() as directory:
             compare(peer, source, directory)
-    print("all is as expected" if not _faults else f"not as expected: {'; '.join(_faults)}")
-    sys.exit(1 if _faults else 0)
+    finish()
 
 
 def compare(peer, source, directory):
@@ -55,7 +53,7 @@ def compare(peer, source, directory):
     for line in model_garden.write(source, written):
         print(f"  said: {line}")
     again = model_garden.read(written)
-    _check(f"all {len(source.tensors)} tensors read back by us bit for bit", _are_same(again.tensors, source.tensors))
+    check(f"all {len(source.tensors)} tensors read back by us bit for bit", are_same(again.tensors, source.tensors))
     batch = parity.probe_batch(config)
     inputs_file, outputs_file = (os.path.join(directory, name) for name in ("inputs.npz", "outputs.npz"))
     np.savez(inputs_file, **{f"inputs/{name}": values for name, values in batch.items()})
@@ -73,26 +71,16 @@ def compare(peer, source, directory):
             with np.load(outputs_file) as arrays:
                 theirs = {name.removeprefix("outputs/"): arrays[name] for name in arrays.files}
             if "head_pooled_output" in theirs:
-                _check("the head's pooler gives what the encoder's does",
+                check("the head's pooler gives what the encoder's does",
                        np.array_equal(theirs.pop("head_pooled_output"), theirs["pooled_output"]))
             lines, is_same = parity.compare({name: ours[name] for name in theirs}, theirs)
             print(f"  {encoder}, restored as {items}: {answer['restored']} variables, {len(answer['lost'])} not there")
             print("    " + "\n    ".join(lines))
-            _check(f"{encoder} as {items}: outputs of {len(theirs)} kinds within their limits", is_same)
+            check(f"{encoder} as {items}: outputs of {len(theirs)} kinds within their limits", is_same)
             found = model_garden.read(saved)
             expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) in parts}
-            _check(f"{encoder} as {items}: saved by Model Garden, all {len(expected)} tensors read by us bit for bit, "
-                   "none unexpected", _are_same(found.tensors, expected) and not found.unexpected)
-
-
-def _are_same(first, second):
-    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def _check(what, is_so):
-    print(f"  {'yes' if is_so else 'NO '}: {what}")
-    if not is_so:
-        _faults.append(what)
+            check(f"{encoder} as {items}: saved by Model Garden, all {len(expected)} tensors read by us bit for bit, "
+                   "none unexpected", are_same(found.tensors, expected) and not found.unexpected)
 
 
 if __name__ == "__main__":

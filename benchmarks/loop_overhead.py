@@ -153,14 +153,17 @@ def loop_figures(size):
           "|---|---|---|---|---|---|---|\n"
           f"| {size} | {_spread(bare)} | {_spread(loop)} | {statistics.median(overheads):.1%} | {min(overheads):.1%} to "
           f"{max(overheads):.1%} |\n")
-    parts = {part: {"times_a_round": len(seconds) / (_ROUNDS.value + 1), "ms": [second * 1e3 for second in seconds]}
-             for part, seconds in clock.seconds.items()}
+    # What the last call adds, at the end of the run, is rounded off.
+    parts = {part: {"times_a_round": round(len(seconds) * SEGMENT_STEPS / run.num_train_steps),
+                    "ms": [second * 1e3 for second in seconds]} for part, seconds in clock.seconds.items()}
     print(f"| part, {size} | times in {SEGMENT_STEPS} steps | ms each, median | lowest to highest | of the bare steps |\n"
           "|---|---|---|---|---|")
     for part, figures in parts.items():
         share = statistics.median(figures["ms"]) * figures["times_a_round"] / (statistics.median(bare) * SEGMENT_STEPS)
-        print(f"| {part} | {figures['times_a_round']:.0f} | {_spread(figures['ms'])} | {share:.2%} |")
-    print(flush=True)
+        print(f"| {part} | {figures['times_a_round']} | {_spread(figures['ms'])} | {share:.2%} |")
+    rest = statistics.median(loop) - statistics.median(bare) - sum(
+        statistics.median(figures["ms"]) * figures["times_a_round"] for figures in parts.values()) / SEGMENT_STEPS
+    print(f"| what is left, in each step | {SEGMENT_STEPS} | {rest:.2f} | | {rest / statistics.median(bare):.2%} |\n", flush=True)
     return {"size": size, "loop_ms": loop, "bare_ms": bare, "overheads": overheads, "parts": parts}
 
 

@@ -31,9 +31,6 @@ def read(path):
     values = huggingface_files.read_config(directory)
     config = huggingface_files.bert_config(directory, values)
     entries = huggingface_files.read_entries(directory)
-    if config.num_hidden_layers > len(entries):
-        raise UserError(f"{directory}: config.json says {config.num_hidden_layers:,} layers, but there are only "
-                        f"{len(entries):,} tensors; the files are of two models")
     architecture = next(iter(values.get("architectures") or ()), "")
     task = ARCHITECTURES[architecture][0] if architecture else ""
     found = huggingface_tensors.read(directory, entries, config, task)

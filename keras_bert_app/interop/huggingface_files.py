@@ -58,6 +58,8 @@ def read_config(directory):
 def bert_config(directory, values):
     """The BertConfig of a config.json, but for do_lower_case, which is the tokenizer's."""
     known = {key: value for key, value in values.items() if key in _KEYS and value is not None}
+    if not isinstance(known.get("hidden_act", ""), str):
+        raise UserError(f"{directory}/{CONFIG}: hidden_act is {repr(known['hidden_act'])[:80]}; expected a name such as gelu")
     try:
         return BertConfig.from_dict({**known, "model_type": "bert"})
     except UserError as error:

@@ -57,6 +57,9 @@ def read(directory, entries, config, task):
                 unused["cls.predictions.bias"] = "without ties it is decoder.bias that is used"
             tensors[_OUTPUT_BIAS] = read_tensor(plain[_DECODER_BIAS])
     _check_attention(directory, config, tensors)
+    kernel = tensors.get("classifier/kernel")
+    if kernel is not None and kernel.ndim != 2:
+        raise UserError(f"{directory}: the output layer's kernel has shape {list(kernel.shape)}; expected two dimensions")
     return Found(join_attention(tensors), unused, unexpected)
 
 

@@ -240,3 +240,6 @@ def test_a_tensor_of_another_shape_is_reported_not_reshaped(tmp_path):
     name = "bert.encoder.layer.0.attention.self.key.weight"
     change_tensors(directory, lambda tensors: tensors | {name: np.zeros((14, 28), np.float32)})
     assert_refused(directory, "encoder/layer_0/attention/key/kernel expected [14, 14], found [28, 14]")
+    directory = copy("token_classification", tmp_path)
+    change_tensors(directory, lambda tensors: tensors | {"classifier.weight": np.float32(3)})
+    assert_refused(directory, "the output layer's kernel has shape []; expected two dimensions")

@@ -1,0 +1,1 @@
+"""What a run keeps on disk: its work directory and its checkpoints."""
