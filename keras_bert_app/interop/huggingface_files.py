@@ -59,7 +59,8 @@ def bert_config(directory, values):
     """The BertConfig of a config.json, but for do_lower_case, which is the tokenizer's."""
     known = {key: value for key, value in values.items() if key in _KEYS and value is not None}
     if not isinstance(known.get("hidden_act", ""), str):
-        raise UserError(f"{directory}/{CONFIG}: hidden_act is {repr(known['hidden_act'])[:80]}; expected a name such as gelu")
+        raise UserError(f"{directory}/{CONFIG}: hidden_act is {repr(known['hidden_act'])[:80]}; "
+                        "expected a name such as gelu")
     try:
         return BertConfig.from_dict({**known, "model_type": "bert"})
     except UserError as error:
@@ -77,8 +78,8 @@ def read_entries(directory):
     if bounded_files.is_file(f"{directory}/{_INDEX}"):
         return _read_shards(directory)
     if any(bounded_files.is_file(f"{directory}/{name}") for name in _PICKLES):
-        raise UserError(f"{directory}: its weights are in pytorch_model.bin, a pickle, which can run code when it is read "
-                        "and is never opened here; if you trust it, run this in that directory, in an environment of "
+        raise UserError(f"{directory}: its weights are in pytorch_model.bin, a pickle, which can run code when it is "
+                        "read and is never opened here; if you trust it, run this in that directory, in an environment of "
                         f"yours with torch and safetensors, then try again: {_CONVERSION}")
     for name in _OTHER_LIBRARIES:
         if bounded_files.is_file(f"{directory}/{name}"):

@@ -44,7 +44,7 @@ def read(directory, entries, config, task):
         elif path is None:
             unexpected[entry.name] = entry.shape
         else:
-            tensors[path] = np.ascontiguousarray(transposed(path, read_tensor(entry)))
+            tensors[path] = np.asarray(transposed(path, read_tensor(entry)), order="C")
     if config.tie_word_embeddings:
         for name, path in ((_DECODER, _WORDS), (_DECODER_BIAS, _OUTPUT_BIAS)):
             if name in plain:

@@ -15,7 +15,7 @@ from keras_bert_app.training import data
 from pipelines import BertTokenizer, corpus
 from pipelines.vocab import SPECIAL_PIECES
 from tests.cli.test_commands import assert_refused
-from tests.cli.test_vocab_commands import run, start  # noqa: F401
+from tests.cli.test_vocab_commands import start
 
 WORDS = "the cat sat on a mat and dogs ran far over green hills while rain fell cold night came".split()
 VOCABULARY = "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, ".", "##s", *WORDS))
