@@ -76,7 +76,7 @@ def compare(peer, source, task, max_shard_size, directory):
                       max_shard_size=max_shard_size, texts=[" ".join(words)])
     check("KerasHub's process imported nothing of this project", not answer["foreign"])
     check(f"its tokenizer gives the ids of {len(words):,} whole words of the vocabulary",
-           answer["ids"] == [[*words.values()]])
+          answer["ids"] == [[*words.values()]])
     with np.load(outputs_file) as arrays:
         theirs = {name.removeprefix("outputs/"): arrays[name] for name in arrays.files}
     ours = parity.our_outputs(again, batch)
@@ -100,9 +100,9 @@ def compare(peer, source, task, max_shard_size, directory):
     expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) != "next_sentence"}
     files = [name for name in os.listdir(saved) if name.startswith("model") and name.endswith(".h5")]
     check(f"saved by KerasHub as {len(files)} file(s), all {len(expected)} tensors and the vocabulary read by us bit "
-           "for bit, none unexpected",
-           are_same(found.tensors, expected) and not found.unexpected and found.vocabulary == source.vocabulary
-           and found.config == again.config)
+          "for bit, none unexpected",
+          are_same(found.tensors, expected) and not found.unexpected and found.vocabulary == source.vocabulary
+          and found.config == again.config)
 
 
 def _mlm_logits(tensors, states, positions):

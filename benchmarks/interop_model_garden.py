@@ -72,7 +72,7 @@ def compare(peer, source, directory):
                 theirs = {name.removeprefix("outputs/"): arrays[name] for name in arrays.files}
             if "head_pooled_output" in theirs:
                 check("the head's pooler gives what the encoder's does",
-                       np.array_equal(theirs.pop("head_pooled_output"), theirs["pooled_output"]))
+                      np.array_equal(theirs.pop("head_pooled_output"), theirs["pooled_output"]))
             lines, is_same = parity.compare({name: ours[name] for name in theirs}, theirs)
             print(f"  {encoder}, restored as {items}: {answer['restored']} variables, {len(answer['lost'])} not there")
             print("    " + "\n    ".join(lines))
@@ -80,7 +80,7 @@ def compare(peer, source, directory):
             found = model_garden.read(saved)
             expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) in parts}
             check(f"{encoder} as {items}: saved by Model Garden, all {len(expected)} tensors read by us bit for bit, "
-                   "none unexpected", are_same(found.tensors, expected) and not found.unexpected)
+                  "none unexpected", are_same(found.tensors, expected) and not found.unexpected)
 
 
 if __name__ == "__main__":

@@ -141,6 +141,8 @@ class BertConfig:
         aliases = _HUGGINGFACE_ACTIVATIONS if _HUGGINGFACE_ONLY_KEYS & values.keys() else _GOOGLE_ACTIVATIONS
         # Both libraries default to "gelu", each in its own sense.
         act = ours.get("hidden_act", "gelu")
+        if not isinstance(act, str):
+            raise UserError(f"config key 'hidden_act' is {act!r}; expected a name such as 'gelu'")
         ours["hidden_act"] = aliases.get(act, _HUGGINGFACE_ACTIVATIONS.get(act, act) if act != "gelu" else act)
         return cls(**ours)
 

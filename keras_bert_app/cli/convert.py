@@ -4,7 +4,7 @@ python -m keras_bert_app.cli.convert --input=bert-base-uncased --to=workdir --ou
 python -m keras_bert_app.cli.convert --input=runs/mine --to=huggingface --output=mine_hf
 python -m keras_bert_app.cli.convert --input=runs/mine --to=workdir --output=runs/medical --vocab_file=extended.txt
 
---input is a directory in any of the layouts, a checkpoint's prefix, or a handle: hf://OWNER/NAME, the name of a KerasHub
+--input is a directory in any of the layouts, a .zip or .tar.gz of one, a checkpoint's prefix, or a handle: hf://OWNER/NAME, the name of a KerasHub
 preset. What was written is read back and compared bit for bit. --check runs the source's own implementation where it is
 installed, or in --reference_python, or takes the parity.npz beside the source; the exit code is 1 if an output differs.
 """
@@ -49,14 +49,13 @@ def main(arguments):
         raise UserError(f"--keep_layers={','.join(_LAYERS.value)}: expected numbers of layers, from 0, comma-separated")
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
-        from keras_bert_app.interop import hub, load, parity
-    path, format_of_handle = hub.fetch(source)
-    source_format = _FROM.value if _FROM.value != "auto" else format_of_handle or load.detect(path)
-    weights, lines = load.load_weights(path, source_format, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value)
-    print("\n".join(lines), flush=True)
+        from keras_bert_app.interop import load, parity
     is_same = True
+    weights, lines = load.load_weights(source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value)
+    print("\n".join(lines), flush=True)
     if _CHECK.value:
-        lines, is_same = parity.check(weights, source_format, path, _REFERENCE.value)
+        with load.located(source, _FROM.value) as (path, source_format):
+            lines, is_same = parity.check(weights, source_format, path, _REFERENCE.value)
         print("\n".join(lines), flush=True)
     for operation in _operate(vocabulary_bytes):
         weights, said = operation(weights)

@@ -22,8 +22,11 @@ def fetch(handle):
     """
     if handle.startswith(_HUGGINGFACE):
         from huggingface_hub import snapshot_download
-        return _guarded(handle, lambda: snapshot_download(handle[len(_HUGGINGFACE):].strip("/"),
-                                                          allow_patterns=_FILES)), ""
+        directory = _guarded(handle, lambda: snapshot_download(handle[len(_HUGGINGFACE):].strip("/"), allow_patterns=_FILES))
+        if not any(name.endswith(".safetensors") for name in os.listdir(directory)):
+            raise UserError(f"{handle}: has no *.safetensors, and weights that are pickled are never read; look for a version "
+                            "with model.safetensors, or convert it where transformers is installed")
+        return directory, ""
     if handle.startswith(_KAGGLE) or (_is_preset_name(handle) and not os.path.exists(handle)):
         return _guarded(handle, lambda: _keras_hub_preset(handle)), "keras_hub"
     return handle, ""

@@ -79,8 +79,8 @@ def read_entries(directory):
         return _read_shards(directory)
     if any(bounded_files.is_file(f"{directory}/{name}") for name in _PICKLES):
         raise UserError(f"{directory}: its weights are in pytorch_model.bin, a pickle, which can run code when it is "
-                        "read and is never opened here; if you trust it, run this in that directory, in an environment of "
-                        f"yours with torch and safetensors, then try again: {_CONVERSION}")
+                        "read and is never opened here; if you trust it, run this in that directory, in an environment "
+                        f"of yours with torch and safetensors, then try again: {_CONVERSION}")
     for name in _OTHER_LIBRARIES:
         if bounded_files.is_file(f"{directory}/{name}"):
             raise UserError(f"{directory}: its weights are in {name}, which is not read here; expected "

@@ -59,7 +59,8 @@ def read(directory, entries, config, task):
     _check_attention(directory, config, tensors)
     kernel = tensors.get("classifier/kernel")
     if kernel is not None and kernel.ndim != 2:
-        raise UserError(f"{directory}: the output layer's kernel has shape {list(kernel.shape)}; expected two dimensions")
+        raise UserError(f"{directory}: the output layer's kernel has shape {list(kernel.shape)}; expected two "
+                        "dimensions")
     return Found(join_attention(tensors), unused, unexpected)
 
 

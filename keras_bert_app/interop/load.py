@@ -1,12 +1,14 @@
 """Weights of any layout: one door for --init_checkpoint, `convert` and load_pretrained."""
 
+import contextlib
+import dataclasses
 import importlib
 import os
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import hub
+from keras_bert_app.interop import archives, hub
 from keras_bert_app.interop.weights import checked
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 
@@ -40,7 +42,8 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
     """The weights of a model in any layout, checked against its configuration.
 
     Args:
-        path: a directory, a checkpoint prefix, or a handle: hf://OWNER/NAME, or the name of a KerasHub preset.
+        path: a directory, a .zip or .tar.gz of one, a checkpoint prefix, or a handle: hf://OWNER/NAME, or the name of a
+            KerasHub preset.
         source_format: of FORMATS, or "auto".
         allow_missing: parts that the source need not have; allow_unexpected: whether it may have tensors more.
 
@@ -50,10 +53,25 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
     Raises:
         UserError: see detect and weights.checked.
     """
-    path, format_of_handle = hub.fetch(str(path))
-    if source_format == "auto":
-        source_format = format_of_handle or detect(path)
-    return checked(format_module(source_format).read(path), allow_missing, allow_unexpected)
+    with located(path, source_format) as (place, found_format):
+        weights = format_module(found_format).read(place)
+        if place != path:
+            # Of an archive nothing is left after this: tensors may be views of its files.
+            weights = dataclasses.replace(weights, origin=weights.origin.replace(place, path),
+                                          tensors={name: np.array(tensor) for name, tensor in weights.tensors.items()})
+    return checked(weights, allow_missing, allow_unexpected)
+
+
+@contextlib.contextmanager
+def located(path, source_format="auto"):
+    """(directory or checkpoint prefix, format) of a path, a handle or an archive, which is unpacked for the while.
+
+    Raises:
+        UserError: see detect, hub.fetch and archives.unpacked.
+    """
+    place, format_of_handle = hub.fetch(str(path))
+    with archives.unpacked(place) if archives.is_archive(place) else contextlib.nullcontext(place) as place:
+        yield place, source_format if source_format != "auto" else format_of_handle or detect(place)
 
 
 def write_weights(weights, target_format, directory):

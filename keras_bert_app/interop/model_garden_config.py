@@ -56,7 +56,7 @@ def read_config(directory, vocabulary, num_tensors):
     try:
         config = BertConfig.from_dict(values)
     except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(f"{path}: {str(error)[:200]}") from None
     if config.num_hidden_layers > num_tensors:
         raise UserError(f"{path}: has {config.num_hidden_layers:,} layers, but the checkpoint only {num_tensors:,} "
                         "tensors; put the configuration of this checkpoint there")

@@ -144,17 +144,17 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
             whole = "" if part == "encoder" else f" (--allow_missing={part} goes on without {part})"
             named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
             faults.append(f"{named}: missing{whole}")
+    unexpected = {**weights.unexpected, **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in wanted}}
     if not allow_unexpected:
-        faults += [f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)"
-                   for name, shape in weights.unexpected.items()]
+        faults += [f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)" for name, shape in unexpected.items()]
     if faults:
         raise UserError(f"{weights.origin}: does not fit its configuration: " + "; ".join(faults))
-    kept = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in absent}
+    kept = {path: weights.tensors[path] for path in wanted if part_of(path) not in absent}
     parts = [part_of(path) for path in kept]
     counts = {part: parts.count(part) for part in (*PARTS, "classifier") if part in parts}
     lines = [f"{weights.origin}: {len(kept)} tensors match ("
              + ", ".join(f"{part} {count}" for part, count in counts.items()) + ")"]
     lines += [f"  missing: {part}, {len(paths)} tensors; this part is not loaded" for part, paths in absent.items()]
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
-    lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in weights.unexpected.items()]
+    lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
     return dataclasses.replace(weights, tensors=kept), lines

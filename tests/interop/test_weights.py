@@ -1,0 +1,74 @@
+"""What a load reports, and what it refuses, whatever the layout."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop.weights import checked, join_attention, shapes, split_attention
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from tests.interop.conftest import CONFIGS
+
+
+def test_the_paths_and_shapes_are_those_of_the_model_in_its_order(config):
+    for each in (config, config.replace(tie_word_embeddings=False)):
+        found = {variable.path: tuple(variable.shape) for variable in BertPretrainer(each).weights}
+        assert found == shapes(each)
+
+
+def test_splitting_and_joining_query_key_and_value_is_bit_for_bit(config, random_weights):
+    tensors = random_weights(config).tensors
+    apart = split_attention(tensors)
+    hidden = config.hidden_size
+    assert apart["encoder/layer_0/attention/key/kernel"].shape == (hidden, hidden)
+    np.testing.assert_array_equal(apart["encoder/layer_0/attention/key/bias"],
+                                  tensors["encoder/layer_0/attention/query_key_value/bias"][hidden:2 * hidden])
+    assert split_attention(shapes(config)) == {path: tensor.shape for path, tensor in apart.items()}
+    joined = join_attention(apart)
+    assert joined.keys() == tensors.keys()
+    for path, tensor in tensors.items():
+        np.testing.assert_array_equal(joined[path], tensor)
+
+
+def test_a_query_whose_key_is_missing_or_of_another_shape_stays_alone(random_weights):
+    apart = split_attention(random_weights(CONFIGS["one_layer"]).tensors)
+    path = "encoder/layer_0/attention/key/kernel"
+    for changed in ({**apart, path: apart[path][:-1]}, {name: value for name, value in apart.items() if name != path}):
+        joined = join_attention(changed)
+        assert "encoder/layer_0/attention/query/kernel" in joined
+        assert "encoder/layer_0/attention/query_key_value/kernel" not in joined
+
+
+def test_every_fault_is_named_at_once_with_what_was_expected_and_found(random_weights):
+    weights = random_weights(CONFIGS["one_layer"])
+    weights.tensors["encoder/layer_0/output/bias"] = np.zeros(5, np.float32)
+    weights.tensors["encoder/layer_7/output/bias"] = np.zeros(22, np.float32)
+    del weights.tensors["masked_lm/output_bias"]
+    weights = dataclasses.replace(weights, unexpected={"bert/memory": (3, 4)})
+    with pytest.raises(UserError) as refusal:
+        checked(weights)
+    for said in (r"encoder/layer_0/output/bias: expected [22], found [5]", "encoder/layer_7/output/bias [22]: unexpected",
+                 "masked_lm/output_bias: missing (--allow_missing=masked_lm", "bert/memory [3, 4]: unexpected"):
+        assert said in str(refusal.value)
+    with pytest.raises(UserError, match=r"expected \[22\], found \[5\]"):
+        checked(weights, ("masked_lm",), allow_unexpected=True)
+
+
+def test_a_part_that_is_incomplete_and_allowed_to_be_missing_is_left_out_whole_and_said(random_weights):
+    weights = random_weights(CONFIGS["one_layer"])
+    del weights.tensors["masked_lm/output_bias"]
+    found, lines = checked(dataclasses.replace(weights, unused={"adam": "2 slots"}), ("masked_lm",))
+    assert found.parts() == ("encoder", "pooler", "next_sentence")
+    assert not [path for path in found.tensors if path.startswith("masked_lm")]
+    assert "21 tensors match (encoder 17, pooler 2, next_sentence 2)" in lines[0]
+    assert any("missing: masked_lm" in line for line in lines) and any("adam (2 slots)" in line for line in lines)
+
+
+def test_the_encoder_may_never_be_missing(random_weights):
+    weights = random_weights(CONFIGS["one_layer"])
+    del weights.tensors["encoder/layer_0/output/bias"]
+    with pytest.raises(UserError, match="--allow_missing=encoder is none of"):
+        checked(weights, ("encoder",))
+    with pytest.raises(UserError, match="encoder/layer_0/output/bias: missing$"):
+        checked(weights)
