@@ -12,12 +12,12 @@ Tensors must be equal bit for bit, outputs within the limits of keras_bert_app.i
 """
 
 import os
-import sys
 import tempfile
 
 import numpy as np
 from absl import flags
 
+from benchmarks import interop_checks
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 
@@ -33,7 +33,6 @@ _MODEL = flags.DEFINE_string("model", "", "A pre-trained model; none: random wei
 _VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}
 _STEPS, _NUM_LABELS = 3, 5
 _FINE_TUNED = {"run_classifier": ("sequence_classification", ""), "run_squad": ("question_answering", "cls/squad/")}
-_faults = []
 
 
 def main(arguments):
@@ -51,8 +50,7 @@ def main(arguments):
         compare_written(google, source, batch, directory, written)
         for script in ("run_pretraining", *_FINE_TUNED):
             compare_run(google, script, batch, directory, written)
-    print("all is as expected" if not _faults else f"not as expected: {'; '.join(_faults)}")
-    sys.exit(1 if _faults else 0)
+    interop_checks.finish()
 
 
 def compare_written(google, source, batch, directory, written):
@@ -61,14 +59,14 @@ def compare_written(google, source, batch, directory, written):
     for line in google_tf1.write(source, written):
         print(f"  said: {line}")
     again = google_tf1.read(written)
-    _check(f"all {len(source.tensors)} tensors, casing and vocabulary read back by us bit for bit",
-           _are_same(source.tensors, again.tensors) and again.config.do_lower_case == source.config.do_lower_case
+    interop_checks.check(f"all {len(source.tensors)} tensors, casing and vocabulary read back by us bit for bit",
+           interop_checks.are_same(source.tensors, again.tensors) and again.config.do_lower_case == source.config.do_lower_case
            and again.vocabulary == source.vocabulary)
     answer, _, outputs, _ = _ask(google, "run_pretraining", directory, written)
-    _check("all of its variables are in it", not answer["fresh"])
+    interop_checks.check("all of its variables are in it", not answer["fresh"])
     expected = vars(again.config) | {"hidden_act": "gelu" if again.config.hidden_act == "gelu_tanh"
                                      else again.config.hidden_act}
-    _check(f"BertConfig.from_json_file holds our values: {answer['config']}",
+    interop_checks.check(f"BertConfig.from_json_file holds our values: {answer['config']}",
            answer["config"] == {key: expected[key] for key in answer["config"]})
     ours = _compare(again, batch, outputs)
     if source.config != again.config:
@@ -85,18 +83,18 @@ def compare_run(google, script, batch, directory, written):
     weights = google_tf1.read(saved)
     print(f"  {weights.origin.replace(directory, 'DIRECTORY')}; left out: {weights.unused}")
     variables.pop("global_step")
-    _check(f"{len(variables)} of the {answer['num_saved']} variables saved are no slots; all are read bit for bit",
-           _are_same(_in_google_layout(weights), variables) and not weights.unexpected)
+    interop_checks.check(f"{len(variables)} of the {answer['num_saved']} variables saved are no slots; all are read bit for bit",
+           interop_checks.are_same(_in_google_layout(weights), variables) and not weights.unexpected)
     _compare(weights, batch, outputs)
     if script in _FINE_TUNED:
-        _check(f"task is {weights.task}, only {', '.join(answer['fresh'])} began anew",
+        interop_checks.check(f"task is {weights.task}, only {', '.join(answer['fresh'])} began anew",
                weights.task == _FINE_TUNED[script][0] and len(answer["fresh"]) == 2)
         rewritten = os.path.join(directory, f"{script}-rewritten")
         for line in google_tf1.write(weights, rewritten):
             print(f"  said: {line}")
         answer, _, outputs_again, _ = _ask(google, script, directory, rewritten)
-        _check("written again by us, Google's code finds all of its variables and gives the same logits bit for bit",
-               not answer["fresh"] and _are_same(outputs, outputs_again))
+        interop_checks.check("written again by us, Google's code finds all of its variables and gives the same logits bit for bit",
+               not answer["fresh"] and interop_checks.are_same(outputs, outputs_again))
 
 
 def _ask(google, script, directory, model, steps=0):
@@ -114,7 +112,7 @@ def _compare(weights, batch, theirs):
     ours = parity.our_outputs(weights, batch)
     lines, is_same = parity.compare({name: ours[name] for name in theirs if name in ours}, theirs)
     print("  " + "\n  ".join(lines))
-    _check("outputs within their limits", is_same)
+    interop_checks.check("outputs within their limits", is_same)
     return ours
 
 
@@ -125,16 +123,6 @@ def _in_google_layout(weights):
              (("weights", "kernel"), ("bias", "bias")) if weights.task}
     named |= {google_name(path): tensor for path, tensor in tensors.items()}
     return {name: tensor.T if is_transposed(name) else tensor for name, tensor in named.items()}
-
-
-def _are_same(first, second):
-    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
-
-
-def _check(what, is_so):
-    print(f"  {'yes' if is_so else 'NO '}: {what}")
-    if not is_so:
-        _faults.append(what)
 
 
 if __name__ == "__main__":

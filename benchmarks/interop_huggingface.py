@@ -20,12 +20,12 @@ Limits are those of keras_bert_app.interop.parity, at all positions but padding.
 import dataclasses
 import os
 import re
-import sys
 import tempfile
 
 import numpy as np
 from absl import flags
 
+from benchmarks import interop_checks
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 
@@ -59,7 +59,6 @@ _TEXTS = ("Hello, W\u00f6rld! unaffable\u2026 it's 3.14%", "\u4e2d\u6587\u8bcd a
           "\u0130stanbul \u00df \u1e9e \ufb01 \u00c5ngstr\u00f6m \uff21\u3000\xa0\u200b x\xady",
           "\U0001f468\u200d\U0001f469 emoji", "https://example.org/a_b?c=d#e",
           "\ud55c\uae00 \u65e5\u672c\u8a9e \u0e44\u0e17\u0e22")
-_faults = []
 
 
 def main(arguments):
@@ -75,21 +74,20 @@ def main(arguments):
         prove_classes(peer, directory)
         if _VOCAB_DIR.value:
             prove_tokenizers(peer, directory)
-    print("\nall is as expected" if not _faults else f"\nnot as expected: {'; '.join(_faults)}")
-    sys.exit(1 if _faults else 0)
+    interop_checks.finish()
 
 
 def prove_rxnfp(peer, source, directory):
     weights = read(source)
     in_file = len(safetensors_files.read_header(f"{source}/model.safetensors"))
     loaded = len(split_attention(weights.tensors))
-    _check(f"{in_file} tensors in the file: {loaded} loaded, {len(weights.unused)} left out for a reason, "
+    interop_checks.check(f"{in_file} tensors in the file: {loaded} loaded, {len(weights.unused)} left out for a reason, "
            f"{len(weights.unexpected)} unexpected", loaded + len(weights.unused) == in_file == 207)
     pieces = weights.vocabulary.decode().split("\n")
     batch, labels = masked_reactions(pieces, seed=0)
     theirs = compare(peer, source, weights, batch, "reactions with masked tokens", is_ours=False)
     found = parity.our_outputs(weights, batch)["mlm_logits"].argmax(-1)
-    _check("the same tokens are filled in as by transformers",
+    interop_checks.check("the same tokens are filled in as by transformers",
            np.array_equal(found[labels >= 0], theirs["mlm_logits"].argmax(-1)[labels >= 0]))
     right = []
     for seed in range(20):
@@ -99,9 +97,9 @@ def prove_rxnfp(peer, source, directory):
     print(f"  masked tokens that came out right, of {_NUM_MASKED}: {right[0]} in the first draw; in 20 draws "
           f"{min(right)} to {max(right)}, {np.mean(right):.1f} on average")
     written = os.path.join(directory, "rxnfp")
-    _check("written without anything left out", huggingface.write(weights, written) == [])
+    interop_checks.check("written without anything left out", huggingface.write(weights, written) == [])
     again = compare(peer, written, weights, batch, "as we wrote it")
-    _check("transformers computes the same bits from what we wrote",
+    interop_checks.check("transformers computes the same bits from what we wrote",
            theirs.keys() == again.keys() and all(np.array_equal(theirs[name], again[name]) for name in theirs))
 
 
@@ -132,7 +130,7 @@ def prove_minilm(peer, source, directory):
     batch = packed(tokenizer, _SENTENCES)
     answer = peer.ask(do="tokenize", directory=source, texts=_SENTENCES)
     ids = [row[mask == 1].tolist() for row, mask in zip(batch["input_word_ids"], batch["input_mask"])]
-    _check("the same ids as AutoTokenizer's", ids == answer["ids"])
+    interop_checks.check("the same ids as AutoTokenizer's", ids == answer["ids"])
     compare(peer, source, weights, batch, "sentences", is_ours=False)
     mask = batch["input_mask"][..., None]
     states = parity.our_outputs(weights, batch)[f"layer_{weights.config.num_hidden_layers - 1}"]
@@ -141,7 +139,7 @@ def prove_minilm(peer, source, directory):
     for name, vectors in peer.ask(do="embed", directory=source, texts=_SENTENCES).items():
         cosines = [float((matrix @ matrix.T)[0, 1]) for matrix in (ours, np.array(vectors))]
         difference = np.abs(ours @ ours.T - np.array(vectors) @ np.array(vectors).T).max()
-        _check(f"cosine of the first two sentences: ours {cosines[0]:.7f}, {name} {cosines[1]:.7f}; all six pairs "
+        interop_checks.check(f"cosine of the first two sentences: ours {cosines[0]:.7f}, {name} {cosines[1]:.7f}; all six pairs "
                f"within {difference:.1e}", difference < 1e-6)
     written = os.path.join(directory, "minilm")
     huggingface.write(weights, written)
@@ -204,10 +202,10 @@ def prove_tokenizers(peer, directory):
         ours = [[tokenizer.cls_id, *ids, tokenizer.sep_id] for ids in tokenizer.tokenize(list(_TEXTS)).to_list()]
         theirs = peer.ask(do="tokenize", directory=written, texts=_TEXTS)
         different = [ascii(text) for text, mine, other in zip(_TEXTS, ours, theirs["ids"]) if mine != other]
-        _check(f"{name}: AutoTokenizer ({theirs['class']}) gives the same ids for {len(_TEXTS) - len(different)} of "
+        interop_checks.check(f"{name}: AutoTokenizer ({theirs['class']}) gives the same ids for {len(_TEXTS) - len(different)} of "
                f"{len(_TEXTS)} texts {' '.join(different)}", not different)
         pair = peer.ask(do="tokenize", directory=written, texts=[["one", "two"]])
-        _check(f"{name}: segment ids of a pair", pair["type_ids"][0] == sorted(pair["type_ids"][0])
+        interop_checks.check(f"{name}: segment ids of a pair", pair["type_ids"][0] == sorted(pair["type_ids"][0])
                and len(set(pair["type_ids"][0])) == 2)
 
 
@@ -232,7 +230,7 @@ def compare(peer, directory, weights, batch, what, is_ours=True, is_brief=False)
         print("  " + "\n  ".join(lines[:-1]))
     complaints = {key: names for key, names in report.items() if key.endswith("_keys") and names} if is_ours else {}
     keys = f", {complaints or 'no missing and no unexpected keys'}" if is_ours else ""
-    _check(f"{what}: {report['class']}{keys}; {lines[-1]}", is_same and not complaints)
+    interop_checks.check(f"{what}: {report['class']}{keys}; {lines[-1]}", is_same and not complaints)
     return theirs
 
 
@@ -245,12 +243,6 @@ def _without_padding(outputs, batch):
     mask = batch["input_mask"][..., None]
     return {name: values * mask if values.shape[:2] == mask.shape[:2] and name != "mlm_logits" else values
             for name, values in outputs.items()}
-
-
-def _check(what, is_so):
-    print(f"  {'yes' if is_so else 'NO '}: {what}")
-    if not is_so:
-        _faults.append(what)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def read_json(path):
         else:
             with open(path, encoding="utf-8") as file:
                 values = json.load(file)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"{path}: not a readable JSON file ({type(error).__name__}: {error}); "
                         "expected a configuration object") from None
     if not isinstance(values, dict):

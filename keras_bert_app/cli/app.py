@@ -29,7 +29,8 @@ def run(main, description):
 def _parse(argv, description):
     if any(argument.lstrip("-") in ("help", "h", "helpshort", "helpfull") and argument.startswith("-")
            for argument in argv[1:]):
-        print(f"{description.strip()}\n{flags.FLAGS.main_module_help()}")
+        with terminal.until_reader_leaves():
+            print(f"{description.strip()}\n{flags.FLAGS.main_module_help()}", flush=True)
         sys.exit(0)
     try:
         return flags.FLAGS(argv)

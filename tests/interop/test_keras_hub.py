@@ -201,7 +201,8 @@ HOSTILE = {
     "an unknown setting": (lambda preset: edit_json(
         preset / "config.json", config=lambda values: values["config"] | {"use_rotary": True}), "'use_rotary'"),
     "a setting of another type": (lambda preset: edit_json(
-        preset / "config.json", config=lambda values: values["config"] | {"num_heads": [2] * 10_000}), "num_attention_heads"),
+        preset / "config.json", config=lambda values: values["config"] | {"num_heads": [2] * 10_000}),
+        "num_attention_heads"),
     "a billion layers": (lambda preset: edit_json(
         preset / "config.json", config=lambda values: values["config"] | {"num_layers": 10 ** 9}),
         "1000000000; expected 1 to 1,000"),
