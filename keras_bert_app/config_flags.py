@@ -27,12 +27,13 @@ def define_flags(fields, is_path=()):
     def given():
         values = {field.name: flags.FLAGS[field.name].value for field in fields
                   if flags.FLAGS[field.name].value is not None}
-        return {name: _absolute(value) if name in is_path else tuple(value) if isinstance(value, list) else value
+        return {name: absolute(value) if name in is_path else tuple(value) if isinstance(value, list) else value
                 for name, value in values.items()}
     return given
 
 
-def _absolute(value):
+def absolute(value):
+    """A path, or several, made absolute; remote ones are so already."""
     if isinstance(value, list):
-        return tuple(map(_absolute, value))
+        return tuple(map(absolute, value))
     return value if "://" in value or not value else os.path.abspath(value)

@@ -45,8 +45,12 @@ def main(arguments):
     if bool(_TO.value) != bool(_OUTPUT.value):
         raise UserError(f"--to={_TO.value} and --output={_OUTPUT.value!r} belong together; give both, or neither for a look "
                         "at --input")
-    if not all(index.isdigit() for index in _LAYERS.value):
+    if not all(index.isdecimal() for index in _LAYERS.value):
         raise UserError(f"--keep_layers={','.join(_LAYERS.value)}: expected numbers of layers, from 0, comma-separated")
+    for name, needed, by in (("write_parity", _OUTPUT.value, "--output"), ("reference_python", _CHECK.value, "--check"),
+                             ("keep_table", _TIE.value, "--tie_word_embeddings=true")):
+        if flags.FLAGS[name].value and not needed:
+            raise UserError(f"--{name} does nothing without {by}; give that too, or leave it out")
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
         from keras_bert_app.interop import load, parity
@@ -57,6 +61,9 @@ def main(arguments):
         with load.located(source, _FROM.value) as (path, source_format):
             lines, is_same = parity.check(weights, source_format, path, _REFERENCE.value)
         print("\n".join(lines), flush=True)
+    if weights.vocabulary is None and vocabulary_bytes is not None:
+        weights, vocabulary_bytes = load.with_vocabulary(weights, vocabulary_bytes), None
+        print(f"--vocab_file is taken as the vocabulary of {source}, which has none", flush=True)
     for operation in _operate(vocabulary_bytes):
         weights, said = operation(weights)
         print(said, flush=True)

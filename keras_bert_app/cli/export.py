@@ -19,7 +19,7 @@ def main(arguments):
     workdir, export_dir = app.required("workdir", "export_dir")
     with app.quiet_start():
         from keras_bert_app.export.pretrained import export_pretrained
-    fill_mask, ids = export_pretrained(workdir, export_dir)
+    fill_mask, ids = export_pretrained(workdir, export_dir, log=print)
     print(f"exported {ids}")
     print(f"exported {fill_mask}" if fill_mask else f"{workdir}: has no masked-LM head, so that {export_dir} was not written")
 

@@ -16,6 +16,7 @@ from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.configs import load_recipe, recipe_names
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.run_config import PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
 from pipelines import casing
@@ -27,7 +28,7 @@ _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
 _RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
 _given_for_run = config_flags.define_flags(
-    dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file", "init_checkpoint"))
+    dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file"))
 
 # Keys of the model's config that a flag may change; vocab_size follows from the vocabulary.
 _MODEL_FIELDS = [field for field in dataclasses.fields(BertConfig) if field.name != "vocab_size"]
@@ -41,6 +42,8 @@ def main(arguments):
     (workdir,) = app.required("workdir")
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
     wanted = {**(recipe.RUN if recipe else {}), **_given_for_run()}
+    if (start := wanted.get("init_checkpoint")) and not is_handle(start):
+        wanted["init_checkpoint"] = config_flags.absolute(start)
     PretrainingConfig(**wanted)  # a bad value is named before anything is read
     vocabulary_bytes, initial = _read_vocabulary(), None
     # A start that never came to a checkpoint may be begun anew by a whole command.
@@ -56,7 +59,8 @@ def main(arguments):
             initial = load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
             if vocabulary_bytes is None and initial[0].vocabulary is not None:
                 vocabulary_bytes = initial[0].vocabulary
-                checked_pieces(vocabulary_bytes, f"of {run.init_checkpoint}")
+                pieces = checked_pieces(vocabulary_bytes, f"of {run.init_checkpoint}")
+                casing.verify(pieces, initial[0].config.do_lower_case, f"of {run.init_checkpoint}")
         if vocabulary_bytes is None:
             raise UserError(f"--vocab_file is missing, and --workdir={workdir} holds no run to resume; "
                             "make a vocabulary with learn_vocab")
@@ -99,6 +103,10 @@ def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None
     changes = changes | {field.name: flags.FLAGS[field.name].value for field in _MODEL_FIELDS
                          if flags.FLAGS[field.name].value is not None}
     if initial_config and not name:
+        num_pieces = len(parse_vocabulary(vocabulary_bytes)[0])
+        if num_pieces > initial_config.vocab_size:
+            raise UserError(f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries but --init_checkpoint="
+                            f"{wanted['init_checkpoint']} {initial_config.vocab_size:,} rows; convert --vocab_file grows them")
         return initial_config.replace(**changes)
     is_started = workdirs.is_started(workdir)
     vocab_size = workdirs.read_config(workdir)[0].vocab_size if is_started else None

@@ -13,12 +13,13 @@ from pipelines.wordpiece import BertTokenizer
 TRAINING = "training.json"
 
 
-def export_pretrained(path, export_dir):
+def export_pretrained(path, export_dir, log=lambda line: None):
     """Writes EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION from a model.
 
     Args:
         path: a work directory (its newest checkpoint is taken), one checkpoint's directory, or a model in any layout that
-            interop.load reads. export_dir: the next free version is taken in both.
+            interop.load reads. export_dir: the next free version is taken in both. log: called with the
+            lines of the report of what was loaded.
 
     Returns:
         (directory of the raw-text export, or None for a model without a masked-LM head; directory of the ids export).
@@ -29,7 +30,9 @@ def export_pretrained(path, export_dir):
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_bert")
-    weights, _ = load.load_weights(path, allow_missing=PARTS[1:])
+    weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
+    for line in lines:
+        log(line)
     if weights.vocabulary is None and "masked_lm" in weights.parts():
         raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
     model = load.build_model(weights)
@@ -57,7 +60,7 @@ def is_exported(run, export_dir):
 
 def _training_record(path, origin=""):
     """What the weights are: of a run the step and the sha256 of every file of the checkpoint, else where they came from."""
-    if not workdir.recognizes(path):
+    if "://" in str(path) or not workdir.recognizes(path):
         return (json.dumps({"origin": origin}, indent=1) + "\n").encode()
     manifest = checkpoints.read_manifest(checkpoints.find(path)[1])
     hashes = {name: entry["sha256"] for name, entry in manifest["files"].items()}

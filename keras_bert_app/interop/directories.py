@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import tempfile
 
 from keras_bert_app.errors import UserError
 
@@ -14,13 +15,16 @@ def written_whole(directory):
     Raises:
         UserError: `directory` is there and not empty.
     """
+    if "://" in str(directory):
+        raise UserError(f"{directory}: is no local directory; write to one and copy it from there")
     directory = os.path.abspath(directory)
     if os.path.exists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
         raise UserError(f"{directory}: is there already and not empty; name a new directory")
-    temporary = f"{directory}.writing"
-    shutil.rmtree(temporary, ignore_errors=True)
+    parent, name = os.path.split(directory)
+    os.makedirs(parent, exist_ok=True)
+    temporary = tempfile.mkdtemp(prefix=f".{name}.", suffix=".writing", dir=parent)
     try:
-        os.makedirs(temporary)
+        os.chmod(temporary, 0o777 & ~_umask())
         yield temporary
         if os.path.isdir(directory):
             os.rmdir(directory)
@@ -28,3 +32,9 @@ def written_whole(directory):
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

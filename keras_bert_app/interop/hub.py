@@ -27,9 +27,15 @@ def fetch(handle):
             raise UserError(f"{handle}: has no *.safetensors, and weights that are pickled are never read; look for a version "
                             "with model.safetensors, or convert it where transformers is installed")
         return directory, ""
-    if handle.startswith(_KAGGLE) or (re.fullmatch(r"(bert|all_minilm)_[a-z0-9_]+", handle) and not os.path.exists(handle)):
+    if is_handle(handle):
         return _guarded(handle, lambda: _keras_hub_preset(handle)), "keras_hub"
     return handle, ""
+
+
+def is_handle(name):
+    """Whether a name stands for a model elsewhere, and is no path of a local file."""
+    is_preset = re.fullmatch(r"(bert|all_minilm)_[a-z0-9_]+", name) and not os.path.exists(name)
+    return name.startswith((_HUGGINGFACE, _KAGGLE)) or bool(is_preset)
 
 
 def _keras_hub_preset(handle):

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import importlib
 import os
+import shutil
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import archives, hub
 from keras_bert_app.interop.weights import checked
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from pipelines import casing
+from pipelines.vocab import checked_pieces
 
 # In the order in which a directory is asked whose it is.
 FORMATS = ("workdir", "keras_hub", "huggingface", "google_tf1", "model_garden")
@@ -53,6 +56,7 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
     Raises:
         UserError: see detect and weights.checked.
     """
+    path = str(path)
     with located(path, source_format) as (place, found_format):
         weights = format_module(found_format).read(place)
         if place != path:
@@ -71,7 +75,21 @@ def located(path, source_format="auto"):
     """
     place, format_of_handle = hub.fetch(str(path))
     with archives.unpacked(place) if archives.is_archive(place) else contextlib.nullcontext(place) as place:
-        yield place, source_format if source_format != "auto" else format_of_handle or detect(place)
+        try:
+            yield place, source_format if source_format != "auto" else format_of_handle or detect(place)
+        except UserError as error:
+            # Nobody finds the temporary directory of an archive.
+            raise UserError(str(error).replace(place, str(path))) from None
+
+
+def with_vocabulary(weights, vocabulary_bytes):
+    """Weights that came without a vocabulary, with this one."""
+    pieces = checked_pieces(vocabulary_bytes, "vocab.txt")
+    if len(pieces) > weights.config.vocab_size:
+        raise UserError(f"the vocabulary has {len(pieces):,} entries, {weights.origin} {weights.config.vocab_size:,} rows; "
+                        "give the one that it was trained with")
+    casing.verify(pieces, weights.config.do_lower_case, "vocab.txt")
+    return dataclasses.replace(weights, vocabulary=vocabulary_bytes)
 
 
 def write_weights(weights, target_format, directory):
@@ -85,7 +103,11 @@ def write_weights(weights, target_format, directory):
     """
     module = format_module(target_format)
     lines = list(module.write(weights, directory))
-    found = module.read(directory)
+    try:
+        found = module.read(directory)
+    except UserError:
+        shutil.rmtree(directory)  # nobody could use it
+        raise
     same = [path for path, tensor in weights.tensors.items()
             if path in found.tensors and np.array_equal(found.tensors[path], tensor)]
     differing = [path for path in weights.tensors if path in found.tensors and path not in same]

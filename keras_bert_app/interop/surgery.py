@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.weights import PARTS, POOLED_TASKS, part_of
+from pipelines import casing
 from pipelines.vocab import SPECIAL_PIECES, UNUSED_PIECE, parse_vocabulary
 from pipelines.words import MAX_CHARACTERS_PER_WORD
 
@@ -42,6 +43,7 @@ def replace_vocabulary(weights, vocabulary_bytes):
                         "vocabulary of these weights beside them")
     old = _entries(weights.vocabulary, f"the vocabulary of {weights.origin}")
     new = _entries(vocabulary_bytes, "the new vocabulary")
+    casing.verify(new, weights.config.do_lower_case, "the new one")
     rows = weights.config.vocab_size
     if len(old) > rows:
         raise UserError(f"{weights.origin}: its vocabulary has {len(old):,} entries, its table of embeddings {rows:,} "
@@ -224,6 +226,8 @@ def drop_parts(weights, parts):
     tensors = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in parts}
     line = "dropped: " + ", ".join(f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)"
                                    for part in parts)
+    if "masked_lm" in parts:  # and with it a table of its own
+        weights = dataclasses.replace(weights, config=weights.config.replace(tie_word_embeddings=True))
     if "classifier" in parts:
         weights = dataclasses.replace(weights, task="", labels=())
     return _changed(weights, tensors), line

@@ -154,7 +154,10 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
     counts = {part: parts.count(part) for part in (*PARTS, "classifier") if part in parts}
     lines = [f"{weights.origin}: {len(kept)} tensors match ("
              + ", ".join(f"{part} {count}" for part, count in counts.items()) + ")"]
-    lines += [f"  missing: {part}, {len(paths)} tensors; this part is not loaded" for part, paths in absent.items()]
+    for part, paths in absent.items():
+        there = sum(part_of(path) == part for path in weights.tensors)
+        lines.append(f"  missing: {part}, {len(paths)} tensors; this part is not loaded"
+                     + (f", nor are the other {there} of it" if there else ""))
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
     lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
     return dataclasses.replace(weights, tensors=kept), lines

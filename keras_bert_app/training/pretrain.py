@@ -191,16 +191,21 @@ def _assign(model, weights, run):
     found = {path: tensor.shape for path, tensor in weights.tensors.items()}
     faults = [f"{variable.path} expected {list(variable.shape)}, found {list(found[variable.path])}"
               for variable in model.weights if found.get(variable.path, variable.shape) != tuple(variable.shape)]
+    # A part is taken whole or not at all: a layer or a table that only one side has would be lost, or start at random.
+    wanted, given = {variable.path for variable in model.weights}, {part_of(path) for path in found}
+    faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in model.parts]
+    faults += [f"{path} is not in it" for path in wanted if path not in found and part_of(path) in given]
     if faults:
         raise UserError(f"--init_checkpoint={run.init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}"
-                        f"{f' and {len(faults) - 5} more' if len(faults) > 5 else ''}; leave --config out, or change it")
+                        f"{f' and {len(faults) - 5} more' if len(faults) > 5 else ''}; leave --config and its keys out, or make such a model by convert (--keep_layers, "
+                        "--tie_word_embeddings, --max_position_embeddings)")
     left = load.assign(model, weights)
     lines = [f"{len(model.weights) - len(left)} weights from {run.init_checkpoint}, optimizer and steps new"]
     if left:
         lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
     not_trained = sorted({part_of(path) for path in found} - set(model.parts))
     if not_trained:
-        lines.append(f"  not trained with --sentence_objective={run.sentence_objective}, so left out: {', '.join(not_trained)}")
+        lines.append(f"  left out, since this run does not train it: {', '.join(not_trained)}")
     return lines
 
 

@@ -149,3 +149,68 @@ def test_a_changed_byte_of_a_converted_directory_is_named(source, tmp_path):
     path.write_bytes(content)
     with pytest.raises(Exception, match="data-00000-of-00001 is damaged"):
         load_pretrained(copy)
+
+
+def test_a_path_object_is_a_path(source):
+    assert load_pretrained(pathlib.Path(source)).parts == ("encoder", "pooler", "masked_lm", "next_sentence")
+
+
+def test_a_directory_of_the_user_beside_the_output_stays(run, source, tmp_path):
+    (tmp_path / "new.writing").mkdir()
+    (tmp_path / "new.writing" / "thesis.txt").touch()
+    assert run("convert", f"--input={source}", "--to=workdir", f"--output={tmp_path}/new").returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "new.writing"]
+    assert (tmp_path / "new.writing" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize("flag, part", [
+    ("--num_hidden_layers=1", "layer_1"), ("--num_hidden_layers=5", "layer_4"), ("--tie_word_embeddings=false", "output_embeddings"),
+    ("--max_position_embeddings=40", "position_embeddings")])
+def test_weights_that_would_be_lost_or_begin_anew_in_silence_are_refused(run, source, tmp_path, flag, part):
+    (tmp_path / "text.txt").write_text(TEXT)
+    result = run("pretrain", f"--init_checkpoint={source}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
+                 "--max_seq_length=16", "--num_train_steps=1", flag)
+    assert_refused(result, part, "convert")
+
+
+def test_a_vocabulary_larger_than_the_table_of_the_start_is_refused(run, tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(100))]
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    start = GOLDEN / "huggingface_files" / "pretraining"
+    assert_refused(run("pretrain", f"--init_checkpoint={start}", f"--vocab_file={tmp_path}/vocab.txt",
+                       f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run", "--max_seq_length=8"),
+                   "105 entries", "convert --vocab_file")
+
+
+def test_a_preset_name_reaches_the_hub_as_it_is(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("keras_bert_app.interop.hub._keras_hub_preset", lambda handle: 1 / 0)
+    result = run("pretrain", "--init_checkpoint=bert_tiny_en_uncased", f"--input_files={tmp_path}", f"--workdir={tmp_path}/run")
+    assert_refused(result, "bert_tiny_en_uncased: cannot be fetched (division by zero)")
+
+
+@pytest.mark.parametrize("arguments, parts", [
+    (["--to=workdir", "--output=ram://x/y"], ["ram://x/y", "no local directory"]),
+    (["--keep_layers=²"], ["--keep_layers=²"]),
+    (["--write_parity"], ["--write_parity", "--output"]),
+    (["--reference_python=python"], ["--reference_python", "--check"]),
+])
+def test_flags_that_could_not_be_followed_are_refused(run, source, arguments, parts):
+    assert_refused(run("convert", f"--input={source}", *arguments), *parts)
+
+
+def test_a_vocabulary_is_given_to_weights_that_have_none(run, tmp_path):
+    encoder, out = GOLDEN / "huggingface_files" / "encoder", tmp_path / "out"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
+    result = run("convert", f"--input={encoder}", "--allow_missing=masked_lm,next_sentence", "--to=workdir",
+                 f"--output={out}", f"--vocab_file={tmp_path}/vocab.txt")
+    assert result.returncode == 0 and "which has none" in result.stdout, result.stderr
+    assert workdir.read(str(out)).vocabulary == (tmp_path / "vocab.txt").read_bytes()
+
+
+def test_an_untied_head_that_is_dropped_leaves_a_model_that_every_layout_holds(run, source, tmp_path):
+    result = run("convert", f"--input={source}", "--tie_word_embeddings=false", "--to=workdir", f"--output={tmp_path}/untied")
+    assert result.returncode == 0, result.stderr
+    result = run("convert", f"--input={tmp_path}/untied", "--drop_parts=masked_lm", "--to=google_tf1", f"--output={tmp_path}/out")
+    assert result.returncode == 0, result.stderr

@@ -1,5 +1,6 @@
 """Archives: a model in one is read like its directory; a hostile one leaves nothing behind."""
 
+import gzip
 import io
 import os
 import pathlib
@@ -76,6 +77,20 @@ def test_what_grows_beyond_any_model_is_refused_before_it_is_unpacked(tmp_path, 
         pass
 
 
+@pytest.mark.parametrize("suffix", [".zip", ".tar"])
+def test_an_archive_of_countless_directories_is_refused_on_the_way(tmp_path, suffix):
+    path = str(tmp_path / f"many{suffix}")
+    names = [f"d{number}/" for number in range(2_000)]
+    if suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in names:
+                archive.writestr(name, "")
+    else:
+        tar_of(path, *((name, tarfile.DIRTYPE) for name in names))
+    with pytest.raises(UserError, match=r"(1,001|2,000) members of 0 bytes"), archives.unpacked(path):
+        pass
+
+
 @pytest.mark.parametrize("damage", [lambda content: content[:len(content) // 2], lambda content: b"", lambda content: b"no archive"])
 @pytest.mark.parametrize("kind, suffix", [("zip", ".zip"), ("gztar", ".tar.gz")])
 def test_a_damaged_archive_is_refused_in_a_line(tmp_path, kind, suffix, damage):
@@ -83,4 +98,31 @@ def test_a_damaged_archive_is_refused_in_a_line(tmp_path, kind, suffix, damage):
     assert path.name.endswith(suffix)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match="cannot be unpacked"), archives.unpacked(str(path)):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["zip", "gztar", "xztar"])
+def test_a_flipped_bit_in_the_weights_is_never_loaded(tmp_path, kind):
+    path = pathlib.Path(shutil.make_archive(str(tmp_path / "packed"), kind, GOLDEN / "huggingface_files" / "pretraining"))
+    content = path.read_bytes()
+    for place in range(len(content) // 7, len(content), len(content) // 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1:])
+        try:
+            found, _ = load.load_weights(str(path))
+        except UserError as error:
+            assert "/tmp/tmp" not in str(error)
+        else:
+            expected, _ = load.load_weights(str(GOLDEN / "huggingface_files" / "pretraining"))
+            for name, tensor in expected.tensors.items():
+                np.testing.assert_array_equal(found.tensors[name], tensor)
+
+
+def test_a_name_of_gigabytes_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "bomb.tar.gz"
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 31
+    with gzip.open(path, "wb") as file:
+        file.write(header.tobuf(tarfile.GNU_FORMAT))
+        file.write(bytes(1 << 22))
+    with pytest.raises(UserError, match="a header of 2,147,483,648 bytes"), archives.unpacked(str(path)):
         pass
