@@ -142,6 +142,10 @@ class PretrainingConfig:
             changes["num_warmup_steps"] = self.num_train_steps // 10
         return dataclasses.replace(self, **changes)
 
+    def parts_not_needed(self):
+        """The parts that --init_checkpoint may lack: those that were named, and those that this run does not train."""
+        return (*self.allow_missing, *(("pooler", "next_sentence") if self.sentence_objective == "none" else ()))
+
     def contradictions(self, wanted):
         """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""
         return [name for name, value in wanted.items() if name not in CHANGEABLE_ON_RESUME

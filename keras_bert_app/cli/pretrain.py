@@ -56,7 +56,7 @@ def main(arguments):
         if run.init_checkpoint:
             with app.quiet_start():
                 from keras_bert_app.interop.load import load_weights
-            initial = load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
+            initial = load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
             if vocabulary_bytes is None and initial[0].vocabulary is not None:
                 vocabulary_bytes = initial[0].vocabulary
                 pieces = checked_pieces(vocabulary_bytes, f"of {run.init_checkpoint}")

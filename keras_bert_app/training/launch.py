@@ -44,8 +44,9 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None):
     if vocabulary_bytes is None:
         vocabulary_bytes = workdirs.read_vocabulary(workdir)
     if run.init_checkpoint and not checkpoints.list_checkpoints(workdir):
-        initial = initial or load.load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
-        if initial[0].vocabulary not in (None, vocabulary_bytes):
+        initial = initial or load.load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
+        source = initial[0].vocabulary
+        if source is not None and source.rstrip(b"\n") != vocabulary_bytes.rstrip(b"\n"):
             raise UserError(f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary than --vocab_file; "
                             "leave --vocab_file out, or make a model with the new entries by convert --vocab_file")
     is_chief = strategies.is_chief(strategy)

@@ -181,7 +181,7 @@ def _initialize(workdir, run, model, optimizer, initial):
         unlogged = [[*row, -1.0, 0.0, 0.0][:len(steps.STEP_METRICS)] for row in manifest["unlogged"]]
         return {**beginning, **manifest, "position": position, "unlogged": unlogged}, origin
     if run.init_checkpoint:
-        weights, lines = initial or load.load_weights(run.init_checkpoint, allow_missing=run.allow_missing)
+        weights, lines = initial or load.load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
         return beginning, "\n".join([*_assign(model, weights, run), *lines])
     return beginning, f"from scratch, seed {run.seed}"
 

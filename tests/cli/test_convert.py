@@ -214,3 +214,12 @@ def test_an_untied_head_that_is_dropped_leaves_a_model_that_every_layout_holds(r
     assert result.returncode == 0, result.stderr
     result = run("convert", f"--input={tmp_path}/untied", "--drop_parts=masked_lm", "--to=google_tf1", f"--output={tmp_path}/out")
     assert result.returncode == 0, result.stderr
+
+
+def test_a_part_that_the_run_does_not_train_need_not_be_there(run, source, tmp_path):
+    result = run("convert", f"--input={source}", "--drop_parts=pooler,next_sentence", "--to=workdir", f"--output={tmp_path}/start")
+    assert result.returncode == 0, result.stderr
+    (tmp_path / "text.txt").write_text("of no use")
+    result = run("pretrain", f"--init_checkpoint={tmp_path}/start", f"--input_files={tmp_path}/text.txt",
+                 f"--workdir={tmp_path}/run", "--max_seq_length=16", "--sentence_objective=none")
+    assert "allow_missing" not in result.stderr
