@@ -165,8 +165,8 @@ def read_tensors(directory):
         name, _, attribute = rest.partition("/")
         if attribute == ".ATTRIBUTES/VARIABLE_VALUE":
             if owner == "model":
-                # A checkpoint's key has ".S" for a slash within a name.
-                tensors[name.replace(".S", "/")] = reader.get_tensor(key)
+                # A checkpoint's key has ".S" for a slash within a name; earlier versions put "bert" before the heads.
+                tensors[name.replace(".S", "/").removeprefix("bert/")] = reader.get_tensor(key)
             else:
                 slots += 1
     return tensors, slots
