@@ -149,8 +149,8 @@ def loop_figures(size):
         pretrain(workdir, [["prepared batches"]], [], stream=Terminal())
     overheads = [loop / bare - 1 for loop, bare in zip(prepared.loop[1:], prepared.bare[1:])]
     loop, bare = ([seconds / SEGMENT_STEPS * 1e3 for seconds in both[1:]] for both in (prepared.loop, prepared.bare))
-    print("| model | bare, ms a step, median | lowest to highest | in the loop | lowest to highest | overhead, median | lowest to highest |\n"
-          "|---|---|---|---|---|---|---|\n"
+    print("| model | bare, ms a step, median | lowest to highest | in the loop | lowest to highest | overhead, median | "
+          "lowest to highest |\n|---|---|---|---|---|---|---|\n"
           f"| {size} | {_spread(bare)} | {_spread(loop)} | {statistics.median(overheads):.1%} | {min(overheads):.1%} to "
           f"{max(overheads):.1%} |\n")
     # What the last call adds, at the end of the run, is rounded off.
@@ -163,7 +163,8 @@ def loop_figures(size):
         print(f"| {part} | {figures['times_a_round']} | {_spread(figures['ms'])} | {share:.2%} |")
     rest = statistics.median(loop) - statistics.median(bare) - sum(
         statistics.median(figures["ms"]) * figures["times_a_round"] for figures in parts.values()) / SEGMENT_STEPS
-    print(f"| what is left, in each step | {SEGMENT_STEPS} | {rest:.2f} | | {rest / statistics.median(bare):.2%} |\n", flush=True)
+    print(f"| what is left, in each step | {SEGMENT_STEPS} | {rest:.2f} | | {rest / statistics.median(bare):.2%} |\n",
+          flush=True)
     return {"size": size, "loop_ms": loop, "bare_ms": bare, "overheads": overheads, "parts": parts}
 
 
@@ -208,8 +209,8 @@ def _batches(config, run):
         return tf.constant(generator.randint(0, high, shape), tf.int32)
     return [{"input_word_ids": integers(config.vocab_size, rows, length), "input_mask": tf.ones([rows, length], tf.int32),
              "input_type_ids": integers(2, rows, length), "masked_lm_positions": integers(length, rows, predictions),
-             "masked_lm_ids": integers(config.vocab_size, rows, predictions), "masked_lm_weights": tf.ones([rows, predictions]),
-             "next_sentence_labels": integers(2, rows)} for _ in range(NUM_BATCHES)]
+             "masked_lm_ids": integers(config.vocab_size, rows, predictions),
+             "masked_lm_weights": tf.ones([rows, predictions]), "next_sentence_labels": integers(2, rows)} for _ in range(NUM_BATCHES)]
 
 
 def _vocabulary(size):

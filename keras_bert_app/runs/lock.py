@@ -30,8 +30,9 @@ def locked(workdir):
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 file.seek(0)
-                raise UserError(f"--workdir={workdir}: another run is at work there (process {file.read().strip() or 'unknown'}); "
-                                "wait for its end or stop it, or take another --workdir") from None
+                raise UserError(f"--workdir={workdir}: another run is at work there (process "
+                                f"{file.read().strip() or 'unknown'}); wait for its end or stop it, or take another "
+                                "--workdir") from None
         else:
             file.truncate(0)
             file.write(str(os.getpid()))

@@ -2,10 +2,11 @@
 
 import tensorflow as tf
 
-from keras_bert_app.training.optimizer import Optimizer, matrices_shape, move, new_slot
+from keras_bert_app.training.optimizer_base import Optimizer, matrices_shape, move, new_slot
 
 # The paper's proposed hyperparameters, algorithm 6.
-EPSILON_1, EPSILON_2 = 1e-30, 1e-3  # added to squared gradients; the least root mean square that a variable is taken to have
+EPSILON_1 = 1e-30  # added to squared gradients
+EPSILON_2 = 1e-3  # the least root mean square that a variable is taken to have
 CLIP_THRESHOLD = 1.0  # of the root mean square of an update, before the learning rate
 DECAY_EXPONENT = 0.8  # beta_2 at step t is 1 - t ** -this
 
@@ -50,11 +51,12 @@ class Adafactor(Optimizer):
             rows, columns = (
                 move(slots[name], tf.reduce_mean(square, axis=axis, keepdims=True) + EPSILON_1, beta_2)
                 for name, axis in (("adafactor_rows", 2), ("adafactor_columns", 0)))
-            # v = rows x columns / mean of rows; its parts one after the other, since their product may be too small for float32.
+            # v = rows x columns / mean of rows, in parts, since their product may be too small for float32.
             rows /= tf.reduce_mean(rows, axis=0, keepdims=True)
             update = gradient * tf.math.rsqrt(rows) * tf.math.rsqrt(columns)
-        scale = tf.maximum(EPSILON_2, _root_mean_square(weights)) / tf.maximum(1.0, _root_mean_square(update) / CLIP_THRESHOLD)
-        change = learning_rate * (scale * update + self.decay_of(path) * weights)
+        update /= tf.maximum(1.0, _root_mean_square(update) / CLIP_THRESHOLD)
+        update *= tf.maximum(EPSILON_2, _root_mean_square(weights))
+        change = learning_rate * (update + self.decay_of(path) * weights)
         # Kept for people to watch: it cannot be worked out from the slots.
         slots["adafactor_update_norm"].assign(tf.norm(change))
         variable.assign_sub(tf.reshape(change, variable.shape))

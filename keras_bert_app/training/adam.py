@@ -4,7 +4,7 @@ import re
 
 import tensorflow as tf
 
-from keras_bert_app.training.optimizer import NOT_DECAYED, Optimizer, matrices_shape, move, new_slot
+from keras_bert_app.training.optimizer_base import NOT_DECAYED, Optimizer, matrices_shape, move, new_slot
 
 
 class AdamWeightDecay(Optimizer):
@@ -34,7 +34,7 @@ class AdamWeightDecay(Optimizer):
 
     def direction(self, variable, slots, powers, path):
         """What the learning rate is multiplied with, from the slots after an update."""
-        # Both corrections in one factor, with epsilon scaled to stand beside the corrected root: fewer arrays are written.
+        # Both corrections in one factor, epsilon scaled to stand beside the corrected root: fewer arrays are written.
         root = tf.sqrt(1.0 - powers[1])
         direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + self.epsilon * root)
         if self.bias_correction:

@@ -9,7 +9,7 @@ from keras_bert_app.training.adam import AdamWeightDecay, Lamb
 
 
 def make_optimizer(run, variables, num_hidden_layers):
-    """The optimizer that a PretrainingConfig names, over a dict path -> tf.Variable; call it under the strategy's scope."""
+    """The optimizer that a PretrainingConfig names, of a dict path -> tf.Variable; call it in the strategy's scope."""
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
     if run.optimizer == "adafactor":
         return Adafactor(variables, run.weight_decay_rate, factors)
@@ -31,6 +31,6 @@ def learning_rate_factors(paths, num_hidden_layers, layer_decay):
 
 
 def norms(optimizer, learning_rate, step):
-    """Global norms of the weights and of the last update, for people to watch; called after `step` updates, outside of them."""
+    """Global norms of the weights and of the last update, the number `step`, for people to watch; called outside of updates."""
     return {"parameter_norm": float(tf.linalg.global_norm(list(optimizer.variables_by_path.values()))),
             "update_norm": float(tf.norm(optimizer.update_norms(learning_rate, step)))}

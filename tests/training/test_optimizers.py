@@ -89,16 +89,17 @@ def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_valu
 
 def test_adafactor_equals_keras_own_over_twelve_steps_and_takes_query_key_and_value_apart():
     generator, num_steps = np.random.RandomState(5), 12
-    for shape, path, parts in (((5, 6), "layer/kernel", 1), ((7,), "layer/bias", 1), ((4, 9), "attention/query_key_value/kernel", 3)):
+    for shape, path, parts in (((5, 6), "layer/kernel", 1), ((7,), "layer/bias", 1),
+                               ((4, 9), "attention/query_key_value/kernel", 3)):
         initial = generator.normal(size=shape).astype(np.float32)
         # Of sizes so different that updates are clipped, and not.
-        gradients = (generator.normal(size=(num_steps, *shape)) * 10 ** generator.uniform(-4, 1, (num_steps, *[1] * len(shape))))
+        gradients = [generator.normal(size=shape) * 10 ** generator.uniform(-4, 1) for _ in range(num_steps)]
         variable = tf.Variable(initial)
         ours = Adafactor({path: variable}, weight_decay_rate=0.0)
         theirs = [keras.Variable(part) for part in np.split(initial, parts, axis=-1)]
         keras_own = keras.optimizers.Adafactor(0.02, relative_step=False)
         keras_own.build(theirs)
-        for step, gradient in enumerate(gradients.astype(np.float32)):
+        for step, gradient in enumerate(np.float32(gradients)):
             ours.apply([tf.constant(gradient)], tf.constant(0.02), tf.constant(step))
             keras_own.apply([tf.constant(part) for part in np.split(gradient, parts, axis=-1)])
             expected = np.concatenate([part.numpy() for part in theirs], axis=-1)
@@ -122,7 +123,8 @@ def test_adafactor_gives_one_and_two_replicas_the_same_weights_and_slots():
             strategy.run(lambda: optimizer.apply(values, tf.constant(0.1), at))
         for at, values in enumerate(gradients):
             step([tf.constant(value) for value in values], tf.constant(at))
-        found.append([variable.numpy() for by_path in (variables, *optimizer.slots.values()) for variable in by_path.values()])
+        found.append([variable.numpy() for by_path in (variables, *optimizer.slots.values())
+                      for variable in by_path.values()])
     assert all(np.array_equal(one, two) for one, two in zip(*found))
     assert np.abs(found[0][0] - initial["a/query_key_value/kernel"]).max() > 0.1
 
@@ -130,8 +132,8 @@ def test_adafactor_gives_one_and_two_replicas_the_same_weights_and_slots():
 def test_adafactor_keeps_next_to_nothing_of_a_matrix():
     optimizer = Adafactor({"a/kernel": tf.Variable(tf.zeros([31, 17])), "a/bias": tf.Variable(tf.zeros([17]))})
     sizes = {name: {path: int(tf.size(slot)) for path, slot in slots.items()} for name, slots in optimizer.slots.items()}
-    assert sizes == {"adafactor_rows": {"a/kernel": 31}, "adafactor_columns": {"a/kernel": 17}, "adafactor_v": {"a/bias": 17},
-                     "adafactor_update_norm": {"a/kernel": 1, "a/bias": 1}}
+    assert sizes == {"adafactor_rows": {"a/kernel": 31}, "adafactor_columns": {"a/kernel": 17},
+                     "adafactor_v": {"a/bias": 17}, "adafactor_update_norm": {"a/kernel": 1, "a/bias": 1}}
 
 
 def test_bias_correction_is_refused_where_there_is_nothing_to_correct():

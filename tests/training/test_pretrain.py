@@ -301,10 +301,11 @@ def test_lamb_trains_and_resumes(make_workdir, shards):
 
 
 def test_adafactor_trains(make_workdir, shards):
-    workdir = make_workdir("adafactor", run=dataclasses.replace(RUN, optimizer="adafactor", learning_rate=1e-2))
+    workdir = make_workdir("adafactor", run=dataclasses.replace(RUN, optimizer="adafactor", learning_rate=0.1))
     train(workdir, shards)
     rows = [row for row in rows_of(workdir) if "loss" in row]
-    assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
+    # From ln 34 + ln 2; words drawn at random leave little to learn.
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.1 and rows[-1]["update_norm"] > 0
 
 
 def test_checkpoints_of_certain_steps_are_kept_for_good(make_workdir, shards):
