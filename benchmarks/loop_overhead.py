@@ -28,8 +28,9 @@ from absl import flags
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
-from keras_bert_app.run_config import OPTIMIZERS, PRECISIONS, PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training_config import OPTIMIZERS, PRECISIONS
 
 SEGMENT_STEPS = 100  # between lines of the log, and here between checkpoints
 STEPS_PER_CALL = 5  # the trainer's own number on a CPU
@@ -144,7 +145,7 @@ def loop_figures(size):
         patches.enter_context(mock.patch.object(steps, "make_train_call", prepared.noting_the_call(steps.make_train_call)))
         for owner, name, part in ((checkpoints, "save", "save"), (optimizers, "norms", "norms"),
                                   (reporting.Reporter, "log", "log"), (reporting.Reporter, "live", "live line"),
-                                  (window.Window, "add", "sums"), (window.Window, "recent", "figures of the live line")):
+                                  (window.Window, "add", "sums")):
             patches.enter_context(mock.patch.object(owner, name, clock.around(getattr(owner, name), part)))
         pretrain(workdir, [["prepared batches"]], [], stream=Terminal())
     overheads = [loop / bare - 1 for loop, bare in zip(prepared.loop[1:], prepared.bare[1:])]

@@ -27,9 +27,10 @@ def main(arguments):
 
         from keras_bert_app.config import BertConfig
         from keras_bert_app.interop.load import load_pretrained
-        from keras_bert_app.run_config import PretrainingConfig
+        from keras_bert_app.pretraining_config import PretrainingConfig
         from keras_bert_app.runs import workdir as workdirs
         from keras_bert_app.training import evaluation, launch, steps
+        from keras_bert_app.training.losses import PretrainingObjective
         from pipelines import pretraining_dataset, vocab, vocab_learning
         from pipelines.readers import read_documents
         from pipelines.text_files import expand_files
@@ -49,7 +50,8 @@ def main(arguments):
     launch.launch(run_dir, model_config, run, vocab.read_bytes(vocab_file))
 
     model = load_pretrained(run_dir)
-    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model)
+    objective = PretrainingObjective()
+    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
     tokenizer = BertTokenizer(vocab_file)
     ((corpus_dir, manifest),) = launch.prepared_corpora(run_dir, run).items()
     shards = [os.path.join(corpus_dir, shard["file"]) for shard in manifest["train"]["shards"]]
@@ -59,7 +61,7 @@ def main(arguments):
     for one_pass in passes[1:]:
         dataset = dataset.concatenate(one_pass)
     print("on the training text, with pairs and masks of other seeds:")
-    for line in evaluation.summary(evaluation.evaluate(call, dataset, model.config.vocab_size)):
+    for line in evaluation.summary(evaluation.evaluate(call, objective, dataset, model.config.vocab_size)):
         print(line.replace("held-out ", ""))
 
 

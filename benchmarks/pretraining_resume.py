@@ -15,7 +15,7 @@ from absl import flags
 
 from keras_bert_app import config_flags
 from keras_bert_app.cli import app
-from keras_bert_app.run_config import DATA_FIELDS, PretrainingConfig
+from keras_bert_app.pretraining_config import DATA_FIELDS, PretrainingConfig
 
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether it is uncased.")

@@ -90,8 +90,9 @@ def evaluate(workdir):
         import tensorflow as tf
 
         from keras_bert_app.interop.load import load_pretrained
-        from keras_bert_app.run_config import PretrainingConfig
+        from keras_bert_app.pretraining_config import PretrainingConfig
         from keras_bert_app.training import data, evaluation, steps
+        from keras_bert_app.training.losses import PretrainingObjective
         from pipelines import corpus
         from pipelines.wordpiece import BertTokenizer
     model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
@@ -99,8 +100,9 @@ def evaluate(workdir):
     run = PretrainingConfig(max_seq_length=128, global_batch_size=32, seed=_EVAL_SEED).resolved()
     shards = corpus.shard_paths(_CORPUS.value, corpus.load_manifest(_CORPUS.value), "heldout")
     dataset = data.heldout_dataset(run, shards, tokenizer, data.example_arguments(run, tokenizer, ""))
-    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, with_pairs="next_sentence" in model.parts)
-    return evaluation.evaluate(call, dataset, model.config.vocab_size)
+    objective = PretrainingObjective("nsp" if "next_sentence" in model.parts else "none")
+    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
+    return evaluation.evaluate(call, objective, dataset, model.config.vocab_size)
 
 
 def table(results):

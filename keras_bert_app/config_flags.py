@@ -16,7 +16,7 @@ def define_flags(fields, is_path=()):
     configuration fills in what is missing.
 
     Args:
-        fields: of dataclasses.fields, their metadata as in run_config. is_path: names whose values are made absolute,
+        fields: of dataclasses.fields, their metadata as in training_config. is_path: names whose values are made absolute,
             so that what is kept of them holds in any directory.
     """
     for field in fields:

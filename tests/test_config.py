@@ -8,7 +8,7 @@ import pytest
 from keras_bert_app import BertConfig
 from keras_bert_app.config import SIZES
 from keras_bert_app.errors import UserError
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 
 GOOGLE = {"attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 768,
           "initializer_range": 0.02, "intermediate_size": 3072, "max_position_embeddings": 512,

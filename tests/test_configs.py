@@ -5,7 +5,7 @@ import pytest
 from keras_bert_app import configs
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 
 
 @pytest.mark.parametrize("name", configs.recipe_names())

@@ -19,7 +19,7 @@ from keras_bert_app import config_flags, input_text, terminal
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 from keras_bert_app.output_files import write_files
-from keras_bert_app.run_config import DATA_FIELDS, PretrainingConfig
+from keras_bert_app.pretraining_config import DATA_FIELDS, PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
 from pipelines import casing
 from pipelines.vocab import load_vocabulary

@@ -17,7 +17,7 @@ from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.configs import load_recipe, recipe_names
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
 from pipelines import casing
 from pipelines.readers import expand_files

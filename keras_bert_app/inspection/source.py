@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import data

@@ -17,7 +17,7 @@ from pipelines.pretraining import STREAM_VERSION
 
 _PREFIX = "checkpoint"
 _MANIFEST = "manifest.json"
-_NAME = re.compile(r"step-(\d+)/?$")
+_NAME = re.compile(r"(step|best)-(\d+)/?$")
 
 
 def model_variables(model):
@@ -36,25 +36,34 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
             next line is that of an uninterrupted one. seconds: that the run has taken so far. evaluation_due: whether an
             evaluation comes next.
     """
-    directory = _write(workdir, step, _tracked(model, optimizer), {
+    directory = _write(workdir, f"step-{step:08d}", step, _tracked(model, optimizer), {
         "seconds": float(seconds), "position": [int(number) for number in position], "evaluation_due": bool(evaluation_due),
         "unlogged": [[float(value) for value in row] for row in unlogged]})
     for old in list_checkpoints(workdir)[:-keep]:
-        if not keep_every or int(_NAME.search(old)[1]) % keep_every:
+        if not keep_every or int(_NAME.search(old)[2]) % keep_every:
             tf.io.gfile.rmtree(old)
     return directory
 
 
 def save_variables(workdir, variables, step=0):
     """Writes a checkpoint of a model alone, which no run goes on from. Args: variables: dict path -> tf.Variable."""
-    return _write(workdir, step, tf.train.Checkpoint(model=variables), {})
+    return _write(workdir, f"step-{step:08d}", step, tf.train.Checkpoint(model=variables), {})
 
 
-def _write(workdir, step, tracked, notes):
-    """Writes CHECKPOINTS/step-N with what is tracked, and the notes in its manifest. Returns the directory."""
+def save_best(workdir, model, step, figures):
+    """Writes the weights that have scored best so far, in place of those before. Args: figures: the scores, noted there."""
+    earlier = best_checkpoints(workdir)
+    directory = _write(workdir, f"best-{step:08d}", step, _tracked(model, None), {"figures": figures})
+    for old in earlier:
+        if old != directory:
+            tf.io.gfile.rmtree(old)
+
+
+def _write(workdir, name, step, tracked, notes):
+    """Writes CHECKPOINTS/NAME with what is tracked, and the notes in its manifest. Returns the directory."""
     root = workdirs.path_in(workdir, "checkpoints")
-    directory = os.path.join(root, f"step-{step:08d}")
-    temporary = os.path.join(root, f"writing-step-{step:08d}")
+    directory = os.path.join(root, name)
+    temporary = os.path.join(root, f"writing-{name}")
     if _is_whole(directory):
         return directory  # a step has one state; replacing it would leave a moment without
     if tf.io.gfile.isdir(root):
@@ -101,11 +110,20 @@ def _to_disk(*paths):
 
 
 def list_checkpoints(workdir):
-    """Directories of whole checkpoints, oldest first."""
+    """Directories of the whole checkpoints that a run may go on from, oldest first."""
+    return _named(workdir, "step")
+
+
+def best_checkpoints(workdir):
+    """Directory of the best weights of a fine-tuning run, [] for none; in the moment of a change there are two."""
+    return _named(workdir, "best")
+
+
+def _named(workdir, kind):
     root = workdirs.path_in(workdir, "checkpoints")
     if not tf.io.gfile.isdir(root):
         return []
-    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(root) if _NAME.match(name))
+    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(root) if (match := _NAME.match(name)) and match[1] == kind)
     return [os.path.join(root, name) for name in names]
 
 
@@ -173,20 +191,20 @@ def read_tensors(directory):
 
 
 def is_checkpoint_name(path):
-    """Whether a path is named as one checkpoint of a work directory: .../checkpoints/step-N."""
+    """Whether a path is named as one checkpoint of a work directory: .../checkpoints/step-N, or best-N."""
     path = str(path).rstrip("/")
     return bool(_NAME.search(path)) and os.path.basename(os.path.dirname(path)) == "checkpoints"
 
 
 def find(path):
-    """(run directory, checkpoint directory) of a path that names either."""
+    """(run directory, checkpoint directory) of a path that names either; of a run its best one, else its newest."""
     path = str(path).rstrip("/")
     if not workdirs.is_started(path):
         if is_checkpoint_name(path) and tf.io.gfile.isdir(path):
             return os.path.dirname(os.path.dirname(path)), path
         raise UserError(f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
                         "checkpoints/, as the pretrain command writes")
-    checkpoints = list_checkpoints(path)
+    checkpoints = best_checkpoints(path) or list_checkpoints(path)
     if not checkpoints:
         raise UserError(f"{path}: its checkpoints/ holds no checkpoint yet; let the run save one first")
     return path, checkpoints[-1]

@@ -1,6 +1,7 @@
 """The work directory of a run: config.json, vocab.txt, corpus/, checkpoints/, metrics.jsonl, events/.
 
-config.json holds the model's keys at the top, as Google and Hugging Face write them, and the run's under "pretraining".
+config.json holds the model's keys at the top, as Google and Hugging Face write them, and the run's under "pretraining" or
+"finetuning".
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ import os
 
 from keras_bert_app.config import BertConfig, read_json
 from keras_bert_app.errors import UserError
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 
 
 def path_in(workdir, *names):
@@ -31,16 +32,15 @@ def is_started(workdir):
     return exists(path_in(workdir, "config.json"))
 
 
-def read_config(workdir):
-    """(BertConfig, PretrainingConfig, sha256 of the vocabulary) of the run in a directory."""
+def read_config(workdir, run_class=PretrainingConfig):
+    """(BertConfig, configuration of the run, sha256 of the vocabulary) of the run in a directory."""
     path = path_in(workdir, "config.json")
     values = read_json(path)
-    if "pretraining" not in values:
-        raise UserError(f"{path}: has no key 'pretraining', so no run lives there; start one in another --workdir, with "
-                        f"--init_checkpoint={workdir} for its weights")
+    if run_class.KEY not in values:
+        raise UserError(f"{path}: has no key {run_class.KEY!r}, so no such run lives there; start one in another --workdir, "
+                        f"with --init_checkpoint={workdir} for its weights")
     try:
-        return (BertConfig.from_dict(values), PretrainingConfig.from_dict(values["pretraining"]),
-                values.get("vocab_sha256"))
+        return (BertConfig.from_dict(values), run_class.from_dict(values[run_class.KEY]), values.get("vocab_sha256"))
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 
@@ -74,8 +74,8 @@ def read_vocabulary(workdir):
     return content
 
 
-def write_config(workdir, model_config, run, vocabulary_bytes):
-    """Writes vocab.txt and then config.json, which makes the directory a run's.
+def write_config(workdir, model_config, run, vocabulary_bytes, notes=None):
+    """Writes vocab.txt and then config.json, which makes the directory a run's. Args: notes: dict of further keys.
 
     Raises:
         UserError: there is another vocab.txt, and no run that it belongs to.
@@ -90,33 +90,29 @@ def write_config(workdir, model_config, run, vocabulary_bytes):
     else:
         with tf.io.gfile.GFile(path, "wb") as file:
             file.write(vocabulary_bytes)
-    update_config(workdir, model_config, run, hashlib.sha256(vocabulary_bytes).hexdigest())
-
-
-def update_config(workdir, model_config, run, vocab_sha256):
-    """Replaces config.json as a whole."""
-    import tensorflow as tf
-    values = {**model_config.to_dict(), "vocab_sha256": vocab_sha256, "pretraining": run.to_dict()}
+    values = {**model_config.to_dict(), "vocab_sha256": hashlib.sha256(vocabulary_bytes).hexdigest(), **(notes or {}),
+              run.KEY: run.to_dict()}
     temporary = path_in(workdir, "config.json.tmp")
     with tf.io.gfile.GFile(temporary, "w") as file:
         file.write(json.dumps(values, indent=2) + "\n")
     tf.io.gfile.rename(temporary, path_in(workdir, "config.json"), overwrite=True)
 
 
-def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None):
+def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None, run_class=PretrainingConfig):
     """The configuration of the run in a directory, with those wanted values that may change on resume.
 
     Args:
         wanted_model: BertConfig or None (as the run has it). wanted_run: dict of the fields that were asked for.
+        run_class: PretrainingConfig or FinetuningConfig.
         vocabulary_bytes: of the vocabulary that was asked for, or None.
 
     Returns:
-        (BertConfig, PretrainingConfig)
+        (BertConfig, configuration of the run)
 
     Raises:
         UserError: a wanted value contradicts the run's; both are named.
     """
-    model_config, run, vocab_sha256 = read_config(workdir)
+    model_config, run, vocab_sha256 = read_config(workdir, run_class)
     advice = "take another --workdir, or leave the flag out to resume"
     if wanted_model is not None:
         for field in dataclasses.fields(BertConfig):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import workdir as workdirs
 from pipelines import mixing
-from pipelines.pretraining import FIRST_POSITION, pretraining_dataset, text_counts
+from pipelines.pretraining import FIRST_POSITION, STREAM_VERSION, pretraining_dataset, text_counts
 from pipelines.units import Lexicon
 
 BATCH_DOUBLINGS = 3  # of a ramp
@@ -51,6 +51,36 @@ def read_lexicon(path):
     return phrases
 
 
+def training_batches(run, corpora, tokenizer, position, examples, step):
+    """Endless iterator of (batch, position after it) from a step on, each batch of the size of its step.
+
+    Raises:
+        UserError: there is not one example in the corpora; said when the first batch is asked for.
+    """
+    batch_size, batches = 0, None
+    while True:
+        if batch_size_at(run, step) != batch_size:
+            batch_size = batch_size_at(run, step)
+            batches = iter(training_dataset(run, corpora, tokenizer, position, examples, step))
+        try:
+            batch, position = next(batches)
+        except StopIteration:
+            raise without_examples(corpora, tokenizer) from None
+        position = tuple(position.numpy().tolist())
+        yield batch, position
+        step += 1
+
+
+def upgraded(start):
+    """Where a run stands, its position as this version of the program counts it, and what is to be said of that."""
+    if not start["position"] or start.get("stream", 1) == STREAM_VERSION:
+        return start, ""
+    # Saved by an earlier version of this program, which took the examples of a block in another order.
+    position = (start["position"][0], start["position"][1] + 1, 0)
+    return ({**start, "position": position},
+            "; saved by an earlier version, so that the data goes on at the next shard")
+
+
 def training_dataset(run, corpora, tokenizer, position, examples, step=0):
     """The endless stream of (batch, position) from one corpus or a mixture of several, in batches of the size at a step.
 
@@ -90,11 +120,3 @@ def batch_size_at(run, step):
     if step >= run.batch_ramp_steps:
         return run.global_batch_size
     return run.global_batch_size >> (BATCH_DOUBLINGS - BATCH_DOUBLINGS * step // run.batch_ramp_steps)
-
-
-def steps_of_this_size(run, step):
-    """How many steps from this one on have the same batch size; None for all that follow."""
-    if step >= run.batch_ramp_steps:
-        return None
-    size = batch_size_at(run, step)
-    return next(count for count in range(1, run.batch_ramp_steps + 1) if batch_size_at(run, step + count) != size)

@@ -4,24 +4,22 @@ import math
 
 import numpy as np
 
-from keras_bert_app.training import losses
-
 OBJECTIVE_NAMES = {"nsp": "next sentence", "sop": "sentence order"}
 
 
-def evaluate(call, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
+def evaluate(call, objective, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
     """Means over a dataset of one pass, every example counted once, with trivial baselines.
 
     Args:
-        call: from steps.make_evaluation_call. dataset: batches of pipelines.pretraining_dataset with epochs=1.
-        max_steps: most batches, 0 for all. should_stop: asked before each batch; the figures are then of what was seen.
+        call, objective: of steps.make_evaluation_call, and what it was made for. dataset: batches of
+            pipelines.pretraining_dataset with epochs=1. max_steps: most batches, 0 for all. should_stop: asked before each batch; the figures are then of what was seen.
 
     Returns:
         dict of eval_* figures. eval_unigram_accuracy: of always predicting the one piece that is most frequent among
         the very labels that are asked for (no unigram model does better); eval_majority_share: of always giving the
         more frequent next-sentence label. Counts in eval_masked_lm_count, eval_next_sentence_count.
     """
-    totals = np.zeros(len(losses.SUMS), np.float64)
+    totals = np.zeros(len(objective.sum_names), np.float64)
     label_counts = np.zeros(vocab_size, np.int64)
     random_pairs = 0
     for batch in dataset.take(max_steps or -1):
@@ -31,8 +29,8 @@ def evaluate(call, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
         used = batch["masked_lm_weights"].numpy() > 0
         label_counts += np.bincount(batch["masked_lm_ids"].numpy()[used], minlength=vocab_size)
         random_pairs += int((batch["next_sentence_labels"] * batch["input_mask"][:, 0]).numpy().sum())
-    sums = dict(zip(losses.SUMS, totals.tolist()))
-    figures = {f"eval_{name}": value for name, value in losses.metrics(sums).items()}
+    sums = dict(zip(objective.sum_names, totals.tolist()))
+    figures = {f"eval_{name}": value for name, value in objective.metrics(sums).items()}
     figures["eval_unigram_accuracy"] = float(label_counts.max() / max(label_counts.sum(), 1))
     figures["eval_masked_lm_count"] = sums["masked_lm_count"]
     if pairs := sums["next_sentence_count"]:

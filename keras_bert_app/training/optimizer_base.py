@@ -27,6 +27,8 @@ class Optimizer(tf.Module):
     Attributes:
         slots: dict name -> dict path -> tf.Variable, under the names that checkpoints have for them. Not every variable
             has every slot.
+        first_steps: dict path -> how many updates pass before a variable is trained (gradual unfreezing); until then
+            neither it nor its slots change.
     """
 
     def __init__(self, variables, weight_decay_rate=0.01, learning_rate_factors=None):
@@ -34,6 +36,7 @@ class Optimizer(tf.Module):
         self.variables_by_path = variables
         self.weight_decay_rate = weight_decay_rate
         self.learning_rate_factors = learning_rate_factors or dict.fromkeys(variables, 1.0)
+        self.first_steps = {}
         self.slots = self.make_slots()
 
     def apply(self, gradients, learning_rate, step=0, is_good=True):
@@ -45,7 +48,12 @@ class Optimizer(tf.Module):
             is_good: bool scalar; where it is False nothing changes.
         """
         tf.distribute.get_replica_context().merge_call(
-            self._update_all, args=(gradients, learning_rate, self.step_terms(step), tf.convert_to_tensor(is_good)))
+            self._update_all, args=(gradients, learning_rate, step, tf.convert_to_tensor(is_good)))
+
+    def without_frozen(self, gradients, step):
+        """The gradients, 0 for variables that are not trained yet."""
+        return [gradient * tf.cast(step >= self.first_steps[path], gradient.dtype) if path in self.first_steps else gradient
+                for path, gradient in zip(self.variables_by_path, gradients)]
 
     def decay_of(self, path):
         """The weight decay of a variable."""
@@ -55,14 +63,17 @@ class Optimizer(tf.Module):
         """dict name -> slot of one variable."""
         return {name: slots[path] for name, slots in self.slots.items() if path in slots}
 
-    def _update_all(self, strategy, gradients, learning_rate, terms, is_good):
+    def _update_all(self, strategy, gradients, learning_rate, step, is_good):
+        terms = self.step_terms(step)
+
         def update(variable, slots, gradient, learning_rate, terms, is_good, path):
             rate = learning_rate * self.learning_rate_factors[path]
             tf.cond(is_good, lambda: self.update(variable, slots, gradient, rate, terms, path), lambda: None)
 
         for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
             strategy.extended.update(variable, update, group=False, args=(
-                self.slots_of(path), gradient, learning_rate, terms, is_good, path))
+                self.slots_of(path), gradient, learning_rate, terms,
+                is_good & (step >= self.first_steps[path]) if path in self.first_steps else is_good, path))
 
 
 def new_slot(shape, name):

@@ -23,14 +23,19 @@ def learning_rate_factors(paths, num_hidden_layers, layer_decay):
 
     Layer-wise decay of the rate is that of Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A).
     """
-    def depth(path):
-        if match := re.search(r"layer_(\d+)/", path):
-            return 1 + int(match[1])
-        return 0 if "embeddings" in path else num_hidden_layers + 1
-    return {path: layer_decay ** (num_hidden_layers + 1 - depth(path)) for path in paths}
+    return {path: layer_decay ** (num_hidden_layers + 1 - depth(path, num_hidden_layers)) for path in paths}
+
+
+def depth(path, num_hidden_layers):
+    """How far up in the model a variable is: 0 for embeddings, 1 for the lowest layer, one more than layers for heads."""
+    if match := re.search(r"layer_(\d+)/", path):
+        return 1 + int(match[1])
+    return 0 if "embeddings" in path else num_hidden_layers + 1
 
 
 def norms(optimizer, learning_rate, step):
     """Global norms of the weights and of the last update, the number `step`, for people to watch; called outside of updates."""
+    norms_of_updates = optimizer.update_norms(learning_rate, step)
     return {"parameter_norm": float(tf.linalg.global_norm(list(optimizer.variables_by_path.values()))),
-            "update_norm": float(tf.norm(optimizer.update_norms(learning_rate, step)))}
+            "update_norm": float(tf.norm([norm for path, norm in zip(optimizer.variables_by_path, norms_of_updates)
+                                          if step > optimizer.first_steps.get(path, 0)]))}

@@ -7,7 +7,6 @@ import time
 
 import tensorflow as tf
 
-from keras_bert_app.drawing.curves import draw_curves
 from keras_bert_app.runs import workdir as workdirs
 
 # tf.summary.scalar needs the tensorboard package, which TensorFlow no longer brings; this is what it writes.
@@ -21,12 +20,13 @@ class Reporter:
     Args:
         workdir: metrics.jsonl, events/ and curves.png go there; a resumed run appends, after lines of steps that it takes
             again are dropped.
-        first_step, seconds: where this part of the run begins. run: PretrainingConfig.
+        first_step, seconds: where this part of the run begins. run: TrainingConfig. objective: see
+            training.losses. draw: function of the rows of metrics.jsonl and a title that gives the PNG of the curves.
         active: False in processes other than the chief, which stay silent.
     """
 
-    def __init__(self, workdir, first_step, seconds, run, active=True, stream=None):
-        self.workdir, self.run, self.active = workdir, run, active
+    def __init__(self, workdir, first_step, seconds, run, objective, draw, active=True, stream=None):
+        self.workdir, self.run, self.objective, self.draw, self.active = workdir, run, objective, draw, active
         self.run_began = time.monotonic() - seconds
         self.stream = stream or sys.stdout
         self.is_terminal = self.stream.isatty()
@@ -37,9 +37,9 @@ class Reporter:
             self.events = tf.summary.create_file_writer(workdirs.path_in(workdir, "events"))
 
     def live(self, step, figures):
-        """Rewrites the progress line; on a terminal only."""
+        """Rewrites the progress line, on a terminal only. Args: figures: a function that works them out."""
         if self.active and self.is_terminal:
-            self.stream.write("\r" + self._line(step, figures) + "\x1b[K")
+            self.stream.write("\r" + self._line(step, figures()) + "\x1b[K")
             self.stream.flush()
 
     def log(self, step, figures):
@@ -51,7 +51,7 @@ class Reporter:
 
     def write(self, step, figures):
         """One row of metrics.jsonl and TensorBoard; an evaluation of a step stands there once, however often it is made."""
-        if not self.active or ("eval_loss" in figures and step in self.evaluated_steps):
+        if not self.active or (_is_evaluation(figures) and step in self.evaluated_steps):
             return
         row = {"step": int(step), **{name: float(f"{value:.7g}") for name, value in figures.items()}}
         with tf.io.gfile.GFile(self.path, "a") as file:
@@ -68,12 +68,10 @@ class Reporter:
             self.stream.flush()
 
     def _line(self, step, figures):
-        pairs = (f"{self.run.sentence_objective.upper()} acc {figures['next_sentence_accuracy']:.3f}  "
-                 if "next_sentence_accuracy" in figures else "")
         of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
-        losses = (f"loss {figures['loss']:.3f}  MLM acc {figures['masked_lm_accuracy']:.3f}  " if "loss" in figures
+        losses = (f"loss {figures['loss']:.3f}  {self.objective.progress(figures)}  " if "loss" in figures
                   else "no step whose loss is finite  ")
-        return (f"step {step:,}{of_all}  {losses}{pairs}"
+        return (f"step {step:,}{of_all}  {losses}"
                 f"{figures['tokens_per_second']:,.0f} tokens/s  ETA {self._eta(step)}")
 
     def _eta(self, step):
@@ -94,7 +92,7 @@ class Reporter:
         with tf.io.gfile.GFile(self.path) as file:
             rows = [json.loads(line) for line in file.read().splitlines()]
         with tf.io.gfile.GFile(path + ".tmp", "wb") as file:
-            file.write(draw_curves(rows, f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
+            file.write(self.draw(rows, f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
         tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
         self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
 
@@ -110,6 +108,10 @@ def duration(seconds):
     minutes, seconds = divmod(int(round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def _is_evaluation(row):
+    return any(name.startswith("eval_") for name in row)
 
 
 def _drop_later_steps(path, step):
@@ -128,7 +130,7 @@ def _drop_later_steps(path, step):
             row = json.loads(line)
             if row["step"] <= step:
                 kept.append(line)
-                if "eval_loss" in row:
+                if _is_evaluation(row):
                     evaluated_steps.add(row["step"])
         except (ValueError, KeyError):
             continue  # a line cut by a kill

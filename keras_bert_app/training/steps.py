@@ -3,13 +3,17 @@
 import tensorflow as tf
 
 from keras_bert_app.modeling import backend
-from keras_bert_app.training import losses
 from keras_bert_app.training.schedules import learning_rate
 
 _DROPOUT = 2  # purpose of the draws; 0 and 1 are the data pipeline's
-# What a step tells besides its sums. bad_variable: the first one whose gradient is not finite, -1 for none. stop: how
-# many processes were asked to stop. progress: the share of the run before the step, as all processes see it.
-STEP_METRICS = (*losses.SUMS, "learning_rate", "gradient_norm", "bad_variable", "stop", "progress")
+# What a step tells besides its objective's sums. bad_variable: the first one whose gradient is not finite, -1 for none.
+# stop: how many processes were asked to stop. progress: the share of the run before the step, as all processes see it.
+_BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progress")
+
+
+def columns(objective):
+    """dict name -> column of the row that a step returns."""
+    return {name: index for index, name in enumerate((*objective.sum_names, *_BESIDE_SUMS))}
 
 
 def split_over_replicas(strategy, batch, row_axis):
@@ -29,7 +33,7 @@ def split_over_replicas(strategy, batch, row_axis):
     return strategy.experimental_distribute_values_from_function(rows_of)
 
 
-def make_train_call(strategy, model, optimizer, run):
+def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_length=False):
     """A function of k stacked global batches that takes k steps.
 
     The gradient is that of the summed losses over the global counts, added up over the parts of each replica's rows
@@ -37,25 +41,26 @@ def make_train_call(strategy, model, optimizer, run):
     its own copy. A step whose loss or gradient is not finite changes no weight.
 
     Args:
-        strategy: the model's tf.distribute.Strategy. model: BertPretrainer. optimizer: of training.optimizers, over the
-            model's trainable variables. run: PretrainingConfig, resolved.
+        strategy: the model's tf.distribute.Strategy. model: takes a batch and dropout_seed. optimizer: of
+            training.optimizers, over those of the model's variables that are trained. run: TrainingConfig, resolved.
+            objective: see training.losses. has_dynamic_length: whether rows of many lengths share one compiled step.
 
     Returns:
         call(batches, first_step, progress=None, stop=False): batches a dict of [k, B, ...], first_step an int, progress
         the share of the run that is over (None: by steps), stop whether this process was asked to; returns float32
-        [k, len(STEP_METRICS)], sums over the global batch.
+        [k, len(columns(objective))], sums over the global batch.
     """
     variables = list(optimizer.variables_by_path.values())
-    with_pairs = run.sentence_objective != "none"
+    num_columns = len(columns(objective))
     has_dropout = max(model.config.hidden_dropout_prob, model.config.attention_probs_dropout_prob) > 0
 
-    def forward_backward(batch, seed, masked_lm_count, next_sentence_count):
+    def forward_backward(batch, seed, *counts):
         with tf.GradientTape() as tape:
             outputs = model(batch, dropout_seed=seed if has_dropout else None)
-            sums = losses.loss_sums(outputs, batch, with_pairs)
-            loss = losses.mean_loss(sums, masked_lm_count, next_sentence_count)
+            sums = objective.loss_sums(outputs, batch)
+            loss = objective.mean_loss(sums, *counts)
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
-        return gradients, tf.stack([sums[name] for name in losses.SUMS])
+        return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
     if run.jit_compile:
         forward_backward = tf.function(forward_backward, jit_compile=True)
@@ -68,8 +73,9 @@ def make_train_call(strategy, model, optimizer, run):
         seed = backend.fold_in(seed, context.replica_id_in_sync_group)
         # Processes have clocks of their own, so that their progress is averaged.
         *counts, progress, stop = _sum_over_replicas(
-            context, [*losses.counts(batch, with_pairs), progress / context.num_replicas_in_sync, tf.identity(stop)])
+            context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)])
         gradients, sums = _sum_over_replicas(context, forward_backward(batch, seed, *counts))
+        gradients = optimizer.without_frozen(gradients, step)
         gradient_norm = tf.linalg.global_norm(gradients)
         is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
         bad_variable = tf.cond(is_good, lambda: -1, lambda: _first_not_finite(gradients))
@@ -78,10 +84,11 @@ def make_train_call(strategy, model, optimizer, run):
         optimizer.apply(gradients, rate, step, is_good)
         return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
 
-    @tf.function(reduce_retracing=False)
+    # Of batches that differ in S alone TensorFlow compiles the first, then one more for any S.
+    @tf.function(reduce_retracing=has_dynamic_length)
     def call(batches, first_step, progress, stop):
         num_steps = tf.nest.flatten(strategy.experimental_local_results(batches)[0])[0].shape[0]
-        rows = tf.TensorArray(tf.float32, num_steps, element_shape=[len(STEP_METRICS)])
+        rows = tf.TensorArray(tf.float32, num_steps, element_shape=[num_columns])
         for index in tf.range(num_steps):
             step = first_step + index
             done = tf.cast(step, tf.float32) / run.num_train_steps if progress is None else progress
@@ -116,13 +123,28 @@ def _in_parts(forward_backward, num_parts):
     return in_parts
 
 
-def make_evaluation_call(strategy, model, with_pairs=True):
-    """A function of one global batch that returns its sums, float32 [len(SUMS)]; with_pairs as of losses.loss_sums."""
+def make_evaluation_call(strategy, model, objective):
+    """A function of one global batch that returns its objective's sums, float32 [len(objective.sum_names)]."""
     def replica_step(batch):
-        sums = losses.loss_sums(model(batch), batch, with_pairs)
-        return _sum_over_replicas(tf.distribute.get_replica_context(), tf.stack([sums[name] for name in losses.SUMS]))
+        sums = objective.loss_sums(model(batch), batch)
+        return _sum_over_replicas(tf.distribute.get_replica_context(),
+                                  tf.stack([sums[name] for name in objective.sum_names]))
 
     @tf.function
+    def call(batch):
+        return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
+
+    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+
+
+def make_prediction_call(strategy, model):
+    """A function of one global batch that returns the model's logits [B, ...], on every process those of all rows."""
+    def replica_step(batch):
+        logits = model(batch)["logits"]
+        context = tf.distribute.get_replica_context()
+        return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
+
+    @tf.function(reduce_retracing=True)
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 
+KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 # Stands for the signal in a process whose neighbour got it.
 STOP_ELSEWHERE = signal.SIGTERM
 # Steps in one call of the device: a TPU wants many, on a CPU a call costs next to nothing.

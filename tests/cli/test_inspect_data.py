@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_app.config import BertConfig
 from keras_bert_app.inspection import source as sources
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import data

@@ -9,7 +9,7 @@ import pytest
 from keras_bert_app.drawing.examples import draw_example_statistics
 from keras_bert_app.inspection import reading, report
 from keras_bert_app.inspection.statistics import Counter, distribution, rows_by_corpus
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat", "##s", "dog", "שלום", "中", "文"]
 ID = {piece: i for i, piece in enumerate(VOCABULARY)}

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.config import BertConfig
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training.pretrain import pretrain
 from pipelines import corpus, vocab

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.run_config import PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.training import optimizers
 from keras_bert_app.training.adafactor import Adafactor
 from keras_bert_app.training.adam import AdamWeightDecay, Lamb

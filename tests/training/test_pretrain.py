@@ -17,8 +17,9 @@ from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data, launch, pretrain as pretraining, reporting, steps
+from keras_bert_app.training import data, launch, loop, pretrain as pretraining, reporting, steps
 from keras_bert_app.training.adam import AdamWeightDecay
+from keras_bert_app.training.losses import PretrainingObjective
 from pipelines import BertTokenizer, pretraining_dataset
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train, two_replicas
 
@@ -101,7 +102,7 @@ def test_every_replica_and_step_draws_its_own_dropout_masks(shards, make_workdir
         def __call__(self, batch, dropout_seed):
             tf.numpy_function(lambda seed: seeds.append(tuple(seed.tolist())), [dropout_seed], [])
             return model(batch, dropout_seed=dropout_seed)
-    call = steps.make_train_call(strategy, Recorder(), optimizer, RUN)
+    call = steps.make_train_call(strategy, Recorder(), optimizer, RUN, PretrainingObjective())
     batches = list(pretraining_dataset(shards[0], tokenizer, global_batch_size=8, max_seq_length=29,
                                        max_predictions_per_seq=5).take(3))
     call({name: tf.stack([batch[name] for batch in batches]) for name in batches[0]}, 0)
@@ -275,7 +276,7 @@ def test_a_ramp_doubles_the_batch_three_times_and_resumes_bit_for_bit(make_workd
 def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, monkeypatch):
     # A clock that goes on by a tenth of a second whenever it is asked: a busy machine changes nothing.
     clock = SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks) / 10)
-    monkeypatch.setattr(pretraining, "time", clock)
+    monkeypatch.setattr(loop, "time", clock)
     monkeypatch.setattr(reporting, "time", clock)
     run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10 ** 6, num_warmup_steps=10 ** 5)
     workdir = make_workdir("budget", run=run)

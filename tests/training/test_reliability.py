@@ -16,6 +16,7 @@ from keras_bert_app.training import data, optimizers, steps
 from keras_bert_app.training import pretrain as pretraining
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.adafactor import Adafactor
+from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer
 from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
@@ -83,7 +84,7 @@ def trainer(shards, whole):
             EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 2)
     tokenizer = BertTokenizer(os.path.join(whole, "vocab.txt"))
     examples = data.example_arguments(EVERY_STEP, tokenizer, None)
-    return (model, optimizer, steps.make_train_call(strategy, model, optimizer, EVERY_STEP),
+    return (model, optimizer, steps.make_train_call(strategy, model, optimizer, EVERY_STEP, PretrainingObjective()),
             lambda position: iter(data.training_dataset(EVERY_STEP, [shards[0]], tokenizer, position, examples)))
 
 
@@ -94,7 +95,7 @@ def test_from_the_checkpoint_of_every_step_all_later_ones_come_again_bit_for_bit
     losses = {row["step"]: row["loss"] for row in rows_of(whole) if "loss" in row}
     for at, (batch, position) in zip(range(step, STEPS), batches_after(tuple(manifest["position"]))):
         row = call({name: values[tf.newaxis] for name, values in batch.items()}, at)
-        figures = Window(row).close()
+        figures = Window(PretrainingObjective(), row).close()
         assert float(f"{figures['loss']:.7g}") == losses[at + 1]
         expected, where = state_of(whole, at + 1)
         assert position.numpy().tolist() == where["position"]

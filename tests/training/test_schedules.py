@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_bert_app.run_config import SCHEDULES, PretrainingConfig
+from keras_bert_app.pretraining_config import PretrainingConfig
+from keras_bert_app.training_config import SCHEDULES
 from keras_bert_app.training import schedules
 
 

@@ -1,0 +1,42 @@
+"""Scores a fine-tuned run on labelled examples.
+
+python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
+python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --data_dir=xnli/de --split=test --output_dir=answers/de
+"""
+
+import json
+import os
+
+from absl import flags
+
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+
+flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
+_DATA_DIR = flags.DEFINE_string("data_dir", "", "Directory of the task's files; by default the run's own.")
+_SPLIT = flags.DEFINE_string("split", "dev", "train, dev, test, or another that the task has.")
+_INPUT_FILE = flags.DEFINE_string("input_file", "", "A labelled file, instead of --data_dir and --split.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where predictions, probabilities and scores go; by default nowhere.")
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    (workdir,) = app.required("workdir")
+    with app.quiet_start():
+        from keras_bert_app.tasks.scoring import FinetunedRun
+    run = FinetunedRun(workdir)
+    path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
+    scores, examples, notes, found = run.evaluate(path)
+    print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")
+    for name, value in scores.items():
+        print(f"  {name} {value:.4f}")
+    if _OUTPUT_DIR.value:
+        names = run.write(_OUTPUT_DIR.value, examples, found)
+        with open(os.path.join(_OUTPUT_DIR.value, "scores.json"), "w", encoding="utf-8") as file:
+            file.write(json.dumps({"file": path, "examples": len(examples), **scores}, indent=1) + "\n")
+        print(f"wrote {_OUTPUT_DIR.value}: {', '.join([*names, 'scores.json'])}")
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

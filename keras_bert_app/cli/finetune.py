@@ -1,0 +1,73 @@
+"""Fine-tunes a BERT on a task, from labelled files to the weights that score best on the development examples.
+
+python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine --workdir=runs/sst-2
+python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body --label_column=team \\
+    --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets --num_seeds=3
+
+A run that was stopped goes on with the same command.
+"""
+
+import dataclasses
+
+from absl import flags
+
+from keras_bert_app import config_flags
+from keras_bert_app.cli import app
+from keras_bert_app.config import SIZES, BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.runs import workdir as workdirs
+from pipelines.vocab import load_vocabulary, read_bytes
+
+flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics, results.")
+_NUM_SEEDS = flags.DEFINE_integer("num_seeds", 1, "Runs, each with a seed one higher, in WORKDIR/seed-N; with mean and deviation.",
+                                  lower_bound=1)
+_LIST_TASKS = flags.DEFINE_bool("list_tasks", False, "Print the tasks and end.")
+_RANDOM = flags.DEFINE_bool("random_init", False, "Only the shape and vocabulary of --init_checkpoint; its weights not, for a "
+                            "baseline.")
+_CONFIG = flags.DEFINE_string("config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a "
+                              "bert_config.json.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
+_given_for_run = config_flags.define_flags(dataclasses.fields(FinetuningConfig), is_path=("data_dir",))
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    if _LIST_TASKS.value:
+        with app.quiet_start():
+            from keras_bert_app.tasks import registry
+        for name, task in registry.TASKS.items():
+            print(f"{name:16} {task.summary}; files {', '.join(names[0] for names in task.files.values())}")
+        return
+    (workdir,) = app.required("workdir")
+    wanted = _given_for_run()
+    for name in ("init_checkpoint", "teacher"):
+        if wanted.get(name) and not is_handle(wanted[name]):
+            wanted[name] = config_flags.absolute(wanted[name])
+    FinetuningConfig(**wanted)  # a bad value is named before anything is read
+    with app.quiet_start():
+        from keras_bert_app.tasks import launch
+    launch.launch(workdir, wanted, _NUM_SEEDS.value, _starts_of(wanted))
+
+
+def _starts_of(wanted):
+    """(init_checkpoint, whether its weights are taken, BertConfig or None, bytes of the vocabulary or None)."""
+    start = wanted.get("init_checkpoint")
+    if start and (_CONFIG.value or _VOCAB_FILE.value):
+        raise UserError("--init_checkpoint brings its configuration and vocabulary; leave out --config and --vocab_file")
+    if _RANDOM.value and not start:
+        raise UserError("--random_init takes the shape of --init_checkpoint, which is missing")
+    if bool(_CONFIG.value) != bool(_VOCAB_FILE.value):
+        raise UserError("--config and --vocab_file go together; or give --init_checkpoint")
+    if not _CONFIG.value:
+        return start, not _RANDOM.value, None, None
+    num_pieces = len(load_vocabulary(_VOCAB_FILE.value))
+    config = (BertConfig.of_size(_CONFIG.value, vocab_size=num_pieces)
+              if _CONFIG.value in SIZES or not workdirs.exists(_CONFIG.value) else BertConfig.from_json_file(_CONFIG.value))
+    return None, False, config, read_bytes(_VOCAB_FILE.value)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,79 @@
+"""Pictures of a fine-tuning run: its curves, and its answers against the right ones."""
+
+import numpy as np
+
+from keras_bert_app.drawing.figures import picture
+
+_TRAINING, _DEV = "#4477aa", "#cc3311"
+_MOST_CLASSES = 30
+
+
+def draw_curves(rows, title):
+    """PNG bytes: training loss, dev scores, learning rate, norms.
+
+    Args:
+        rows: of metrics.jsonl, dicts in the order of the steps. title: above the picture.
+    """
+    training = [row for row in rows if "loss" in row]
+    dev = [row for row in rows if any(name.startswith("eval_") for name in row)]
+    scores = sorted({name for row in dev for name in row if name.startswith("eval_")})
+    with picture(14, 3.6, title) as (figure, image):
+        axes = figure.subplots(1, 4)
+        _lines(axes[0], training, ["loss"], "training loss")
+        _lines(axes[1], dev, scores, "dev", marker="o")
+        _lines(axes[2], training, ["learning_rate"], "learning rate")
+        _lines(axes[3], training, ["gradient_norm", "update_norm"], "norms")
+        axes[3].set_yscale("log")
+        for axis in axes:
+            axis.set_xlabel("step")
+    return image.getvalue()
+
+
+def draw_answers(gold, predicted, names, title):
+    """PNG bytes of the answers against the right ones.
+
+    Args:
+        gold, predicted: [N] indices of classes, drawn as a confusion matrix, or floats where names is (), drawn as points.
+        names: of the classes; of many only the most frequent are drawn.
+    """
+    with picture(7, 6.4, title) as (figure, image):
+        axis = figure.subplots()
+        if not len(names):
+            axis.scatter(gold, predicted, s=6, alpha=0.4, color=_TRAINING)
+            ends = [min(np.min(gold), np.min(predicted)), max(np.max(gold), np.max(predicted))]
+            axis.plot(ends, ends, color="#888888", linewidth=1)
+        else:
+            _draw_confusion(figure, axis, np.asarray(gold), np.asarray(predicted), names)
+        axis.set_xlabel("predicted")
+        axis.set_ylabel("right")
+    return image.getvalue()
+
+
+def _draw_confusion(figure, axis, gold, predicted, names):
+    counts = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(counts, (gold, predicted), 1)
+    if len(names) > _MOST_CLASSES:
+        most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
+        counts, names = counts[np.ix_(most, most)], [names[index] for index in most]
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    figure.colorbar(image, label="share of the row", shrink=0.8)
+    axis.set_xticks(range(len(names)), names, rotation=90 if len(names) > 3 else 0)
+    axis.set_yticks(range(len(names)), names)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    size = max(4, 11 - len(names) // 3)
+    for row, column in zip(*np.nonzero(counts)):
+        axis.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", fontsize=size,
+                  color="white" if shares[row, column] > 0.5 else "black")
+
+
+def _lines(axis, rows, keys, name, **style):
+    for key, color in zip(keys, ("#4477aa", "#cc3311", "#228833", "#ccbb44", "#aa3377")):
+        points = [(row["step"], row[key]) for row in rows if key in row]
+        if points:
+            axis.plot(*zip(*points), color=color, linewidth=1.3, markersize=4,
+                      label=key.removeprefix("eval_").replace("_", " "), **style)
+    axis.set_title(name)
+    if len(keys) > 1 and axis.lines:
+        axis.legend(frameon=False)

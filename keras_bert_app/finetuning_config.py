@@ -1,0 +1,80 @@
+"""FinetuningConfig: everything that decides a fine-tuning run besides the encoder. Loads no TensorFlow."""
+
+import dataclasses
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.training_config import TrainingConfig, field
+
+POOLINGS = ("cls", "mean", "max", "concat")
+LAYERS = ("last", "last_four", "scalar_mix")
+DOCUMENTS = ("head", "head_tail", "windows", "hierarchical")
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningConfig(TrainingConfig):
+    """A fine-tuning run. Every field is a flag of the finetune command; names follow google-research/bert.
+
+    Raises:
+        UserError: a value out of its range; the message names flag, value and range.
+    """
+
+    task: str = field("", "What to learn; --list_tasks names all.")
+    data_dir: str = field("", "Directory of the task's files.")
+    text_columns: tuple = field((), "Columns with the text, or the two texts, of the tasks over tables.")
+    label_column: str = field("label", "Column with the label of the tasks over tables; of tagging files its number, from 0.")
+    max_seq_length: int = field(128, "Most tokens a row, [CLS] and [SEP] included.", minimum=8)
+    length_buckets: bool = field(True, "Batches of texts of like lengths, padded to the longest; else all to --max_seq_length.")
+    long_documents: str = field("head", "Of a text longer than a row: its head, its head and tail, or all of it in windows, "
+                                "whose logits are averaged or whose vectors go through an LSTM (hierarchical).",
+                                choices=DOCUMENTS)
+    max_windows: int = field(8, "Most windows of a text with --long_documents=windows or hierarchical.", minimum=1)
+    doc_stride: int = field(128, "Tokens from one window of a long text to the next.", minimum=1)
+    max_query_length: int = field(64, "Most tokens of a question.", minimum=1)
+    max_answer_length: int = field(30, "Most tokens of an answer.", minimum=1)
+    n_best_size: int = field(20, "Answers that are kept of a question.", minimum=1)
+    document_context: bool = field(False, "Tag a sentence among as many of its neighbours in the document as fit.")
+    pooling: str = field("cls", "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; or "
+                         "[CLS], maximum and mean side by side (ULMFiT).", choices=POOLINGS)
+    layers: str = field("last", "Layers under the head: the last; the last four side by side; or a learned mix of all (ELMo).",
+                        choices=LAYERS)
+    bilstm_units: int = field(0, "A bidirectional LSTM of so many units each way under the head (TagLM); 0: none.", minimum=0)
+    classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
+    freeze_layers: int = field(0, "Embeddings and so many lowest layers are not trained; -1: the whole encoder.", minimum=-1)
+    gradual_unfreezing: int = field(0, "Each so many steps one more layer is trained, from the top down (ULMFiT); 0: all from "
+                                    "the beginning.", minimum=0)
+    learning_rate: float = field(5e-5, "Peak learning rate.", minimum=0.0)
+    num_train_epochs: float = field(3.0, "Passes over the training examples.", minimum=0.0)
+    num_train_steps: int = field(0, "Steps in all, in place of --num_train_epochs; 0: by epochs.", minimum=0)
+    eval_steps: int = field(0, "Steps between evaluations on the development examples; 0: once an epoch.", minimum=0)
+    save_checkpoints_steps: int = field(0, "Steps between checkpoints; 0: at each evaluation.", minimum=0)
+    keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
+    early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
+    max_train_examples: int = field(0, "Most training examples, the first ones; 0: all.", minimum=0)
+    max_eval_examples: int = field(0, "Most development examples, the first ones; 0: all.", minimum=0)
+    log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
+    mlm_tuning_steps: int = field(0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0)
+    teacher: str = field("", "A fine-tuned run of the same task, whose answers are learned too (distillation).")
+    distillation_weight: float = field(0.5, "Share of the teacher's answers in the loss; the labels have the rest.",
+                                       minimum=0.0, most=1.0)
+    distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
+
+    KEY = "finetuning"  # of config.json
+    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"num_train_epochs", "data_dir"}
+    FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {
+        "num_train_steps": 0, "eval_steps": 0, "save_checkpoints_steps": 0}
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.num_train_epochs and not self.num_train_steps and not self.train_minutes:
+            raise UserError("--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; evaluate scores a "
+                            "model as it is")
+
+    def resolved(self, steps_per_epoch):
+        """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""
+        steps = self.num_train_steps or max(1, round(self.num_train_epochs * steps_per_epoch))
+        eval_steps = self.eval_steps or min(steps_per_epoch, steps)
+        changes = {"num_train_steps": steps, "eval_steps": eval_steps,
+                   "save_checkpoints_steps": self.save_checkpoints_steps or eval_steps}
+        if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
+            changes["num_warmup_steps"] = steps // 10
+        return dataclasses.replace(self, **changes)

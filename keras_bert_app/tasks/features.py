@@ -1,0 +1,111 @@
+"""Features: the rows of token ids that examples become, in as much memory as their tokens need."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+_TEXTS_A_CALL = 1024
+
+
+@dataclasses.dataclass
+class Features:
+    """R rows in U units; a unit is what a model gives one answer to: a row, or several that belong together.
+
+    Attributes:
+        token_ids: int32 [T], the rows one after the other, special pieces included. row_splits: int64 [R + 1].
+        b_starts: int32 [R]; from where on in the row the tokens are of segment B.
+        unit_splits: int64 [U + 1], rows of each unit; None where every row is a unit (its batches have no axis G).
+        examples: int32 [U], which example the unit is of.
+        labels: dict name -> array [U, ...]. token_labels: dict name -> array [T]; only where rows are units.
+        notes: what to say of them, such as how many texts were cut.
+    """
+
+    token_ids: np.ndarray
+    row_splits: np.ndarray
+    b_starts: np.ndarray
+    examples: np.ndarray
+    unit_splits: np.ndarray | None = None
+    labels: dict = dataclasses.field(default_factory=dict)
+    token_labels: dict = dataclasses.field(default_factory=dict)
+    notes: list = dataclasses.field(default_factory=list)
+
+    @property
+    def num_units(self):
+        return len(self.examples)
+
+    def rows_of(self, unit):
+        """First row of a unit, and the row after its last."""
+        return (unit, unit + 1) if self.unit_splits is None else self.unit_splits[unit:unit + 2]
+
+    def row_lengths(self):
+        return np.diff(self.row_splits)
+
+    def longest_rows(self):
+        """int64 [U]: tokens in the longest row of each unit."""
+        lengths = self.row_lengths()
+        return lengths if self.unit_splits is None else np.maximum.reduceat(lengths, self.unit_splits[:-1])
+
+    def group_sizes(self):
+        """int64 [U]: rows of each unit."""
+        return np.ones(self.num_units, np.int64) if self.unit_splits is None else np.diff(self.unit_splits)
+
+
+class RowBuilder:
+    """Collects rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of piece ids, and makes Features of them."""
+
+    def __init__(self, tokenizer):
+        self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self.parts, self.lengths, self.b_starts = [], [], []
+
+    def add(self, a, b=None):
+        """Appends a row of int32 arrays of pieces."""
+        row = [[self.cls_id], a, [self.sep_id]]
+        b_start = len(a) + 2
+        if b is not None:
+            row += [b, [self.sep_id]]
+        self.parts += row
+        self.lengths.append(sum(map(len, row)))
+        self.b_starts.append(b_start)
+
+    def features(self, examples, unit_splits=None, labels=None, token_labels=None, notes=()):
+        """Features of the rows; arguments as its attributes."""
+        token_ids = np.concatenate([np.asarray(part, np.int32) for part in self.parts]) if self.parts else np.zeros(0, np.int32)
+        splits = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)]).astype(np.int64)
+        return Features(token_ids, splits, np.array(self.b_starts, np.int32), np.asarray(examples, np.int32),
+                        None if unit_splits is None else np.asarray(unit_splits, np.int64), dict(labels or {}),
+                        dict(token_labels or {}), list(notes))
+
+
+def piece_ids(tokenizer, texts):
+    """List of int32 arrays, the pieces of each text, without special ones.
+
+    Args:
+        texts: list of str.
+    """
+    tokenize = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+    found = []
+    for at in range(0, len(texts), _TEXTS_A_CALL):
+        # Half a surrogate pair, which JSON can hold, is no character.
+        pieces = tokenize(tf.constant([text.encode("utf-8", "replace") for text in texts[at:at + _TEXTS_A_CALL]]))
+        found += np.split(pieces.flat_values.numpy(), pieces.row_splits.numpy()[1:-1])
+    return found
+
+
+def truncated_pair(a, b, max_tokens):
+    """The pair with together at most max_tokens; the longer one loses its end (run_classifier._truncate_seq_pair)."""
+    excess = len(a) + len(b) - max_tokens
+    if excess <= 0:
+        return a, b
+    # Until they are alike the longer one gives all; then they give in turn, A first when both are as long... from B.
+    difference = abs(len(a) - len(b))
+    from_longer = min(excess, difference)
+    a_length, b_length = len(a), len(b)
+    if a_length > b_length:
+        a_length -= from_longer
+    else:
+        b_length -= from_longer
+    rest = excess - from_longer
+    b_length -= (rest + 1) // 2
+    a_length -= rest // 2
+    return a[:a_length], b[:b_length]

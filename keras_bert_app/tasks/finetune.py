@@ -1,0 +1,192 @@
+"""Fine-tuning: from a configuration, labelled files and a pre-trained encoder to the weights that score best."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_bert_app.drawing.finetuning import draw_curves
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.task_model import BertTaskModel
+from keras_bert_app.runs import checkpoints, lock
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.tasks import batches, predicting, registry, results
+from keras_bert_app.training import initialization, loop, optimizers, reporting, steps
+from keras_bert_app.training import strategy as strategies
+from pipelines.wordpiece import BertTokenizer
+
+# Under which name other libraries know the head of a kind of task.
+_FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequence_classification",
+                "multi_label": "sequence_classification", "tagging": "token_classification",
+                "question_answering": "question_answering", "multiple_choice": "multiple_choice"}
+
+
+@dataclasses.dataclass
+class Data:
+    """The labelled examples of a run and what became of them."""
+
+    task: object
+    labels: tuple
+    train_examples: list
+    dev_examples: list
+    train: object
+    dev: object
+
+
+def load_data(run, tokenizer):
+    """Data of a FinetuningConfig.
+
+    Raises:
+        UserError: a file that is missing or faulty, by file and line.
+    """
+    task = registry.find(run.task)
+    train_examples = task.read_split(run.data_dir, "train", run, most=run.max_train_examples)
+    dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
+    labels = task.family.label_names(task, train_examples)
+    train = task.family.featurize(task, train_examples, tokenizer, run, labels)
+    return Data(task, labels, train_examples, dev_examples, train,
+                task.family.featurize(task, dev_examples, tokenizer, run, labels))
+
+
+def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strategy=None, stream=None):
+    """Runs or resumes one fine-tuning.
+
+    Order of initialization: the newest checkpoint of the work directory, else `initial`, else from scratch.
+
+    Args:
+        workdir: config.json is written there once devices and examples have been found good. model_config: BertConfig.
+        run: FinetuningConfig. vocabulary_bytes: of the vocabulary file.
+        initial: (Weights, lines) of the encoder to start from, or None. strategy: tf.distribute.Strategy, or None for the
+            one that the configuration names. stream: where progress goes; standard output by default.
+
+    Returns:
+        dict of results, as WORKDIR/results.json has it.
+
+    Raises:
+        UserError: something does not fit; Interrupted: SIGINT or SIGTERM came, the run is saved.
+    """
+    strategy = strategy or strategies.make_strategy(run.strategy)
+    strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
+    chief = strategies.is_chief(strategy)
+    tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
+    data = load_data(run, tokenizer)
+    task = data.task
+    run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
+    head = task.family.make_head(task, run, data.labels)
+    objective = task.family.make_objective(task, run)
+
+    with lock.locked(workdir), strategy.scope():
+        model = BertTaskModel(model_config, head, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision])
+        optimizer = optimizers.make_optimizer(run, trained_variables(model, run), model_config.num_hidden_layers)
+        optimizer.first_steps = first_steps(optimizer.variables_by_path, run, model_config.num_hidden_layers)
+        if initial:
+            initial = of_the_same_task(*initial, head, task, data.labels), initial[1]
+        start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
+        if chief and not checkpoints.list_checkpoints(workdir):
+            workdirs.write_config(workdir, model_config, run, vocabulary_bytes, notes_for_others(task, head, data.labels))
+        reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves, active=chief,
+                                      stream=stream)
+        reporter.say(strategies.describe(strategy, run))
+        reporter.say(f"{model.count_params():,} parameters, {sum(map(tf.size, optimizer.variables_by_path.values())):,} trained; "
+                     f"{origin}")
+        for name, features, examples in (("training", data.train, data.train_examples), ("dev", data.dev, data.dev_examples)):
+            reporter.say(f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
+                         f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}")
+        scorer = Scorer(workdir, data, run, model, strategy, tokenizer, reporter)
+        loop.train(loop.Training(
+            workdir, run, strategy, model, optimizer, objective,
+            batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
+            ends_early=scorer.ends_early, has_dynamic_length=run.length_buckets and not run.jit_compile
+            and strategies.device_kind(strategy) != "TPU"))
+        return results.write(workdir, data, run, model, scorer, chief, reporter)
+
+
+class Scorer:
+    """Evaluates a model on the dev examples, keeps the best weights, and knows when to end.
+
+    Attributes:
+        history: list of (step, score by the task's first metric).
+    """
+
+    def __init__(self, workdir, data, run, model, strategy, tokenizer, reporter):
+        self.tokenizer = tokenizer
+        self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
+        self.chief = strategies.is_chief(strategy)
+        self.call = steps.make_prediction_call(strategy, model)
+        self.metric = data.task.metrics[0]
+        self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)
+                        if f"eval_{self.metric}" in row]
+
+    def predictions(self, examples, features, should_stop=lambda: False):
+        """Predictions for examples, or None when stopped."""
+        logits = predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop)
+        if logits is None:
+            return None
+        return self.data.task.family.decode(self.data.task, examples, features, logits, self.run, self.data.labels)
+
+    def evaluate(self, step, should_stop):
+        """dict of eval_* figures; the weights are kept if none scored better before."""
+        data = self.data
+        found = self.predictions(data.dev_examples, data.dev, should_stop)
+        if found is None:
+            return {}
+        scores = data.task.family.score(data.task, data.dev_examples, found, data.labels)
+        figures = {f"eval_{name}": float(value) for name, value in scores.items()}
+        earlier = [score for at, score in self.history if at < step]
+        is_best = not earlier or scores[self.metric] > max(earlier)
+        if is_best and self.chief:
+            checkpoints.save_best(self.workdir, self.model, step, figures)
+        self.reporter.write(step, figures)
+        self.reporter.say(f"step {step:,}: dev " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+                          + (" (the best so far)" if is_best and earlier else ""))
+        self.history = [(at, score) for at, score in self.history if at < step] + [(step, figures[f"eval_{self.metric}"])]
+        return figures
+
+    def best_step(self):
+        """The first step whose score none has passed."""
+        return max(self.history, key=lambda entry: (entry[1], -entry[0]))[0]
+
+    def ends_early(self):
+        """Whether so many evaluations have passed without a better score."""
+        if not self.run.early_stopping or not self.history:
+            return False
+        return sum(step > self.best_step() for step, _ in self.history) >= self.run.early_stopping
+
+
+def trained_variables(model, run):
+    """dict path -> tf.Variable of what a run trains: all but the embeddings and lowest layers that are frozen."""
+    num_layers = model.config.num_hidden_layers
+    if run.freeze_layers > num_layers:
+        raise UserError(f"--freeze_layers={run.freeze_layers}: the encoder has {num_layers}; give so many at most, or -1")
+    frozen = ()
+    if run.freeze_layers < 0:
+        frozen = ("encoder/",)
+    elif run.freeze_layers:
+        frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(run.freeze_layers)))
+    return {variable.path: variable.value for variable in model.trainable_variables
+            if not variable.path.startswith(frozen)}
+
+
+def first_steps(paths, run, num_layers):
+    """dict path -> step from which on it is trained: gradual unfreezing, one layer more each so many steps."""
+    if not run.gradual_unfreezing:
+        return {}
+    return {path: run.gradual_unfreezing * (num_layers + 1 - optimizers.depth(path, num_layers)) for path in paths}
+
+
+def of_the_same_task(weights, lines, head, task, labels):
+    """Weights without an output layer that stands for other labels."""
+    is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
+    if weights.task and not is_ours:
+        lines.append(f"  left out: the output layer, of {weights.task} ({', '.join(weights.labels[:6]) or 'no labels'})")
+    kept = {path: tensor for path, tensor in weights.tensors.items() if is_ours or not path.startswith("classifier/")}
+    return dataclasses.replace(weights, tensors=kept)
+
+
+def notes_for_others(task, head, labels):
+    """Keys of config.json by which other programs, and convert, know the output layer; and our own description of it."""
+    notes = {"head": dataclasses.asdict(head), "labels": list(labels)}
+    if head.is_plain:
+        notes |= {"task": _FIELD_NAMES[task.kind]}
+        if labels:
+            notes["id2label"] = {str(index): label for index, label in enumerate(labels)}
+    return notes

@@ -1,0 +1,65 @@
+"""Tasks over anybody's tables: train, dev and test as .tsv, .csv or .jsonl, columns by name."""
+
+import math
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import sequences
+from keras_bert_app.tasks.sequences import CLASSIFICATION, MULTI_LABEL, REGRESSION, Example
+from keras_bert_app.tasks.tables import column_of, read_rows, text_of
+from keras_bert_app.tasks.task import Task
+
+_ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
+_FILES = {split: tuple(name + ending for name in names for ending in _ENDINGS)
+          for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()}
+# Tried in turn where --text_columns names none.
+_TEXT_COLUMNS = (("text",), ("sentence",), ("text_a", "text_b"), ("sentence1", "sentence2"), ("text_a",), ("review",))
+
+
+def _reader(kind):
+    def read(path, run, has_labels):
+        names, examples = run.text_columns, []
+        for number, row in read_rows(path):
+            names = names or _guessed(path, number, row)
+            if len(names) > 2:
+                raise UserError(f"--text_columns={','.join(names)}: names {len(names)} columns; expected one or two")
+            texts = [text_of(path, number, row, name) for name in names]
+            label = _label(path, number, column_of(path, number, row, run.label_column), kind) if has_labels else None
+            examples.append(Example(str(row.get("id", row.get("index", len(examples)))), texts[0],
+                                    texts[1] if len(texts) > 1 else None, label, f"{path}:{number}"))
+        return examples
+    return read
+
+
+def _guessed(path, number, row):
+    for names in _TEXT_COLUMNS:
+        if all(name in row for name in names):
+            return names
+    raise UserError(f"{path}:{number}: --text_columns is missing; the columns are {', '.join(map(str, row))}")
+
+
+def _label(path, number, value, kind):
+    if kind == MULTI_LABEL:
+        labels = value.split(",") if isinstance(value, str) else value
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise UserError(f"{path}:{number}: labels {str(value)[:40]!r}; expected names joined by commas, or a list of them")
+        return tuple(label.strip() for label in labels if label.strip())
+    if kind == REGRESSION:
+        try:
+            if math.isfinite(number_found := float(value)):
+                return number_found
+        except (TypeError, ValueError):
+            pass
+        raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a number")
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+        raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a name or a whole number")
+    return str(value)
+
+
+TASKS = (
+    Task("classification", "a class for each text or pair, from a table", sequences, CLASSIFICATION, _reader(CLASSIFICATION),
+         _FILES, ("accuracy", "macro_f1", "top_3", "top_5")),
+    Task("regression", "a number for each text or pair, from a table", sequences, REGRESSION, _reader(REGRESSION), _FILES,
+         ("spearman", "pearson", "negative_rmse")),
+    Task("multi_label", "a set of labels for each text, from a table", sequences, MULTI_LABEL, _reader(MULTI_LABEL), _FILES,
+         ("micro_f1", "macro_f1", "exact_match")),
+)

@@ -1,0 +1,28 @@
+"""A model's answers to the units of Features."""
+
+import numpy as np
+
+from keras_bert_app.modeling.task_model import TOKENS
+from keras_bert_app.tasks import batches
+
+_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def unit_logits(call, model, features, run, batch_size, should_stop=lambda: False):
+    """The logits of each unit, every one once.
+
+    Args:
+        call: of steps.make_prediction_call. batch_size: divisible by the replicas. should_stop: asked before each batch.
+
+    Returns:
+        [U, n] (on CHOICES [U, G]); for a head on TOKENS a list of U arrays [tokens of the row, n]; None when stopped.
+    """
+    found = [None] * features.num_units
+    lengths = features.row_lengths()
+    for batch, units in batches.evaluation_batches(features, run, batch_size):
+        if should_stop():
+            return None
+        logits = call({name: batch[name] for name in _INPUTS})
+        for row, unit in zip(logits, units):
+            found[unit] = row[:lengths[unit]] if model.head.stands_on == TOKENS else row
+    return found if model.head.stands_on == TOKENS else np.stack(found)

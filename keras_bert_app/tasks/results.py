@@ -1,0 +1,104 @@
+"""What a fine-tuning run leaves for people: results.json, pictures, and the most confidently wrong answers."""
+
+import json
+import os
+import statistics
+
+import tensorflow as tf
+
+from keras_bert_app.drawing import finetuning as drawing
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+
+_MOST_MISTAKES = 50
+
+
+def read_metrics(workdir):
+    """The rows of WORKDIR/metrics.jsonl, [] before there are any."""
+    path = workdirs.path_in(workdir, "metrics.jsonl")
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path) as file:
+        return [json.loads(line) for line in file.read().splitlines()]
+
+
+def write(workdir, data, run, model, scorer, chief, reporter):
+    """Scores the best weights, next to the baseline, and writes what they say.
+
+    Returns:
+        dict: task, seed, best_step, dev (metric -> figure), baseline (the same of the most frequent answer), further splits.
+    """
+    manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
+    task, family = data.task, data.task.family
+    found = scorer.predictions(data.dev_examples, data.dev)
+    what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)
+    figures = {
+        "task": task.name, "metric": task.metrics[0], "seed": run.seed, "best_step": manifest["step"],
+        "num_train_steps": run.num_train_steps, "dev_examples": len(data.dev_examples),
+        "dev": _rounded(family.score(task, data.dev_examples, found, data.labels)),
+        "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))}}
+    for split in task.extra_splits(run.data_dir):
+        if split.startswith("dev"):
+            examples = task.read_split(run.data_dir, split, run)
+            features = family.featurize(task, examples, scorer.tokenizer, run, data.labels)
+            figures[split] = _rounded(family.score(task, examples, scorer.predictions(examples, features), data.labels))
+    if chief:
+        write_json(workdirs.path_in(workdir, "results.json"), figures)
+        with tf.io.gfile.GFile(workdirs.path_in(workdir, "mistakes.jsonl"), "w") as file:
+            for mistake in family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES):
+                file.write(json.dumps(mistake, ensure_ascii=False) + "\n")
+        picture = drawing.draw_answers(*family.answers(task, data.dev_examples, found, data.labels),
+                                       f"{workdir}: {task.name} dev, step {manifest['step']:,}")
+        with tf.io.gfile.GFile(workdirs.path_in(workdir, "answers.png"), "wb") as file:
+            file.write(picture)
+    for line in summary(figures):
+        reporter.say(line)
+    reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
+    return figures
+
+
+def summary(figures):
+    """Lines for people: the scores of one run beside the baseline's."""
+    yield (f"{figures['task']} dev, {figures['dev_examples']:,} examples, best of step {figures['best_step']:,}: "
+           + ", ".join(f"{name} {value:.4f}" for name, value in figures["dev"].items()))
+    baseline = figures["baseline"]
+    yield (f"  {baseline['what']}: " + ", ".join(f"{name} {value:.4f}" for name, value in baseline.items() if name != "what"))
+    for split, scores in figures.items():
+        if split.startswith("dev_") and isinstance(scores, dict):
+            yield f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def over_seeds(runs):
+    """dict of the results of several seeds: each run's, mean and standard deviation, and which runs are degenerate.
+
+    A run is degenerate where its score is no better than the baseline's: fine-tuning of BERT fails so now and then on
+    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021).
+    """
+    metric = runs[0]["metric"]
+    scores = [run["dev"][metric] for run in runs]
+    return {
+        "task": runs[0]["task"], "metric": metric, "mean": round(statistics.mean(scores), 6),
+        "standard_deviation": round(statistics.stdev(scores), 6) if len(scores) > 1 else 0.0,
+        "degenerate_seeds": [run["seed"] for run in runs if run["dev"][metric] <= run["baseline"][metric]],
+        "baseline": runs[0]["baseline"], "runs": runs}
+
+
+def seeds_summary(figures):
+    """Lines for people: mean and deviation over seeds, and which runs failed."""
+    scores = [run["dev"][figures["metric"]] for run in figures["runs"]]
+    yield (f"{figures['task']} dev {figures['metric']} over {len(scores)} seeds: {figures['mean']:.4f} +- "
+           f"{figures['standard_deviation']:.4f} ({', '.join(f'{score:.4f}' for score in scores)}); "
+           f"{figures['baseline']['what']}: {figures['baseline'][figures['metric']]:.4f}")
+    for seed in figures["degenerate_seeds"]:
+        yield f"  seed {seed} is degenerate: no better than that; more steps or a lower --learning_rate may help"
+
+
+def write_json(path, values):
+    """Writes a file as a whole."""
+    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
+        file.write(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def _rounded(scores):
+    return {name: round(float(value), 6) for name, value in scores.items()}

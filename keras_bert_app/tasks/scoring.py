@@ -1,0 +1,99 @@
+"""A fine-tuned run at work: scores on labelled files, and answers for files without labels."""
+
+import json
+import os
+import tempfile
+
+from keras_bert_app.config import read_json
+from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.tasks import predicting, registry
+from keras_bert_app.training import steps
+from keras_bert_app.training import strategy as strategies
+from pipelines.wordpiece import BertTokenizer
+
+
+class FinetunedRun:
+    """The best weights of a run, ready to answer.
+
+    Args:
+        workdir: of the run; of several seeds the one with the best score is taken. changes: dict of fields of
+            FinetuningConfig in place of the run's, such as a longer max_seq_length. strategy: tf.distribute.Strategy, or
+            None for the one that the run's configuration names.
+
+    Attributes:
+        directory, task, run, labels, model, tokenizer.
+
+    Raises:
+        UserError: no fine-tuning run lives there, or it has saved nothing yet.
+    """
+
+    def __init__(self, workdir, changes=None, strategy=None):
+        self.directory = best_seed(workdir)
+        model_config, run, _ = workdirs.read_config(self.directory, FinetuningConfig)
+        values = read_json(workdirs.path_in(self.directory, "config.json"))
+        self.run = FinetuningConfig(**{**run.to_dict(), **(changes or {})}).checked_against(model_config)
+        self.task, self.labels = registry.find(run.task), tuple(values["labels"])
+        best = checkpoints.best_checkpoints(self.directory)
+        if not best:
+            raise UserError(f"{self.directory}: has no scored weights yet; let the run come to its first evaluation")
+        strategy = strategy or strategies.make_strategy(self.run.strategy)
+        with strategy.scope():
+            self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
+        checkpoints.restore(best[-1], self.model)
+        self.tokenizer = BertTokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case, verify_casing=False)
+        self.call = steps.make_prediction_call(strategy, self.model)
+
+    def predictions(self, examples, has_labels=False):
+        """(predictions for examples, notes such as how many texts were cut)."""
+        family = self.task.family
+        features = family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels)
+        logits = predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size)
+        return family.decode(self.task, examples, features, logits, self.run, self.labels), features.notes
+
+    def evaluate(self, path, most=0):
+        """(figures: metric -> score, number of examples, notes, predictions) of a labelled file."""
+        examples = self.task.read_file(path, self.run, most=most)
+        found, notes = self.predictions(examples, has_labels=True)
+        return self.task.family.score(self.task, examples, found, self.labels), examples, notes, found
+
+    def predict(self, path, output_dir):
+        """Answers a file: OUTPUT_DIR/predictions.* as the task's official scorer takes them, probabilities.jsonl.
+
+        Returns:
+            (number of examples, names of the files, notes).
+        """
+        examples = self.task.read_file(path, self.run, has_labels=False)
+        found, notes = self.predictions(examples)
+        return len(examples), self.write(output_dir, examples, found), notes
+
+    def write(self, output_dir, examples, found):
+        """Writes predictions and probabilities, each file whole or not at all. Returns their names."""
+        os.makedirs(output_dir, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=output_dir, prefix=".") as temporary:
+            self.task.family.write_predictions(self.task, temporary, examples, found)
+            with open(os.path.join(temporary, "probabilities.jsonl"), "w", encoding="utf-8") as file:
+                for example, one in zip(examples, found):
+                    file.write(json.dumps({"guid": example.guid, **one}, ensure_ascii=False) + "\n")
+            names = sorted(os.listdir(temporary))
+            for name in names:
+                os.replace(os.path.join(temporary, name), os.path.join(output_dir, name))
+        return names
+
+
+def best_seed(workdir):
+    """The directory of a run: the work directory itself, or that of the best of its seeds.
+
+    Raises:
+        UserError: there is none.
+    """
+    path = os.path.join(workdir, "results.json")
+    if not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in (values := read_json(path)):
+        best = max(values["runs"], key=lambda run: run["dev"][values["metric"]])
+        return os.path.join(workdir, f"seed-{best['seed']}")
+    if not workdirs.is_started(workdir):
+        raise UserError(f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended")
+    return workdir

@@ -1,0 +1,215 @@
+"""Tasks over one text or two: a class, a number, or a set of labels for each.
+
+A family of tasks is a module with the functions that stand here in this order.
+"""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.task_model import TEXT, Head
+from keras_bert_app.tasks import metrics, objectives
+from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated_pair
+
+CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
+_THRESHOLD = 0.5  # of a label's probability, for it to be in the set
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """A text or two, and what is known of them.
+
+    Attributes:
+        guid: its name in predictions. place: file:line. label: name of a class, a float, or a tuple of names; None where
+            it is not known.
+    """
+
+    guid: str
+    text_a: str
+    text_b: str | None
+    label: str | float | tuple | None
+    place: str
+
+
+def label_names(task, examples):
+    """The names of a task's classes, in the order of the outputs; () for numbers."""
+    if task.kind == REGRESSION:
+        return ()
+    if task.labels:
+        return task.labels
+    if task.kind == CLASSIFICATION:
+        return tuple(sorted({example.label for example in examples}))
+    return tuple(sorted({label for example in examples for label in example.label}))
+
+
+def featurize(task, examples, tokenizer, run, labels, has_labels=True):
+    """Features of examples.
+
+    Raises:
+        UserError: a label that is none of the labels; file:line.
+    """
+    builder, units, cut = RowBuilder(tokenizer), [0], 0
+    pieces_a = piece_ids(tokenizer, [example.text_a for example in examples])
+    second = [number for number, example in enumerate(examples) if example.text_b is not None]
+    pieces_b = dict(zip(second, piece_ids(tokenizer, [examples[number].text_b for number in second])))
+    in_windows = run.long_documents in ("windows", "hierarchical")
+    for number, a in enumerate(pieces_a):
+        b = pieces_b.get(number)
+        room = run.max_seq_length - (2 if b is None else 3)
+        rows = [(a, b)]
+        if len(a) + (0 if b is None else len(b)) > room:
+            rows = _fitted(a, b, room, run)
+            cut += not in_windows or sum(len(row[0]) for row in rows) < len(a)
+        for row in rows:
+            builder.add(*row)
+        units.append(units[-1] + len(rows))
+    notes = [f"{cut:,} of {len(examples):,} texts are longer than {run.max_seq_length} tokens and were cut"] if cut else []
+    return builder.features(
+        np.arange(len(examples)), unit_splits=units if in_windows else None, notes=notes,
+        labels={"labels": _label_values(task, examples, labels)} if has_labels else {})
+
+
+def _fitted(a, b, room, run):
+    """Rows (A, B) of a text that is longer than a row."""
+    if b is not None:
+        if run.long_documents != "head":
+            raise UserError(f"--long_documents={run.long_documents} is for single texts; pairs take head")
+        return [truncated_pair(a, b, room)]
+    if run.long_documents == "head":
+        return [(a[:room], None)]
+    if run.long_documents == "head_tail":
+        # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": the first 128 and the last 382 of 510.
+        head = room // 4
+        return [(np.concatenate([a[:head], a[head - room:]]), None)]
+    starts = range(0, max(1, len(a) - room + run.doc_stride), run.doc_stride)
+    return [(a[start:start + room], None) for start in list(starts)[:run.max_windows]]
+
+
+def _label_values(task, examples, labels):
+    """What a model is to answer: int32 [N], float32 [N], or float32 [N, n]."""
+    if task.kind == REGRESSION:
+        return np.array([example.label for example in examples], np.float32)
+    index = {label: number for number, label in enumerate(labels)}
+    for example in examples:
+        for label in [example.label] if task.kind == CLASSIFICATION else example.label:
+            if label not in index:
+                some = f"{', '.join(labels[:8])}{' and others' if len(labels) > 8 else ''}"
+                raise UserError(f"{example.place}: label {label!r} is none of {some}")
+    if task.kind == CLASSIFICATION:
+        return np.array([index[example.label] for example in examples], np.int32)
+    values = np.zeros((len(examples), len(labels)), np.float32)
+    for number, example in enumerate(examples):
+        values[number, [index[label] for label in example.label]] = 1.0
+    return values
+
+
+def make_head(task, run, labels):
+    """The Head of a run."""
+    windows = {"windows": "logits", "hierarchical": "lstm"}.get(run.long_documents, "")
+    return Head(TEXT, max(len(labels), 1), run.layers, run.pooling, windows, run.bilstm_units, run.classifier_dropout)
+
+
+def make_objective(task, run):
+    """What is minimized."""
+    if task.kind == CLASSIFICATION:
+        return objectives.Classification(run.distillation_weight if run.teacher else 0.0, run.distillation_temperature)
+    return {REGRESSION: objectives.Regression, MULTI_LABEL: objectives.MultiLabel}[task.kind]()
+
+
+def decode(task, examples, features, logits, run, labels):
+    """Predictions from logits.
+
+    Args:
+        logits: float32 [U, n].
+
+    Returns:
+        list of dicts, one for each example: value, or label or labels with probabilities (by label).
+    """
+    if task.kind == REGRESSION:
+        return [{"value": float(value)} for value in logits[:, 0]]
+    values = logits.astype(np.float64)
+    if task.kind == MULTI_LABEL:
+        shares = 1.0 / (1.0 + np.exp(-values))
+        return [{"labels": [label for label, share in zip(labels, row) if share > _THRESHOLD],
+                 "probabilities": dict(zip(labels, row.tolist()))} for row in shares]
+    shares = np.exp(values - values.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return [{"label": labels[int(row.argmax())], "probabilities": dict(zip(labels, row.tolist()))} for row in shares]
+
+
+def score(task, examples, predictions, labels):
+    """dict metric -> figure."""
+    if task.kind == REGRESSION:
+        gold, found = np.array([example.label for example in examples]), np.array([one["value"] for one in predictions])
+        return {name: metrics.OF_NUMBERS[name](gold, found) for name in task.metrics}
+    gold = _label_values(task, examples, labels)
+    answered = [dataclasses.replace(example, label=one["label"] if task.kind == CLASSIFICATION else tuple(one["labels"]))
+                for example, one in zip(examples, predictions)]
+    found, figures = _label_values(task, answered, labels), {}
+    for name in task.metrics:
+        if name.startswith("top_"):
+            shares = np.array([list(one["probabilities"].values()) for one in predictions])
+            k = int(name.split("_")[1])
+            if len(labels) > k:
+                figures[name] = metrics.top_k_accuracy(gold, shares, k)
+        else:
+            table = metrics.OF_CLASSES if task.kind == CLASSIFICATION else metrics.OF_LABEL_SETS
+            figures[name] = table[name](gold, found)
+    return figures
+
+
+def baseline(task, train_examples, examples, labels):
+    """(what it does, predictions) of the best that needs no text: the most frequent answer of the training examples."""
+    if task.kind == REGRESSION:
+        return "mean of the training values", [{"value": float(np.mean([one.label for one in train_examples]))}] * len(examples)
+    answers = [example.label for example in train_examples]
+    most = max(sorted(set(answers)), key=answers.count)
+    if task.kind == CLASSIFICATION:
+        return f"always {most}", [{"label": most, "probabilities": {label: float(label == most) for label in labels}}] * len(examples)
+    return (f"always {', '.join(most) or 'none'}",
+            [{"labels": list(most), "probabilities": {label: float(label in most) for label in labels}}] * len(examples))
+
+
+def answers(task, examples, predictions, labels):
+    """(right ones, predicted ones, names) to draw: classes by index, or numbers with no names."""
+    if task.kind == REGRESSION:
+        return [example.label for example in examples], [one["value"] for one in predictions], ()
+    if task.kind == CLASSIFICATION:
+        return ([labels.index(example.label) for example in examples], [labels.index(one["label"]) for one in predictions], labels)
+    # Every right label against every one that was given: those that are missing, or too many, against none.
+    pairs = [pair for example, one in zip(examples, predictions)
+             for pair in _matched(set(example.label), set(one["labels"]), (*labels, "none"))]
+    return [gold for gold, _ in pairs], [found for _, found in pairs], (*labels, "none")
+
+
+def _matched(gold, found, names):
+    return [(names.index(label) if label in gold else len(names) - 1, names.index(label) if label in found else len(names) - 1)
+            for label in sorted(gold | found)]
+
+
+def write_predictions(task, directory, examples, predictions):
+    """Writes predictions.tsv: index, tab, answer, as GLUE's server takes them; several labels are joined by commas."""
+    with open(os.path.join(directory, "predictions.tsv"), "w", encoding="utf-8") as file:
+        file.write("index\tprediction\n")
+        for example, one in zip(examples, predictions):
+            answer = f"{one['value']:.3f}" if task.kind == REGRESSION else one.get("label", ",".join(one.get("labels", ())))
+            file.write(f"{example.guid}\t{answer}\n")
+
+
+def mistakes(task, examples, predictions, most):
+    """The wrong answers of which the model is most sure, as dicts for people to read."""
+    found = []
+    for example, one in zip(examples, predictions):
+        if task.kind == REGRESSION:
+            found.append((abs(one["value"] - example.label), example, f"{one['value']:.3f}", f"{example.label:.3f}"))
+        elif task.kind == CLASSIFICATION and one["label"] != example.label:
+            found.append((one["probabilities"][one["label"]], example, one["label"], example.label))
+        elif task.kind == MULTI_LABEL and set(one["labels"]) != set(example.label):
+            wrong = set(one["labels"]) ^ set(example.label)
+            sure = max(abs(one["probabilities"][label] - (label in example.label)) for label in wrong)
+            found.append((sure, example, ", ".join(one["labels"]), ", ".join(example.label)))
+    found.sort(key=lambda entry: -entry[0])
+    return [{"place": example.place, "sure": round(float(sure), 4), "predicted": predicted, "right": right,
+             "text": " | ".join(filter(None, (example.text_a, example.text_b)))} for sure, example, predicted, right in found[:most]]

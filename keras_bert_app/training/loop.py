@@ -1,0 +1,183 @@
+"""The loop that every kind of training goes through: k steps a call, checkpoints, evaluations, signals, reports."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.errors import Interrupted, UserError
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.training import optimizers, profiling, reporting, steps
+from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training.signals import Signals
+from keras_bert_app.training.window import Window
+
+
+@dataclasses.dataclass
+class Training:
+    """What one run trains, on what, and from where on.
+
+    Attributes:
+        workdir: its directory. run: TrainingConfig, resolved. strategy, model, optimizer, objective: of make_train_call.
+        batches: endless iterator of (dict of tensors [B, ...], position after it, ints). A call of the device takes
+            batches of one shape.
+        evaluate: function (step, should_stop) -> dict of figures, {} where nothing can be evaluated; it reports them.
+        start: where the run stands: step, seconds, unlogged, evaluation_due, as a checkpoint's manifest has them.
+        reporter: reporting.Reporter.
+        ends_early: asked before the first step and after each evaluation.
+        has_dynamic_length: whether rows of many lengths share one compiled step.
+    """
+
+    workdir: str
+    run: Any
+    strategy: tf.distribute.Strategy
+    model: Any
+    optimizer: Any
+    objective: Any
+    batches: Iterator
+    evaluate: Callable
+    start: dict
+    reporter: reporting.Reporter
+    ends_early: Callable = lambda: False
+    has_dynamic_length: bool = False
+
+
+def train(training):
+    """Takes a run to its num_train_steps or train_minutes.
+
+    Returns:
+        dict of the last evaluation's figures.
+
+    Raises:
+        UserError: a loss or gradient is not finite; Interrupted: SIGINT or SIGTERM came, the run is saved.
+    """
+    run, start, reporter = training.run, training.start, training.reporter
+    step, position = start["step"], start["position"]
+    chief = strategies.is_chief(training.strategy)
+    columns = steps.columns(training.objective)
+    batches = _Batches(training.batches)
+    train_call = steps.make_train_call(training.strategy, training.model, training.optimizer, run, training.objective,
+                                       training.has_dynamic_length)
+    # Steps of many lengths go one by one: rarely do several of one length follow each other.
+    per_call = 1 if training.has_dynamic_length else strategies.iterations_per_loop(training.strategy, run.iterations_per_loop)
+    profiler = profiling.Profiler(training.workdir, run.profile_steps if chief else 0, reporter.say)
+    clock, window = _Clock(run, start["seconds"]), Window(training.objective, start["unlogged"])
+    # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
+    alone = strategies.num_machines(training.strategy) == 1
+    is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
+    is_over, figures = is_over or training.ends_early(), None
+
+    def save(evaluation_due):
+        if chief:
+            checkpoints.save(training.workdir, training.model, training.optimizer, step, position, keep=run.keep_checkpoints,
+                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds(),
+                             evaluation_due=evaluation_due)
+
+    with Signals() as signals:
+        def evaluate():
+            return training.evaluate(step, lambda: alone and signals.received)
+
+        # An evaluation that a stop or a kill cut off is made up for. Several machines make it again even where it was
+        # finished, since only the chief could know.
+        if start.get("evaluation_due") and not is_over and not (alone and step in reporter.evaluated_steps):
+            figures = evaluate()
+            window.restart_clock()
+        while not is_over:
+            # 1. k global batches and the position after them
+            waiting = time.monotonic()
+            count = min(per_call, *(interval - step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)))
+            if not run.train_minutes:
+                count = min(count, run.num_train_steps - step)
+            stacked, position = batches.take(count)
+            waited = time.monotonic() - waiting
+            # 2. k steps on the devices
+            num_steps = next(iter(stacked.values())).shape[0]
+            with profiler.watch(num_steps):
+                rows = train_call(stacked, step, clock.progress() if run.train_minutes else None, bool(signals.received))
+            _check_finite(rows[:, columns["bad_variable"]], step, list(training.optimizer.variables_by_path), run)
+            before, step = step, step + num_steps
+            is_over = rows[-1, columns["progress"]] >= 1.0 if run.train_minutes else step >= run.num_train_steps
+            # All machines stop at the same step: at one that all of them were told of.
+            stop = signals.received
+            if not alone:
+                stop = (stop or strategies.STOP_ELSEWHERE) if rows[-1, columns["stop"]] else 0
+            # 3. what people watch
+            window.add(rows, stacked["input_mask"], waited)
+            reporter.live(step, window.recent)
+
+            def due(interval):
+                return is_over or step // interval > before // interval
+            if due(run.log_steps):
+                norms = optimizers.norms(training.optimizer, rows[-1, columns["learning_rate"]], step)
+                reporter.log(step, {**window.close(), **norms, "memory_mb": reporting.memory_mb()})
+            # 4. keep and evaluate
+            if due(run.save_checkpoints_steps) or stop:
+                save(due(run.eval_steps))
+            if due(run.eval_steps) and not stop:
+                figures = evaluate()
+                if alone and signals.received:
+                    stop = signals.received
+                    save(True)
+                elif training.ends_early():
+                    is_over = True
+                    save(False)
+                window.restart_clock()
+            if stop:
+                raise Interrupted(stop, step, chief)
+        if figures is None:  # a run that was finished before
+            figures = evaluate()
+            if alone and signals.received:
+                raise Interrupted(signals.received, step, chief)
+    profiler.close()
+    reporter.finish(step, clock.seconds())
+    return figures
+
+
+class _Batches:
+    """Stacks of batches of one shape from an iterator."""
+
+    def __init__(self, iterator):
+        self.iterator, self.next = iterator, None
+
+    def take(self, count):
+        """(dict of tensors [k, B, ...], position after them) of the next batches; k is at most `count`."""
+        stack, position = [], None
+        while len(stack) < count:
+            batch, after = self.next or next(self.iterator)
+            self.next = None
+            if stack and any(values.shape != stack[0][name].shape for name, values in batch.items()):
+                self.next = batch, after
+                break
+            stack.append(batch)
+            position = after
+        return {name: tf.stack([batch[name] for batch in stack]) for name in stack[0]}, [int(part) for part in position]
+
+
+def _check_finite(bad_variables, first_step, paths, run):
+    """Raises UserError at the first step whose loss or gradient is not finite, unless such steps are skipped."""
+    bad = np.flatnonzero(bad_variables >= 0)
+    if not bad.size or run.on_nonfinite == "skip":
+        return
+    index = int(bad_variables[bad[0]])
+    where = f"the gradient of {paths[index]}" if index < len(paths) else "the loss or the gradient's norm"
+    raise UserError(f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
+                    "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
+                    "--on_nonfinite=skip")
+
+
+class _Clock:
+    """The time that a run has taken, its earlier parts included."""
+
+    def __init__(self, run, seconds_before):
+        self.budget = run.train_minutes * 60.0
+        self.started = time.monotonic() - seconds_before
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def progress(self):
+        """The share of the time budget that is spent; 0 without a budget."""
+        return self.seconds() / self.budget if self.budget else 0.0
