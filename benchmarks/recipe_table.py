@@ -18,6 +18,7 @@ import sys
 
 from absl import flags
 
+from benchmarks.resumable import results_of
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -55,16 +56,8 @@ def main(arguments):
         name, _, seed = row.partition(":")
         if name not in ROWS or not seed.isdigit():
             raise UserError(f"--rows: {row!r} is not NAME:SEED with a NAME of {', '.join(ROWS)}")
-    os.makedirs(_DIRECTORY.value, exist_ok=True)
-    path = os.path.join(_DIRECTORY.value, "results.json")
-    results = json.load(open(path, encoding="utf-8")) if os.path.exists(path) else {}
-    for row in _ROWS.value:
-        if row not in results:
-            results[row] = _train_and_evaluate(*row.split(":"))
-            with open(path + ".tmp", "w", encoding="utf-8") as file:
-                json.dump(results, file, indent=1)
-            os.replace(path + ".tmp", path)
-        print(row, results[row], flush=True)
+    results = results_of(_ROWS.value, lambda row: _train_and_evaluate(*row.split(":")),
+                         os.path.join(_DIRECTORY.value, "results.json"))
     print("\n" + "\n".join(table(results)))
 
 

@@ -35,7 +35,7 @@ _REQUIRED_VALUES = {"model_type": "bert", "position_embedding_type": "absolute",
                     "add_cross_attention": False}
 
 # Far beyond any published BERT; a damaged or hostile file must not make us list a billion layers.
-_LARGEST = {"num_hidden_layers": 1_000}
+_LIMITS = {"num_hidden_layers": (0, 1_000)}  # with none the encoder is its embeddings, as under a BiLSTM
 _LARGEST_SIZE = 100_000_000
 
 # Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
@@ -93,9 +93,9 @@ class BertConfig:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not field.type:
                 raise UserError(f"config key {field.name!r} is {value!r}; expected {field.type.__name__}")
-            if field.type is int and not 1 <= value <= _LARGEST.get(field.name, _LARGEST_SIZE):
-                raise UserError(f"config key {field.name!r} is {value}; expected 1 to "
-                                f"{_LARGEST.get(field.name, _LARGEST_SIZE):,}")
+            low, high = _LIMITS.get(field.name, (1, _LARGEST_SIZE))
+            if field.type is int and not low <= value <= high:
+                raise UserError(f"config key {field.name!r} is {value}; expected {low} to {high:,}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(f"config hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
                             f"{self.num_attention_heads}; change one of them")
@@ -109,6 +109,11 @@ class BertConfig:
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected between 0 and 1")
+
+    @property
+    def has_dropout(self):
+        """Whether an encoder drops anything in training."""
+        return max(self.hidden_dropout_prob, self.attention_probs_dropout_prob) > 0
 
     @classmethod
     def of_size(cls, size, **overrides):

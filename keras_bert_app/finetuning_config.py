@@ -22,6 +22,9 @@ class FinetuningConfig(TrainingConfig):
     data_dir: str = field("", "Directory of the task's files.")
     text_columns: tuple = field((), "Columns with the text, or the two texts, of the tasks over tables.")
     label_column: str = field("label", "Column with the label of the tasks over tables; of tagging files its number, from 0.")
+    language: str = field("", "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "
+                          "weights by; the others are scored. Empty: all.")
+    fold: int = field(0, "Of codah's five parts, the one that is its test split; the next is dev.", minimum=0, below=5)
     max_seq_length: int = field(128, "Most tokens a row, [CLS] and [SEP] included.", minimum=8)
     length_buckets: bool = field(True, "Batches of texts of like lengths, padded to the longest; else all to --max_seq_length.")
     long_documents: str = field("head", "Of a text longer than a row: its head, its head and tail, or all of it in windows, "
@@ -32,6 +35,8 @@ class FinetuningConfig(TrainingConfig):
     max_query_length: int = field(64, "Most tokens of a question.", minimum=1)
     max_answer_length: int = field(30, "Most tokens of an answer.", minimum=1)
     n_best_size: int = field(20, "Answers that are kept of a question.", minimum=1)
+    null_score_diff_threshold: float = field(0.0, "A question is not answered where no answer scores by more than this above "
+                                             "the best answer (SQuAD 2.0); a finished run has its own, tuned on dev.")
     document_context: bool = field(False, "Tag a sentence among as many of its neighbours in the document as fit.")
     pooling: str = field("cls", "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; or "
                          "[CLS], maximum and mean side by side (ULMFiT).", choices=POOLINGS)
@@ -39,6 +44,8 @@ class FinetuningConfig(TrainingConfig):
                         choices=LAYERS)
     bilstm_units: int = field(0, "A bidirectional LSTM of so many units each way under the head (TagLM); 0: none.", minimum=0)
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
+    encoder_layers: int = field(-1, "Only so many of the encoder's lowest layers; 0: its embeddings alone; -1: all.",
+                                minimum=-1)
     freeze_layers: int = field(0, "Embeddings and so many lowest layers are not trained; -1: the whole encoder.", minimum=-1)
     gradual_unfreezing: int = field(0, "Each so many steps one more layer is trained, from the top down (ULMFiT); 0: all from "
                                     "the beginning.", minimum=0)
@@ -68,6 +75,12 @@ class FinetuningConfig(TrainingConfig):
         if not self.num_train_epochs and not self.num_train_steps and not self.train_minutes:
             raise UserError("--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; evaluate scores a "
                             "model as it is")
+        if not self.encoder_layers and self.pooling == "cls" and not self.bilstm_units:
+            raise UserError("--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
+                            "or concat, or --bilstm_units")
+        if self.long_documents in ("windows", "hierarchical") and self.teacher:
+            raise UserError(f"--teacher: with --long_documents={self.long_documents} texts have several rows; take head or "
+                            "head_tail")
 
     def resolved(self, steps_per_epoch):
         """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""

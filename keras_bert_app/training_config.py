@@ -1,6 +1,7 @@
 """TrainingConfig: what every kind of training is told besides its data and its model. Loads no TensorFlow."""
 
 import dataclasses
+import re
 
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
@@ -42,7 +43,10 @@ class TrainingConfig:
     gradient_accumulation_steps: int = field(1, "Parts that a replica's rows are taken in, one after the other.", minimum=1)
     on_nonfinite: str = field("stop", "What to do at a loss or gradient that is not finite: stop, or skip that step.",
                                choices=("stop", "skip"))
-    weight_decay_rate: float = field(0.01, "Decoupled decay of all but biases and LayerNorm.", minimum=0.0)
+    weight_decay_rate: float = field(0.01, "Decoupled decay of all but --not_decayed.", minimum=0.0)
+    # optimization.create_optimizer of google-research/bert excludes "LayerNorm", "layer_norm" and "bias".
+    not_decayed: str = field("layer_norm|bias", "Regular expression: variables whose path has a match are not decayed (nor "
+                             "scaled by LAMB's trust ratio).")
     adam_beta_1: float = field(0.9, "Adam's decay of the gradient's mean.", minimum=0.0, below=1.0)
     adam_beta_2: float = field(0.999, "Adam's decay of the gradient's square.", minimum=0.0, below=1.0)
     adam_epsilon: float = field(1e-6, "Adam's epsilon.", minimum=1e-12)
@@ -74,6 +78,11 @@ class TrainingConfig:
         if self.save_checkpoints_steps and self.keep_every_steps % self.save_checkpoints_steps:
             raise UserError(f"--keep_every_steps={self.keep_every_steps}: expected a multiple of "
                             f"--save_checkpoints_steps={self.save_checkpoints_steps}, since others are never saved")
+        try:
+            re.compile(self.not_decayed)
+        except re.error as error:
+            raise UserError(f"--not_decayed={self.not_decayed}: is no regular expression ({error}); write for instance "
+                            "layer_norm|bias|embeddings") from None
         if self.bias_correction and self.optimizer == "adafactor":
             raise UserError("--bias_correction is for adamw and lamb; adafactor needs none, so leave it out")
 

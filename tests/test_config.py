@@ -45,7 +45,7 @@ def test_published_sizes_are_those_of_the_paper_and_its_miniatures():
     ({"hidden_size": 770}, "not a multiple of num_attention_heads 12"),
     ({"hidden_act": "gelu_tan"}, "did you mean 'gelu_tanh'"),
     ({"hidden_dropout_prob": 1.0}, "0 <= p < 1"),
-    ({"num_hidden_layers": 0}, "expected 1 to"),
+    ({"num_hidden_layers": -1}, "expected 0 to"),
     ({"vocab_size": "many"}, "expected int"),
 ])
 def test_a_fault_is_named_with_its_key_and_what_was_expected(values, message):

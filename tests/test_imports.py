@@ -21,7 +21,7 @@ ALLOWED = {
     "keras_bert_app/modeling": {"keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.errors"},
     "keras_bert_app/runs": {"keras_bert_app.runs", "keras_bert_app.modeling", "keras_bert_app.config",
                             "keras_bert_app.pretraining_config", "keras_bert_app.errors", "pipelines"},
-    "keras_bert_app/training": {"keras_bert_app.training", "keras_bert_app.runs", "keras_bert_app.interop",
+    "keras_bert_app/training": {"keras_bert_app.training", "keras_bert_app.training_config", "keras_bert_app.runs", "keras_bert_app.interop",
                                 "keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.pretraining_config",
                                 "keras_bert_app.errors", "keras_bert_app.drawing", "pipelines"},
     "keras_bert_app/tasks": {"keras_bert_app.tasks", "keras_bert_app.training", "keras_bert_app.runs",

@@ -1,7 +1,7 @@
 """Scores a fine-tuned run on labelled examples.
 
 python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
-python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --data_dir=xnli/de --split=test --output_dir=answers/de
+python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 
 import json
@@ -27,7 +27,7 @@ def main(arguments):
         from keras_bert_app.tasks.scoring import FinetunedRun
     run = FinetunedRun(workdir)
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
-    scores, examples, notes, found = run.evaluate(path)
+    scores, examples, notes, found = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")
     for name, value in scores.items():
         print(f"  {name} {value:.4f}")

@@ -5,6 +5,7 @@ import numpy as np
 from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _DEV = "#4477aa", "#cc3311"
+_COLORS = (_TRAINING, _DEV, "#228833", "#ccbb44", "#aa3377", "#66ccee", "#999999", "#000000")
 _MOST_CLASSES = 30
 
 
@@ -29,17 +30,30 @@ def draw_curves(rows, title):
     return image.getvalue()
 
 
+def draw_layer_shares(shares, title):
+    """PNG bytes of what a scalar mix takes of the embeddings and of each layer."""
+    with picture(6, 3.2, title) as (figure, image):
+        axis = figure.subplots()
+        axis.bar(range(len(shares)), shares, color=_TRAINING)
+        axis.axhline(1 / len(shares), color="#888888", linewidth=1, linestyle="--", label="all alike, as it begins")
+        axis.set_xticks(range(len(shares)), ["embeddings", *map(str, range(1, len(shares)))])
+        axis.set_xlabel("layer")
+        axis.legend(frameon=False)
+    return image.getvalue()
+
+
 def draw_answers(gold, predicted, names, title):
     """PNG bytes of the answers against the right ones.
 
     Args:
         gold, predicted: [N] indices of classes, drawn as a confusion matrix, or floats where names is (), drawn as points.
-        names: of the classes; of many only the most frequent are drawn.
+        names: of the classes; of many only the most frequent are drawn. Where right and predicted ones are classes of
+            different kinds, the names of both: (those of the former, those of the latter).
     """
     with picture(7, 6.4, title) as (figure, image):
         axis = figure.subplots()
         if not len(names):
-            axis.scatter(gold, predicted, s=6, alpha=0.4, color=_TRAINING)
+            axis.scatter(predicted, gold, s=6, alpha=0.4, color=_TRAINING)
             ends = [min(np.min(gold), np.min(predicted)), max(np.max(gold), np.max(predicted))]
             axis.plot(ends, ends, color="#888888", linewidth=1)
         else:
@@ -50,26 +64,28 @@ def draw_answers(gold, predicted, names, title):
 
 
 def _draw_confusion(figure, axis, gold, predicted, names):
-    counts = np.zeros((len(names), len(names)), np.int64)
+    rows, columns = (names, names) if isinstance(names[0], str) else names
+    counts = np.zeros((len(rows), len(columns)), np.int64)
     np.add.at(counts, (gold, predicted), 1)
-    if len(names) > _MOST_CLASSES:
+    if len(rows) > _MOST_CLASSES:
         most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
-        counts, names = counts[np.ix_(most, most)], [names[index] for index in most]
+        counts, rows = counts[np.ix_(most, most)], [rows[index] for index in most]
+        columns = rows
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
     figure.colorbar(image, label="share of the row", shrink=0.8)
-    axis.set_xticks(range(len(names)), names, rotation=90 if len(names) > 3 else 0)
-    axis.set_yticks(range(len(names)), names)
+    axis.set_xticks(range(len(columns)), columns, rotation=90 if len(columns) > 3 else 0)
+    axis.set_yticks(range(len(rows)), rows)
     for spine in axis.spines.values():
         spine.set_visible(False)
-    size = max(4, 11 - len(names) // 3)
+    size = max(4, 11 - len(rows) // 3)
     for row, column in zip(*np.nonzero(counts)):
         axis.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", fontsize=size,
                   color="white" if shares[row, column] > 0.5 else "black")
 
 
 def _lines(axis, rows, keys, name, **style):
-    for key, color in zip(keys, ("#4477aa", "#cc3311", "#228833", "#ccbb44", "#aa3377")):
+    for key, color in zip(keys, _COLORS):
         points = [(row["step"], row[key]) for row in rows if key in row]
         if points:
             axis.plot(*zip(*points), color=color, linewidth=1.3, markersize=4,

@@ -153,14 +153,30 @@ def keep_layers(weights, indices):
         shown = ",".join(map(str, indices)) or "nothing"
         raise UserError(f"layers to keep: {shown}; expected ascending numbers from 0 to {layers - 1}, such as "
                         f"{','.join(map(str, range(0, layers, 2)))}")
-    tensors = {}
+    return _with_layers(weights, indices)
+
+
+def lowest_layers(weights, count):
+    """Weights of the lowest layers alone; of none the embeddings are left.
+
+    Raises:
+        UserError: the model has fewer.
+    """
+    layers = weights.config.num_hidden_layers
+    if count > layers:
+        raise UserError(f"--encoder_layers={count}: {weights.origin} has {layers}; give so many at most")
+    return _with_layers(weights, list(range(count)))
+
+
+def _with_layers(weights, indices):
+    layers, tensors = weights.config.num_hidden_layers, {}
     for path, tensor in weights.tensors.items():
         layer = re.match(r"encoder/layer_(\d+)/", path)
         if not layer:
             tensors[path] = tensor
         elif int(layer[1]) in indices:
             tensors[f"encoder/layer_{indices.index(int(layer[1]))}/{path[layer.end():]}"] = tensor
-    line = f"layers {layers} -> {len(indices)}: kept {', '.join(map(str, indices))}"
+    line = f"layers {layers} -> {len(indices)}: kept {', '.join(map(str, indices)) or 'none'}"
     return _changed(weights, tensors, num_hidden_layers=len(indices)), line
 
 

@@ -26,7 +26,7 @@ class BertPretrainer(keras.Model):
 
     def __init__(self, config, seed=0, dtype="float32", parts=PARTS, name="bert"):
         super().__init__(name=name, dtype=dtype)
-        self.config = config
+        self.config, self.has_dropout = config, config.has_dropout
         self.parts = tuple(part for part in PARTS if part in parts and (part != "next_sentence" or "pooler" in parts))
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler="pooler" in self.parts)
         self.masked_lm = (MaskedLMHead(config, seed, dtype=dtype, name="masked_lm")

@@ -88,6 +88,7 @@ class BertTaskModel(keras.Model):
     def __init__(self, config, head, seed=0, dtype="float32", name="task_model"):
         super().__init__(name=name, dtype=dtype)
         self.config, self.head = config, head
+        self.has_dropout = config.has_dropout or head.dropout > 0
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
         # A BiLSTM over tokens, pooled then; over windows it takes vectors that were pooled before.
@@ -103,7 +104,7 @@ class BertTaskModel(keras.Model):
         if head.windows == "lstm":
             self.window_lstm = _bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
             width = 2 * (config.hidden_size // 2)
-        self.dropout = Dropout(head.dropout, _DROPOUT_PLACE)
+        self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
         self.classifier = Dense(width, num_outputs, initializer(config, seed, "classifier"), dtype=dtype, name="classifier")
         self.classifier.build()
@@ -129,9 +130,11 @@ class BertTaskModel(keras.Model):
         if head.has_pooler:
             x = outputs["pooled_output"]
         else:
-            x = self._layers(outputs)
+            x = self._states(outputs)
             if self.bilstm is not None:
-                x = self.bilstm(self.dropout(x, dropout_seed), mask=ops.cast(inputs["input_mask"], "bool"))
+                mask = ops.cast(inputs["input_mask"], "bool")
+                # The product takes Keras' own mask off, which layers that do not know it warn of.
+                x = self.bilstm(self.bilstm_dropout(x, dropout_seed), mask=mask) * ops.cast(mask, self.compute_dtype)[:, :, None]
             if head.stands_on != TOKENS:
                 x = pooled(x, inputs["input_mask"], head.pooling)
         if head.windows:
@@ -147,7 +150,7 @@ class BertTaskModel(keras.Model):
             logits = ops.reshape(logits, (-1, group_size))
         return {"logits": logits}
 
-    def _layers(self, outputs):
+    def _states(self, outputs):
         if self.scalar_mix is not None:
             return self.scalar_mix([outputs["embedding_output"], *outputs["encoder_outputs"]])
         if self.head.layers == "last_four":

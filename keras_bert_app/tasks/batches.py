@@ -12,21 +12,22 @@ def padded_length(longest, max_seq_length, in_buckets=True):
     """The length that a batch whose longest row is `longest` is padded to."""
     if not in_buckets:
         return max_seq_length
-    return min(next((bucket for bucket in BUCKETS if bucket >= longest), max_seq_length), max(max_seq_length, longest))
+    return min(next((bucket for bucket in BUCKETS if bucket >= longest), max_seq_length), max_seq_length)
 
 
-def make_batch(features, units, batch_size, length):
+def make_batch(features, units, batch_size, length, group_size=None):
     """A batch as a dict of numpy arrays.
 
     Args:
-        units: which, at most batch_size; the rest is filled with units of weight 0. length: S.
+        units: which, at most batch_size; the rest is filled with units of weight 0. length: S. group_size: G, by
+            default the rows of the largest of these units.
 
     Returns:
-        dict: input_word_ids, input_mask, input_type_ids int32 [B, S], or [B, G, S] where units have several rows, G those
-        of the largest; the features' labels [B, ...] and token labels [B, S] (-1 for none); example_weights float32 [B].
+        dict: input_word_ids, input_mask, input_type_ids int32 [B, S], or [B, G, S] where units are groups of rows; the
+        features' labels [B, ...] and token labels [B, S] (-1 for none); example_weights float32 [B].
     """
     ranges = [features.rows_of(unit) for unit in units]
-    group_size = max(last - first for first, last in ranges)
+    group_size = group_size or max(last - first for first, last in ranges)
     rows = np.full((batch_size, group_size), -1, np.int64)
     for at, (first, last) in enumerate(ranges):
         rows[at, :last - first] = np.arange(first, last)
@@ -67,11 +68,12 @@ def training_batches(features, run, position=None):
             where to go on, or None.
     """
     epoch, at = position or (0, 0)
+    tensors = _maker(features, run, run.global_batch_size)
     while True:
         batches = epoch_plan(features, run, epoch)
         for at in range(at, len(batches)):
             after = (epoch, at + 1) if at + 1 < len(batches) else (epoch + 1, 0)
-            yield _tensors(features, batches[at], run, run.global_batch_size), after
+            yield tensors(batches[at]), after
         epoch, at = epoch + 1, 0
 
 
@@ -94,12 +96,19 @@ def epoch_plan(features, run, epoch):
 def evaluation_batches(features, run, batch_size):
     """(batch of tensors, its units) over all units once, the shortest first."""
     order = np.argsort(features.longest_rows() * features.group_sizes(), kind="stable")
+    tensors = _maker(features, run, batch_size)
     for at in range(0, len(order), batch_size):
         units = order[at:at + batch_size]
-        yield _tensors(features, units, run, batch_size), units
+        yield tensors(units), units
 
 
-def _tensors(features, units, run, batch_size):
-    longest = int(features.longest_rows()[units].max())
-    length = padded_length(longest, run.max_seq_length, run.length_buckets)
-    return {name: tf.constant(values) for name, values in make_batch(features, units, batch_size, length).items()}
+def _maker(features, run, batch_size):
+    """A function from units to their batch of tensors; without buckets all batches have one shape."""
+    longest = features.longest_rows()
+    group_size = None if run.length_buckets else int(features.group_sizes().max())
+
+    def tensors(units):
+        length = padded_length(int(longest[units].max()), run.max_seq_length, run.length_buckets)
+        batch = make_batch(features, units, batch_size, length, group_size)
+        return {name: tf.constant(values) for name, values in batch.items()}
+    return tensors

@@ -1,6 +1,7 @@
 """Features: the rows of token ids that examples become, in as much memory as their tokens need."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +20,7 @@ class Features:
         examples: int32 [U], which example the unit is of.
         labels: dict name -> array [U, ...]. token_labels: dict name -> array [T]; only where rows are units.
         notes: what to say of them, such as how many texts were cut.
+        for_decode: dict name -> array [T, ...], what decode is to know of each token; no part of a batch.
     """
 
     token_ids: np.ndarray
@@ -29,6 +31,7 @@ class Features:
     labels: dict = dataclasses.field(default_factory=dict)
     token_labels: dict = dataclasses.field(default_factory=dict)
     notes: list = dataclasses.field(default_factory=list)
+    for_decode: dict = dataclasses.field(default_factory=dict)
 
     @property
     def num_units(self):
@@ -68,13 +71,13 @@ class RowBuilder:
         self.lengths.append(sum(map(len, row)))
         self.b_starts.append(b_start)
 
-    def features(self, examples, unit_splits=None, labels=None, token_labels=None, notes=()):
+    def features(self, examples, unit_splits=None, labels=None, token_labels=None, notes=(), for_decode=None):
         """Features of the rows; arguments as its attributes."""
         token_ids = np.concatenate([np.asarray(part, np.int32) for part in self.parts]) if self.parts else np.zeros(0, np.int32)
         splits = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)]).astype(np.int64)
         return Features(token_ids, splits, np.array(self.b_starts, np.int32), np.asarray(examples, np.int32),
                         None if unit_splits is None else np.asarray(unit_splits, np.int64), dict(labels or {}),
-                        dict(token_labels or {}), list(notes))
+                        dict(token_labels or {}), list(notes), dict(for_decode or {}))
 
 
 def piece_ids(tokenizer, texts):
@@ -83,29 +86,60 @@ def piece_ids(tokenizer, texts):
     Args:
         texts: list of str.
     """
-    tokenize = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
+    return [ids for ids, in _by_text(_tokenize_function(tokenizer, has_spans=False), texts)]
+
+
+def pieces_with_spans(tokenizer, texts):
+    """List of (int32 array [N], the pieces of each text, without special ones; int32 [N, 2], the characters of the text that
+    each stands for, the end exclusive).
+
+    Args:
+        texts: list of str.
+    """
+    return _by_text(_tokenize_function(tokenizer, has_spans=True), texts)
+
+
+@functools.lru_cache(maxsize=4)  # tracing takes half a second, and a run asks many times
+def _tokenize_function(tokenizer, has_spans):
+    """tf.function from strings [B] to a tuple of RaggedTensors: pieces, and with has_spans their characters."""
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def tokenize(strings):
+        if not has_spans:
+            return (tokenizer.tokenize(strings),)
+        ids, _, _, starts, ends = tokenizer.tokenize_with_offsets(strings)
+        return ids, starts.with_flat_values(tf.stack([starts.flat_values, ends.flat_values], axis=1))
+    return tokenize
+
+
+def _by_text(tokenize, texts):
+    """List of tuples of arrays: the rows of the RaggedTensors that a function makes of strings."""
     found = []
     for at in range(0, len(texts), _TEXTS_A_CALL):
         # Half a surrogate pair, which JSON can hold, is no character.
-        pieces = tokenize(tf.constant([text.encode("utf-8", "replace") for text in texts[at:at + _TEXTS_A_CALL]]))
-        found += np.split(pieces.flat_values.numpy(), pieces.row_splits.numpy()[1:-1])
+        rows = tokenize(tf.constant([text.encode("utf-8", "replace") for text in texts[at:at + _TEXTS_A_CALL]]))
+        found += zip(*(np.split(part.flat_values.numpy(), part.row_splits.numpy()[1:-1]) for part in rows))
     return found
 
 
-def truncated_pair(a, b, max_tokens):
-    """The pair with together at most max_tokens; the longer one loses its end (run_classifier._truncate_seq_pair)."""
-    excess = len(a) + len(b) - max_tokens
-    if excess <= 0:
-        return a, b
-    # Until they are alike the longer one gives all; then they give in turn, A first when both are as long... from B.
-    difference = abs(len(a) - len(b))
-    from_longer = min(excess, difference)
-    a_length, b_length = len(a), len(b)
-    if a_length > b_length:
-        a_length -= from_longer
+def truncated(parts, max_tokens):
+    """Parts of a row, together at most max_tokens: the longest loses its end, token by token, of equally long ones the last.
+
+    For a pair that is run_classifier._truncate_seq_pair of google-research/bert.
+
+    Args:
+        parts: sequence of arrays. Returns: list of them, or of their beginnings.
+    """
+    room = max_tokens
+    for count, length in zip(range(len(parts), 0, -1), sorted(map(len, parts))):
+        level = room // count  # what each of the longest may keep; the first of them one more, while there is room
+        if length > level:
+            break
+        room -= length
     else:
-        b_length -= from_longer
-    rest = excess - from_longer
-    b_length -= (rest + 1) // 2
-    a_length -= rest // 2
-    return a[:a_length], b[:b_length]
+        return list(parts)
+    rest, kept = room - level * count, []
+    for part in parts:
+        if len(part) > level:
+            part, rest = part[:level + (rest > 0)], rest - 1
+        kept.append(part)
+    return kept

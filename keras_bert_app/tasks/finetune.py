@@ -1,5 +1,6 @@
 """Fine-tuning: from a configuration, labelled files and a pre-trained encoder to the weights that score best."""
 
+import contextlib
 import dataclasses
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import batches, predicting, registry, results
+from keras_bert_app.tasks import batches, predicting, registry, results, scoring
 from keras_bert_app.training import initialization, loop, optimizers, reporting, steps
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
@@ -39,9 +40,10 @@ def load_data(run, tokenizer):
         UserError: a file that is missing or faulty, by file and line.
     """
     task = registry.find(run.task)
-    train_examples = task.read_split(run.data_dir, "train", run, most=run.max_train_examples)
-    dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
+    train_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, train_examples)
+    train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
+    dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
     train = task.family.featurize(task, train_examples, tokenizer, run, labels)
     return Data(task, labels, train_examples, dev_examples, train,
                 task.family.featurize(task, dev_examples, tokenizer, run, labels))
@@ -70,11 +72,14 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
     data = load_data(run, tokenizer)
     task = data.task
+    if run.teacher:
+        data.train.labels["teacher_logits"] = teacher_logits(data, run, strategy)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     head = task.family.make_head(task, run, data.labels)
     objective = task.family.make_objective(task, run)
 
-    with lock.locked(workdir), strategy.scope():
+    # Machines that train together share the directory; the chief's lock stands for all.
+    with lock.locked(workdir) if chief else contextlib.nullcontext(), strategy.scope():
         model = BertTaskModel(model_config, head, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision])
         optimizer = optimizers.make_optimizer(run, trained_variables(model, run), model_config.num_hidden_layers)
         optimizer.first_steps = first_steps(optimizer.variables_by_path, run, model_config.num_hidden_layers)
@@ -110,7 +115,7 @@ class Scorer:
     def __init__(self, workdir, data, run, model, strategy, tokenizer, reporter):
         self.tokenizer = tokenizer
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
-        self.chief = strategies.is_chief(strategy)
+        self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         self.call = steps.make_prediction_call(strategy, model)
         self.metric = data.task.metrics[0]
         self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)
@@ -135,6 +140,7 @@ class Scorer:
         is_best = not earlier or scores[self.metric] > max(earlier)
         if is_best and self.chief:
             checkpoints.save_best(self.workdir, self.model, step, figures)
+        strategies.wait_for_all(self.strategy)  # who reads the best weights next finds them written
         self.reporter.write(step, figures)
         self.reporter.say(f"step {step:,}: dev " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
                           + (" (the best so far)" if is_best and earlier else ""))
@@ -150,6 +156,19 @@ class Scorer:
         if not self.run.early_stopping or not self.history:
             return False
         return sum(step > self.best_step() for step, _ in self.history) >= self.run.early_stopping
+
+
+def teacher_logits(data, run, strategy):
+    """The teacher's logits of the training examples, float32 [U, n].
+
+    Raises:
+        UserError: it has learned another task, or other labels.
+    """
+    teacher = scoring.FinetunedRun(run.teacher, strategy=strategy)
+    if data.task.kind != "classification" or teacher.task.kind != "classification" or teacher.labels != data.labels:
+        raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
+                        f" expected a run of classification with {', '.join(data.labels[:6])}")
+    return teacher.logits(data.train_examples)
 
 
 def trained_variables(model, run):

@@ -5,7 +5,7 @@ import math
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import sequences
 from keras_bert_app.tasks.sequences import CLASSIFICATION, MULTI_LABEL, REGRESSION, Example
-from keras_bert_app.tasks.tables import column_of, read_rows, text_of
+from keras_bert_app.tasks.tables import label_of, read_rows, text_of
 from keras_bert_app.tasks.task import Task
 
 _ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
@@ -23,9 +23,9 @@ def _reader(kind):
             if len(names) > 2:
                 raise UserError(f"--text_columns={','.join(names)}: names {len(names)} columns; expected one or two")
             texts = [text_of(path, number, row, name) for name in names]
-            label = _label(path, number, column_of(path, number, row, run.label_column), kind) if has_labels else None
-            examples.append(Example(str(row.get("id", row.get("index", len(examples)))), texts[0],
-                                    texts[1] if len(texts) > 1 else None, label, f"{path}:{number}"))
+            label = _label(path, number, label_of(path, number, row, run.label_column), kind) if has_labels else None
+            guid = _on_one_line(str(row.get("id", row.get("index", len(examples)))))
+            examples.append(Example(guid, texts[0], texts[1] if len(texts) > 1 else None, label, f"{path}:{number}"))
         return examples
     return read
 
@@ -42,7 +42,8 @@ def _label(path, number, value, kind):
         labels = value.split(",") if isinstance(value, str) else value
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise UserError(f"{path}:{number}: labels {str(value)[:40]!r}; expected names joined by commas, or a list of them")
-        return tuple(label.strip() for label in labels if label.strip())
+        # A set: in an order of its own, so that the same labels are the same answer.
+        return tuple(sorted({_on_one_line(label) for label in labels} - {""}))
     if kind == REGRESSION:
         try:
             if math.isfinite(number_found := float(value)):
@@ -50,9 +51,14 @@ def _label(path, number, value, kind):
         except (TypeError, ValueError):
             pass
         raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a number")
-    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
         raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a name or a whole number")
-    return str(value)
+    return _on_one_line(str(value))
+
+
+def _on_one_line(text):
+    """Without white space around it, and with one space for each within: predictions are lines of a table."""
+    return " ".join(text.split())
 
 
 TASKS = (

@@ -4,9 +4,9 @@ import os
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.interop import load
+from keras_bert_app.interop import load, surgery
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import registry, results
+from keras_bert_app.tasks import mlm_tuning, registry, results
 from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
@@ -31,42 +31,45 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     Raises:
         UserError: something does not fit; Interrupted: a signal came, the run is saved.
     """
-    first = _directory(workdir, wanted.get("seed", FinetuningConfig.seed), num_seeds)
-    is_started = workdirs.is_started(first)
-    if not wanted.get("task") and not is_started:
-        raise UserError("--task is missing; --list_tasks names all")
-    if not wanted.get("data_dir") and not is_started:
-        raise UserError("--data_dir is missing; it is the directory of the task's files")
     init_checkpoint, takes_weights, model_config, vocabulary = start
-    loaded = None
-    if init_checkpoint and not is_started:
-        loaded = _load(init_checkpoint)
-    if not is_started:
-        if loaded:
-            model_config, vocabulary = loaded[0].config, loaded[0].vocabulary
+    if init_checkpoint and not takes_weights:
+        wanted = {**wanted, "init_checkpoint": ""}
+    first_seed = wanted.get("seed", FinetuningConfig.seed)
+    directories = {seed: workdir if num_seeds == 1 else os.path.join(workdir, f"seed-{seed}")
+                   for seed in range(first_seed, first_seed + num_seeds)}
+    started = {seed: directory for seed, directory in directories.items() if workdirs.is_started(directory)}
+    initial = None
+    if started:
+        # The runs that were begun say how those that were not are to be.
+        seed, directory = next(iter(started.items()))
+        model_config, run = _resumed(directory, wanted, seed)
+        vocabulary, settings = workdirs.read_vocabulary(directory), run.to_dict()
+    else:
+        settings = {**_task_defaults(wanted), **wanted}
+        if init_checkpoint:
+            initial = _load(init_checkpoint, settings.get("encoder_layers", -1))
+            model_config, vocabulary = initial[0].config, initial[0].vocabulary
         elif model_config is None:
             raise UserError("--init_checkpoint is missing; give a pre-trained model, or --config and --vocab_file for one "
                             "from scratch")
-        wanted = {**registry.find(wanted["task"]).defaults, **wanted}
-        if not takes_weights:
-            wanted["init_checkpoint"] = ""
+        elif settings.get("encoder_layers", -1) >= 0:
+            model_config = model_config.replace(num_hidden_layers=settings["encoder_layers"])
+        initial = initial if takes_weights else None
     # The devices are found once: TensorFlow does not let go of them.
-    strategy = strategies.make_strategy(wanted.get("strategy", "auto"))
+    strategy = strategies.make_strategy(settings.get("strategy", "auto"))
     found = []
-    for number in range(num_seeds):
-        seed = wanted.get("seed", FinetuningConfig.seed) + number
-        directory = _directory(workdir, seed, num_seeds)
-        run_config, run = model_config, {**wanted, "seed": seed}
-        if workdirs.is_started(directory):
-            run_config, run = workdirs.check_resumable(directory, None, run, vocabulary, run_class=FinetuningConfig)
-            run_vocabulary = workdirs.read_vocabulary(directory)
-            if loaded is None and run.init_checkpoint and not workdirs.has_checkpoint(directory):
-                loaded = _load(run.init_checkpoint)
+    for seed, directory in directories.items():
+        if seed in started:
+            _, run = _resumed(directory, wanted, seed)
         else:
-            run, run_vocabulary = FinetuningConfig(**run), vocabulary
-        run.checked_against(run_config)
-        found.append(finetune(directory, run_config, run, run_vocabulary, initial=loaded if run.init_checkpoint else None,
-                              strategy=strategy, stream=stream))
+            run = FinetuningConfig(**{**settings, "seed": seed}).checked_against(model_config)
+        has_begun = workdirs.has_checkpoint(directory)
+        if initial is None and run.init_checkpoint and not has_begun:
+            initial = _load(run.init_checkpoint, run.encoder_layers)
+        if run.mlm_tuning_steps and not has_begun:
+            initial = mlm_tuning.tuned(os.path.join(workdir, "mlm_tuning"), run, model_config, vocabulary, initial, strategy,
+                                       stream)
+        found.append(finetune(directory, model_config, run, vocabulary, initial, strategy, stream))
     if num_seeds == 1:
         return found[0]
     figures = results.over_seeds(found)
@@ -76,12 +79,29 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     return figures
 
 
-def _directory(workdir, seed, num_seeds):
-    return workdir if num_seeds == 1 else os.path.join(workdir, f"seed-{seed}")
+def _resumed(directory, wanted, seed):
+    """(BertConfig, FinetuningConfig) of the run in a directory."""
+    return workdirs.check_resumable(directory, None, {**wanted, "seed": seed}, run_class=FinetuningConfig)
 
 
-def _load(init_checkpoint):
+def _task_defaults(wanted):
+    """What a task has in place of the general defaults.
+
+    Raises:
+        UserError: no task or no data is named.
+    """
+    if not wanted.get("task"):
+        raise UserError("--task is missing; --list_tasks names all")
+    if not wanted.get("data_dir"):
+        raise UserError("--data_dir is missing; it is the directory of the task's files")
+    return registry.find(wanted["task"]).defaults
+
+
+def _load(init_checkpoint, num_layers):
     weights, lines = load.load_weights(init_checkpoint, allow_missing=_NOT_NEEDED)
+    if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
+        weights, line = surgery.lowest_layers(weights, num_layers)
+        lines.append(f"  {line}")
     if weights.vocabulary is None:
         raise UserError(f"--init_checkpoint={init_checkpoint}: has no vocabulary; put its vocab.txt beside the weights, or "
                         "convert it with --vocab_file")

@@ -15,6 +15,8 @@ def _f1(average, positive=1):
 
 def _matthews(gold, predicted):
     from sklearn.metrics import matthews_corrcoef
+    if np.ptp(gold) == 0 or np.ptp(predicted) == 0:
+        return 0.0  # of a constant there is none
     return matthews_corrcoef(gold, predicted)
 
 
@@ -29,10 +31,10 @@ def _correlation(name):
     return score
 
 
-# Of classes: functions of the indices of the right and the predicted class, int [N].
-# accuracy, f1 of the second class, mean of the classes' f1, Matthews' correlation, weighted f1.
+# Of classes: functions of the indices of the right and the predicted class, int [N]. f1 is that of the second class;
+# macro_f1 the mean over the classes that occur, right or predicted. (Over single classes micro_f1 would be accuracy.)
 OF_CLASSES = {"accuracy": lambda gold, predicted: float(np.mean(gold == predicted)), "f1": _f1("binary"),
-              "macro_f1": _f1("macro"), "micro_f1": _f1("micro"), "matthews_correlation": _matthews}
+              "macro_f1": _f1("macro"), "matthews_correlation": _matthews}
 # Of numbers: float [N].
 OF_NUMBERS = {"spearman": _correlation("spearmanr"), "pearson": _correlation("pearsonr"),
               "negative_rmse": lambda gold, predicted: -float(np.sqrt(np.mean((gold - predicted) ** 2)))}

@@ -2,9 +2,10 @@
 
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import generic, glue
+from keras_bert_app.tasks import choice_files, corpora, generic, glue, languages, squad, tagging_tasks
 
-TASKS = {task.name: task for module in (glue, generic) for task in module.TASKS}
+TASKS = {task.name: task for module in (glue, languages, generic, corpora, squad, tagging_tasks, choice_files)
+         for task in module.TASKS}
 
 
 def find(name):

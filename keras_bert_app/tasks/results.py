@@ -6,11 +6,12 @@ import statistics
 
 import tensorflow as tf
 
+from keras_bert_app.config import read_json
 from keras_bert_app.drawing import finetuning as drawing
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 
-_MOST_MISTAKES = 50
+_MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
 
 
 def read_metrics(workdir):
@@ -22,11 +23,18 @@ def read_metrics(workdir):
         return [json.loads(line) for line in file.read().splitlines()]
 
 
+def tuned(workdir):
+    """dict of the fields of FinetuningConfig that were tuned on the dev examples of a run; {} before it ends."""
+    path = workdirs.path_in(workdir, "results.json")
+    return read_json(path).get("tuned", {}) if workdirs.exists(path) else {}
+
+
 def write(workdir, data, run, model, scorer, chief, reporter):
     """Scores the best weights, next to the baseline, and writes what they say.
 
     Returns:
-        dict: task, seed, best_step, dev (metric -> figure), baseline (the same of the most frequent answer), further splits.
+        dict: task, seed, best_step, train_seconds, dev (metric -> figure), baseline (the same of what needs no model),
+        further splits, and tuned, fields of FinetuningConfig that answers are made with from now on.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task, family = data.task, data.task.family
@@ -34,27 +42,44 @@ def write(workdir, data, run, model, scorer, chief, reporter):
     what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)
     figures = {
         "task": task.name, "metric": task.metrics[0], "seed": run.seed, "best_step": manifest["step"],
-        "num_train_steps": run.num_train_steps, "dev_examples": len(data.dev_examples),
+        "num_train_steps": run.num_train_steps, "train_seconds": round(_seconds(workdir), 1),
+        "dev_examples": len(data.dev_examples),
         "dev": _rounded(family.score(task, data.dev_examples, found, data.labels)),
         "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))}}
+    if model.scalar_mix is not None:
+        figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
+    if task.tune:
+        figures["tuned"] = task.tune(data.dev_examples, found)
     for split in task.extra_splits(run.data_dir):
         if split.startswith("dev"):
             examples = task.read_split(run.data_dir, split, run)
             features = family.featurize(task, examples, scorer.tokenizer, run, data.labels)
             figures[split] = _rounded(family.score(task, examples, scorer.predictions(examples, features), data.labels))
+    mistakes = family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES)
     if chief:
         write_json(workdirs.path_in(workdir, "results.json"), figures)
         with tf.io.gfile.GFile(workdirs.path_in(workdir, "mistakes.jsonl"), "w") as file:
-            for mistake in family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES):
-                file.write(json.dumps(mistake, ensure_ascii=False) + "\n")
+            # One write, since without any there would be no file.
+            file.write("".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes))
         picture = drawing.draw_answers(*family.answers(task, data.dev_examples, found, data.labels),
                                        f"{workdir}: {task.name} dev, step {manifest['step']:,}")
         with tf.io.gfile.GFile(workdirs.path_in(workdir, "answers.png"), "wb") as file:
             file.write(picture)
+        if model.scalar_mix is not None:
+            with tf.io.gfile.GFile(workdirs.path_in(workdir, "layer_shares.png"), "wb") as file:
+                file.write(drawing.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers"))
     for line in summary(figures):
         reporter.say(line)
+    for mistake in mistakes[:_SHOWN_MISTAKES]:
+        reporter.say(f"  wrong and sure ({mistake['sure']:.2f}): {mistake['predicted']} for {mistake['right']}: "
+                     f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})")
     reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
     return figures
+
+
+def _seconds(workdir):
+    """What the run took up to its newest checkpoint, evaluations included."""
+    return checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["seconds"]
 
 
 def summary(figures):
@@ -63,6 +88,10 @@ def summary(figures):
            + ", ".join(f"{name} {value:.4f}" for name, value in figures["dev"].items()))
     baseline = figures["baseline"]
     yield (f"  {baseline['what']}: " + ", ".join(f"{name} {value:.4f}" for name, value in baseline.items() if name != "what"))
+    if "layer_shares" in figures:
+        yield "  shares of embeddings and layers: " + ", ".join(f"{share:.3f}" for share in figures["layer_shares"])
+    if figures.get("tuned"):
+        yield f"  tuned on dev: {', '.join(f'{name} {value:.4f}' for name, value in figures['tuned'].items())}"
     for split, scores in figures.items():
         if split.startswith("dev_") and isinstance(scores, dict):
             yield f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())

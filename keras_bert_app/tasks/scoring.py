@@ -10,7 +10,7 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import predicting, registry
+from keras_bert_app.tasks import predicting, registry, results
 from keras_bert_app.training import steps
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
@@ -21,7 +21,8 @@ class FinetunedRun:
 
     Args:
         workdir: of the run; of several seeds the one with the best score is taken. changes: dict of fields of
-            FinetuningConfig in place of the run's, such as a longer max_seq_length. strategy: tf.distribute.Strategy, or
+            FinetuningConfig in place of the run's and of what was tuned on its dev examples, such as a longer
+            max_seq_length. strategy: tf.distribute.Strategy, or
             None for the one that the run's configuration names.
 
     Attributes:
@@ -35,7 +36,8 @@ class FinetunedRun:
         self.directory = best_seed(workdir)
         model_config, run, _ = workdirs.read_config(self.directory, FinetuningConfig)
         values = read_json(workdirs.path_in(self.directory, "config.json"))
-        self.run = FinetuningConfig(**{**run.to_dict(), **(changes or {})}).checked_against(model_config)
+        self.run = FinetuningConfig(**{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}).checked_against(
+            model_config)
         self.task, self.labels = registry.find(run.task), tuple(values["labels"])
         best = checkpoints.best_checkpoints(self.directory)
         if not best:
@@ -54,9 +56,14 @@ class FinetunedRun:
         logits = predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size)
         return family.decode(self.task, examples, features, logits, self.run, self.labels), features.notes
 
-    def evaluate(self, path, most=0):
-        """(figures: metric -> score, number of examples, notes, predictions) of a labelled file."""
-        examples = self.task.read_file(path, self.run, most=most)
+    def logits(self, examples):
+        """The model's logits, one row for each example."""
+        features = self.task.family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False)
+        return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size)
+
+    def evaluate(self, path, most=0, split=None):
+        """(figures: metric -> score, examples, notes, predictions) of a labelled file, or of a split's part of it."""
+        examples = self.task.read_file(path, self.run, most=most, split=split)
         found, notes = self.predictions(examples, has_labels=True)
         return self.task.family.score(self.task, examples, found, self.labels), examples, notes, found
 

@@ -3,6 +3,7 @@
 A family of tasks is a module with the functions that stand here in this order.
 """
 
+import collections
 import dataclasses
 import os
 
@@ -11,7 +12,8 @@ import numpy as np
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TEXT, Head
 from keras_bert_app.tasks import metrics, objectives
-from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated_pair
+from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated
+from keras_bert_app.tasks.task import Examples
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
 _THRESHOLD = 0.5  # of a label's probability, for it to be in the set
@@ -23,7 +25,8 @@ class Example:
 
     Attributes:
         guid: its name in predictions. place: file:line. label: name of a class, a float, or a tuple of names; None where
-            it is not known.
+            it is not known. group: which of several parts of the data it is of, such as its language; of several, each is
+            scored by itself too.
     """
 
     guid: str
@@ -31,60 +34,74 @@ class Example:
     text_b: str | None
     label: str | float | tuple | None
     place: str
+    group: str = ""
 
 
 def label_names(task, examples):
-    """The names of a task's classes, in the order of the outputs; () for numbers."""
+    """The names of a task's classes, in the order of the outputs; () for numbers.
+
+    Raises:
+        UserError: there is nothing to tell apart.
+    """
     if task.kind == REGRESSION:
         return ()
     if task.labels:
         return task.labels
-    if task.kind == CLASSIFICATION:
-        return tuple(sorted({example.label for example in examples}))
-    return tuple(sorted({label for example in examples for label in example.label}))
+    of = {example.label for example in examples} if task.kind == CLASSIFICATION else {
+        label for example in examples for label in example.label}
+    if len(of) < (2 if task.kind == CLASSIFICATION else 1):
+        raise UserError(f"{examples[0].place.rpartition(':')[0]}: {len(examples):,} training examples with "
+                        f"{f'the one label {min(of)!r}' if of else 'no label'}; a task needs labels to tell apart")
+    # Numbers by their size, so that a class numbered from 0 is the output of that number.
+    return tuple(sorted(of, key=int if all(label.isdecimal() and label.isascii() for label in of) else None))
 
 
 def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     """Features of examples.
 
     Raises:
-        UserError: a label that is none of the labels; file:line.
+        UserError: a label that is none of the labels, by file:line; pairs with --long_documents.
     """
     builder, units, cut = RowBuilder(tokenizer), [0], 0
     pieces_a = piece_ids(tokenizer, [example.text_a for example in examples])
     second = [number for number, example in enumerate(examples) if example.text_b is not None]
     pieces_b = dict(zip(second, piece_ids(tokenizer, [examples[number].text_b for number in second])))
     in_windows = run.long_documents in ("windows", "hierarchical")
+    if second and run.long_documents != "head":
+        raise UserError(f"{examples[second[0]].place}: --long_documents={run.long_documents} is for single texts; pairs "
+                        "take head")
     for number, a in enumerate(pieces_a):
-        b = pieces_b.get(number)
-        room = run.max_seq_length - (2 if b is None else 3)
-        rows = [(a, b)]
-        if len(a) + (0 if b is None else len(b)) > room:
-            rows = _fitted(a, b, room, run)
-            cut += not in_windows or sum(len(row[0]) for row in rows) < len(a)
+        rows, is_cut = _rows(a, pieces_b.get(number), run)
+        cut += is_cut
         for row in rows:
             builder.add(*row)
         units.append(units[-1] + len(rows))
-    notes = [f"{cut:,} of {len(examples):,} texts are longer than {run.max_seq_length} tokens and were cut"] if cut else []
+    notes = examples.notes() if isinstance(examples, Examples) else []
+    if cut:
+        windows = f"{run.max_windows} windows of " if in_windows else ""
+        notes.append(f"{cut:,} of {len(examples):,} texts are longer than {windows}{run.max_seq_length} tokens and were "
+                     "cut")
     return builder.features(
         np.arange(len(examples)), unit_splits=units if in_windows else None, notes=notes,
         labels={"labels": _label_values(task, examples, labels)} if has_labels else {})
 
 
-def _fitted(a, b, room, run):
-    """Rows (A, B) of a text that is longer than a row."""
+def _rows(a, b, run):
+    """([rows (A, B) of a text or a pair], whether some of it is in none)."""
+    room = run.max_seq_length - (2 if b is None else 3)
+    if len(a) + (0 if b is None else len(b)) <= room:
+        return [(a, b)], False
     if b is not None:
-        if run.long_documents != "head":
-            raise UserError(f"--long_documents={run.long_documents} is for single texts; pairs take head")
-        return [truncated_pair(a, b, room)]
+        return [truncated((a, b), room)], True
     if run.long_documents == "head":
-        return [(a[:room], None)]
+        return [(a[:room], None)], True
     if run.long_documents == "head_tail":
         # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": the first 128 and the last 382 of 510.
-        head = room // 4
-        return [(np.concatenate([a[:head], a[head - room:]]), None)]
-    starts = range(0, max(1, len(a) - room + run.doc_stride), run.doc_stride)
-    return [(a[start:start + room], None) for start in list(starts)[:run.max_windows]]
+        head = room * 128 // 510
+        return [(np.concatenate([a[:head], a[head - room:]]), None)], True
+    stride = min(run.doc_stride, room)  # a longer one would leave out what lies between two windows
+    starts = range(0, len(a) - room + stride, stride)[:run.max_windows]
+    return [(a[start:start + room], None) for start in starts], starts[-1] + room < len(a)
 
 
 def _label_values(task, examples, labels):
@@ -103,6 +120,11 @@ def _label_values(task, examples, labels):
     for number, example in enumerate(examples):
         values[number, [index[label] for label in example.label]] = 1.0
     return values
+
+
+def texts(examples):
+    """All texts, for masked LM on them."""
+    return [text for example in examples for text in (example.text_a, example.text_b) if text]
 
 
 def make_head(task, run, labels):
@@ -140,7 +162,16 @@ def decode(task, examples, features, logits, run, labels):
 
 
 def score(task, examples, predictions, labels):
-    """dict metric -> figure."""
+    """dict metric -> figure; of examples of several groups also metric_group -> that of the group's examples."""
+    figures = _figures(task, examples, predictions, labels)
+    groups = sorted({example.group for example in examples} - {""})
+    for group in groups if len(groups) > 1 else ():
+        members = [(example, one) for example, one in zip(examples, predictions) if example.group == group]
+        figures |= {f"{name}_{group}": value for name, value in _figures(task, *zip(*members), labels).items()}
+    return figures
+
+
+def _figures(task, examples, predictions, labels):
     if task.kind == REGRESSION:
         gold, found = np.array([example.label for example in examples]), np.array([one["value"] for one in predictions])
         return {name: metrics.OF_NUMBERS[name](gold, found) for name in task.metrics}
@@ -163,13 +194,15 @@ def score(task, examples, predictions, labels):
 def baseline(task, train_examples, examples, labels):
     """(what it does, predictions) of the best that needs no text: the most frequent answer of the training examples."""
     if task.kind == REGRESSION:
-        return "mean of the training values", [{"value": float(np.mean([one.label for one in train_examples]))}] * len(examples)
-    answers = [example.label for example in train_examples]
-    most = max(sorted(set(answers)), key=answers.count)
+        mean = float(np.mean([one.label for one in train_examples]))
+        return "mean of the training values", [{"value": mean}] * len(examples)
+    counts = collections.Counter(example.label for example in train_examples)
+    most = max(sorted(counts), key=counts.get)
     if task.kind == CLASSIFICATION:
-        return f"always {most}", [{"label": most, "probabilities": {label: float(label == most) for label in labels}}] * len(examples)
-    return (f"always {', '.join(most) or 'none'}",
-            [{"labels": list(most), "probabilities": {label: float(label in most) for label in labels}}] * len(examples))
+        shares = {label: float(label == most) for label in labels}
+        return f"always {most}", [{"label": most, "probabilities": shares}] * len(examples)
+    shares = {label: float(label in most) for label in labels}
+    return f"always {', '.join(most) or 'none'}", [{"labels": list(most), "probabilities": shares}] * len(examples)
 
 
 def answers(task, examples, predictions, labels):
@@ -177,7 +210,8 @@ def answers(task, examples, predictions, labels):
     if task.kind == REGRESSION:
         return [example.label for example in examples], [one["value"] for one in predictions], ()
     if task.kind == CLASSIFICATION:
-        return ([labels.index(example.label) for example in examples], [labels.index(one["label"]) for one in predictions], labels)
+        return ([labels.index(example.label) for example in examples],
+                [labels.index(one["label"]) for one in predictions], labels)
     # Every right label against every one that was given: those that are missing, or too many, against none.
     pairs = [pair for example, one in zip(examples, predictions)
              for pair in _matched(set(example.label), set(one["labels"]), (*labels, "none"))]
@@ -185,7 +219,8 @@ def answers(task, examples, predictions, labels):
 
 
 def _matched(gold, found, names):
-    return [(names.index(label) if label in gold else len(names) - 1, names.index(label) if label in found else len(names) - 1)
+    none = len(names) - 1
+    return [(names.index(label) if label in gold else none, names.index(label) if label in found else none)
             for label in sorted(gold | found)]
 
 
@@ -212,4 +247,5 @@ def mistakes(task, examples, predictions, most):
             found.append((sure, example, ", ".join(one["labels"]), ", ".join(example.label)))
     found.sort(key=lambda entry: -entry[0])
     return [{"place": example.place, "sure": round(float(sure), 4), "predicted": predicted, "right": right,
-             "text": " | ".join(filter(None, (example.text_a, example.text_b)))} for sure, example, predicted, right in found[:most]]
+             "text": " | ".join(filter(None, (example.text_a, example.text_b)))}
+            for sure, example, predicted, right in found[:most]]

@@ -1,34 +1,47 @@
 """Rows of labelled tables: TSV, CSV and JSON lines, with the file and line of each fault."""
 
 import csv
+import itertools
 import json
 import os
+import sys
 
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 
 
-def read_rows(path, columns=None):
+def read_rows(path, columns=None, ragged=None):
     """Yields (line number, dict column -> str or JSON value) of a table; its form follows from the file's ending.
+
+    An empty line is no row, but in a table of one column it is an empty text.
 
     Args:
         path: .tsv or .txt (tabs, no quoting, as GLUE has them), .csv (quoted as spreadsheets do), .jsonl or .json (one
-            object a line). columns: names of the columns of a file without header; by default its first line names them.
+            object a line); a .txt that begins with a brace holds JSON lines too, as SciBERT's do.
+        columns: names of the columns of a file without header; a first line with one of these names in it is a header
+            all the same. By default the first line is the header.
+        ragged: a list that takes the line numbers of rows with more or fewer fields than columns, which are then left
+            out.
 
     Raises:
-        UserError: not UTF-8, a row with more or fewer fields than columns, a line that is no JSON object: file:line and why.
+        UserError: not UTF-8, a row with more or fewer fields than columns, a line that is no JSON object: file:line and
+            why.
     """
     kind = os.path.splitext(path)[1].lower()
-    if kind in (".jsonl", ".json"):
-        yield from _json_lines(path)
-    elif kind == ".csv":
-        yield from _with_columns(path, _csv_lines(path), columns)
+    if kind == ".csv":
+        yield from _with_columns(path, _csv_rows(path), columns, ragged)
+        return
+    lines = lines_of(path)
+    first = next(lines, (1, ""))
+    lines = itertools.chain([first], lines)
+    if kind in (".jsonl", ".json") or kind == ".txt" and first[1].lstrip().startswith("{"):
+        yield from _json_rows(path, lines)
     else:
-        yield from _with_columns(path, ((number, line.split("\t")) for number, line in lines_of(path)), columns)
+        yield from _with_columns(path, ((number, line.split("\t")) for number, line in lines), columns, ragged)
 
 
 def lines_of(path):
-    """Yields (line number, line without its end) of a UTF-8 text file; only \\n ends a line, a \\r before it is dropped.
+    """Yields (line number, line without its end) of UTF-8 text; only \\n ends a line, a \\r before it is dropped.
 
     Raises:
         UserError: a line that is not UTF-8.
@@ -38,7 +51,8 @@ def lines_of(path):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
-                raise UserError(f"{path}:{number}: is not UTF-8 (byte {error.start} of the line); convert the file") from None
+                raise UserError(
+                    f"{path}:{number}: is not UTF-8 (byte {error.start} of the line); convert the file") from None
             yield number, text.rstrip("\n").removesuffix("\r")
 
 
@@ -65,40 +79,69 @@ def text_of(path, number, row, name):
     return value
 
 
-def _with_columns(path, rows, columns):
+def label_of(path, number, row, name):
+    """The value of a row's column with the answer.
+
+    Raises:
+        UserError: there is no such column.
+    """
+    if name not in row:
+        raise UserError(f"{path}:{number}: has no column {name!r} with the answers (columns: {', '.join(map(str, row))}); "
+                        "a file without them is one for predict")
+    return row[name]
+
+
+def _with_columns(path, rows, columns, ragged):
+    is_first = True
     for number, fields in rows:
-        if columns is None:
-            columns = fields
-            if len(set(columns)) < len(columns):
-                raise UserError(f"{path}:{number}: a column's name stands there twice; name each once")
+        if is_first:
+            is_first = False
+            if columns is None or set(columns) & set(fields):
+                columns = fields
+                twice = [name for name in columns if columns.count(name) > 1]
+                if twice:
+                    raise UserError(f"{path}:{number}: two columns are named {twice[0]!r}; name each column once")
+                continue
+        if fields == [""] and len(columns) > 1:
             continue
-        if fields == [""]:
-            continue
-        if len(fields) != len(columns):
-            raise UserError(f"{path}:{number}: has {len(fields)} fields; expected {len(columns)} ({', '.join(columns)})")
-        yield number, dict(zip(columns, fields))
+        if len(fields) == len(columns):
+            yield number, dict(zip(columns, fields))
+        elif ragged is None:
+            raise UserError(
+                f"{path}:{number}: has {len(fields)} fields; expected {len(columns)} ({', '.join(columns)})")
+        else:
+            ragged.append(number)
 
 
-def _csv_lines(path):
+def _csv_rows(path):
+    # By default the module refuses fields above 131,072 characters; a document may be longer.
+    csv.field_size_limit(sys.maxsize)
     reader = csv.reader((line + "\n" for _, line in lines_of(path)), strict=True)
     while True:
+        number = reader.line_num + 1  # a row ends where its quotes do, maybe lines later
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise UserError(f"{path}:{reader.line_num}: is no CSV ({error}); quote fields that hold quotes or commas") from None
-        yield reader.line_num, fields or [""]
+            raise UserError(f"{path}:{number}: is no CSV ({error}); quote fields that hold quotes or commas, and double "
+                            "the quotes in them") from None
+        yield number, fields or [""]
 
 
-def _json_lines(path):
-    for number, line in lines_of(path):
+def _json_rows(path, lines):
+    for number, line in lines:
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{path}:{number}: is no JSON ({error}); expected one object a line") from None
         if not isinstance(row, dict):
             raise UserError(f"{path}:{number}: is a JSON {type(row).__name__}; expected one object a line")
-        yield number, row
+        yield number, without_surrogates(row) if "\\ud" in line.lower() else row
+
+
+def without_surrogates(value):
+    """A JSON value with ? for each half of a surrogate pair, which JSON's escapes can hold and UTF-8 cannot."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,6 +1,7 @@
 """What a task is: where its examples come from, and the family of tasks that says what becomes of them."""
 
 import dataclasses
+import glob
 import os
 import types
 from collections.abc import Callable
@@ -8,6 +9,26 @@ from collections.abc import Callable
 from keras_bert_app.errors import UserError
 
 SPLITS = ("train", "dev", "test")
+
+
+class Examples(list):
+    """Examples of a file, or of several.
+
+    Attributes:
+        left_out: dict of what is no example -> how many there were, such as rows without a gold label.
+    """
+
+    def __init__(self, examples=(), left_out=None):
+        super().__init__(examples)
+        self.left_out = dict(left_out or {})
+
+    def first(self, most):
+        """The first ones, so many at most; 0 for all."""
+        return Examples(self[:most], self.left_out) if most else self
+
+    def notes(self):
+        """What to say of them."""
+        return [f"{count:,} {what} were left out" for what, count in self.left_out.items()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,10 +41,15 @@ class Task:
             and mistakes (tasks.sequences says what they do).
         kind: of the family's kinds.
         read: function (path, run, has_labels) -> list of the family's examples; it raises UserError with file:line.
-        files: dict split -> names of which the first that is there is read; further splits are scored beside "dev".
+        files: dict split -> names, or patterns as of glob, of which the first that is there is read; further splits are
+            scored beside "dev". Only one file may fit a pattern; but {language} in a name stands for the run's language, or
+            any, {all} for anything, and all files that fit are read.
         labels: names of the classes in their order, where the task fixes them.
         metrics: what is scored, of tasks.metrics; the first decides which checkpoint is the best.
         defaults: fields of FinetuningConfig that this task has other defaults for.
+        tune: function (dev examples, predictions) -> dict of the fields of FinetuningConfig, of those that only decode reads,
+            with which they score best; the run's predictions are made with them from then on. None: there are none.
+        part: function (split, examples, run) -> those of the split, where one file holds several. None: it holds one.
     """
 
     name: str
@@ -35,27 +61,35 @@ class Task:
     metrics: tuple
     labels: tuple = ()
     defaults: dict = dataclasses.field(default_factory=dict)
+    tune: Callable | None = None
+    part: Callable | None = None
 
-    def path(self, data_dir, split):
-        """The file of a split.
+    def path(self, data_dir, split, language=""):
+        """The file of a split, or a pattern where there are several.
+
+        Args:
+            language: of the files that have one in their names; "" for all.
 
         Raises:
-            UserError: there is none.
+            UserError: there is none, or several that fit a pattern.
         """
         names = self.files.get(split)
         if names is None:
             raise UserError(f"--split={split}: task {self.name} has {', '.join(self.files)}")
-        for name in names:
-            path = os.path.join(data_dir, name)
-            if os.path.exists(path):
-                return path
+        patterns = [_filled(name, language) for name in names]
+        for name, pattern in zip(names, patterns):
+            paths = _fitting(data_dir, pattern)
+            if len(paths) > 1 and name == pattern:
+                raise UserError(f"--data_dir={data_dir}: {', '.join(map(os.path.basename, paths))} all fit {name}; leave one there")
+            if paths:
+                return paths[0] if len(paths) == 1 else os.path.join(glob.escape(data_dir), pattern)
         there = ", ".join(sorted(os.listdir(data_dir))[:10]) if os.path.isdir(data_dir) else "no such directory"
-        raise UserError(f"--data_dir={data_dir}: task {self.name} expects {' or '.join(names)} there (found: {there})")
+        raise UserError(f"--data_dir={data_dir}: task {self.name} expects {' or '.join(patterns)} there (found: {there})")
 
     def extra_splits(self, data_dir):
         """Splits besides SPLITS whose file is there: scored at the end of a run too."""
         return [split for split, names in self.files.items()
-                if split not in SPLITS and any(os.path.exists(os.path.join(data_dir, name)) for name in names)]
+                if split not in SPLITS and any(_fitting(data_dir, _filled(name)) for name in names)]
 
     def read_split(self, data_dir, split, run, has_labels=True, most=0):
         """The examples of a split.
@@ -66,13 +100,37 @@ class Task:
         Raises:
             UserError: the file is not there, cannot be read as what it should be, or holds no example.
         """
-        return self.read_file(self.path(data_dir, split), run, has_labels, most)
+        # Which others there are is for scoring: training and the choice of the best weights keep to the run's language.
+        language = run.language if split in ("train", "dev") else ""
+        return self.read_file(self.path(data_dir, split, language), run, has_labels, most, split)
 
-    def read_file(self, path, run, has_labels=True, most=0):
-        """The examples of one file; see read_split."""
-        if not os.path.exists(path):
+    def read_file(self, path, run, has_labels=True, most=0, split=None):
+        """The Examples of a file, or of all files that a pattern fits; see read_split.
+
+        Args:
+            split: the one whose part is taken; None for all of it.
+        """
+        paths = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if not paths:
             raise UserError(f"{path}: there is no such file")
-        examples = self.read(path, run, has_labels)
+        examples, left_out = [], {}
+        for each in paths:
+            found = self.read(each, run, has_labels)
+            examples += found
+            for what, count in getattr(found, "left_out", {}).items():
+                left_out[what] = left_out.get(what, 0) + count
+        if split and self.part:
+            examples = self.part(split, examples, run)
         if not examples:
             raise UserError(f"{path}: holds no example of task {self.name}")
-        return examples[:most] if most else examples
+        return Examples(examples, left_out).first(most)
+
+
+def _filled(name, language=""):
+    """The pattern that a name of Task.files stands for."""
+    return name.replace("{language}", language or "*").replace("{all}", "*")
+
+
+def _fitting(data_dir, pattern):
+    """Paths in a directory that fit a pattern."""
+    return sorted(glob.glob(os.path.join(glob.escape(data_dir), pattern)))

@@ -1,7 +1,5 @@
 """BERT's AdamW, and LAMB."""
 
-import re
-
 import tensorflow as tf
 
 from keras_bert_app.training.optimizer_base import NOT_DECAYED, Optimizer, matrices_shape, move, new_slot
@@ -13,13 +11,13 @@ class AdamWeightDecay(Optimizer):
     update = m / (sqrt(v) + epsilon) + weight_decay_rate * variable; variable -= learning_rate * update.
 
     Args:
-        variables, weight_decay_rate, learning_rate_factors: as of Optimizer.
+        variables, weight_decay_rate, learning_rate_factors, not_decayed: as of Optimizer.
         bias_correction: whether m and v are divided by 1 - beta ** steps, as in Kingma and Ba 2015.
     """
 
     def __init__(self, variables, weight_decay_rate=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-6, bias_correction=False,
-                 learning_rate_factors=None):
-        super().__init__(variables, weight_decay_rate, learning_rate_factors)
+                 learning_rate_factors=None, not_decayed=NOT_DECAYED):
+        super().__init__(variables, weight_decay_rate, learning_rate_factors, not_decayed)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.bias_correction = bias_correction
 
@@ -73,7 +71,7 @@ class Lamb(AdamWeightDecay):
 
     def direction(self, variable, slots, powers, path):
         update = super().direction(variable, slots, powers, path)
-        if re.search(NOT_DECAYED, path):
+        if self.not_decayed.search(path):
             return update
         shape = matrices_shape(variable, path)
         norms = [tf.norm(tf.reshape(values, shape), axis=(0, 2), keepdims=True) for values in (variable, update)]

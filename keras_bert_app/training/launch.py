@@ -21,7 +21,7 @@ from pipelines import corpus
 _WAIT_SECONDS = 6 * 3600
 
 
-def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None):
+def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None, strategy=None, stream=None):
     """Starts the run of a new work directory, or goes on with that of an old one.
 
     config.json is written when devices, text and starting weights have all been found good, so that a start that was
@@ -31,6 +31,8 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None):
         workdir: where it lives. model_config: BertConfig. run: PretrainingConfig, resolved.
         vocabulary_bytes: of the vocabulary file; None on resume.
         initial: what run.init_checkpoint holds, as interop.load.load_weights gives it; read from there by default.
+        strategy: tf.distribute.Strategy, or None for the one that the configuration names. stream: where the trainer's
+            progress goes; standard output by default.
 
     Returns:
         what training.pretrain.pretrain returns.
@@ -39,7 +41,7 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None):
         UserError: something does not fit, or another run is at work in the directory.
     """
     # Machines must find each other before anything else touches TensorFlow's devices.
-    strategy = strategies.make_strategy(run.strategy)
+    strategy = strategy or strategies.make_strategy(run.strategy)
     strategies.check_batch_size(strategy, data.batch_size_at(run, 0), run.gradient_accumulation_steps)
     if vocabulary_bytes is None:
         vocabulary_bytes = workdirs.read_vocabulary(workdir)
@@ -61,7 +63,7 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None):
             manifests = _wait_for_chief(workdir, run)
         heldout = [shard for corpus_dir, manifest in manifests.items()
                    for shard in corpus.shard_paths(corpus_dir, manifest, "heldout")]
-        return pretrain(workdir, _train_shards(manifests), heldout, strategy=strategy, run=run, initial=initial)
+        return pretrain(workdir, _train_shards(manifests), heldout, strategy=strategy, run=run, stream=stream, initial=initial)
 
 
 def _train_shards(manifests):

@@ -7,9 +7,9 @@ import re
 
 import tensorflow as tf
 
-# optimization.create_optimizer of google-research/bert excludes "LayerNorm", "layer_norm" and "bias" from decay; LAMB
-# excludes the same from its trust ratio. Matched against the variable's path.
-NOT_DECAYED = r"layer_norm|bias"
+from keras_bert_app.training_config import TrainingConfig
+
+NOT_DECAYED = TrainingConfig.not_decayed
 
 
 class Optimizer(tf.Module):
@@ -21,7 +21,7 @@ class Optimizer(tf.Module):
 
     Args:
         variables: dict path -> tf.Variable, made under the strategy's scope; the slots must be made there too.
-        weight_decay_rate: of variables whose path does not match NOT_DECAYED.
+        weight_decay_rate: of variables in whose path the regular expression not_decayed finds no match.
         learning_rate_factors: dict path -> factor of the rate; 1 for all by default.
 
     Attributes:
@@ -31,12 +31,13 @@ class Optimizer(tf.Module):
             neither it nor its slots change.
     """
 
-    def __init__(self, variables, weight_decay_rate=0.01, learning_rate_factors=None):
+    def __init__(self, variables, weight_decay_rate=0.01, learning_rate_factors=None, not_decayed=NOT_DECAYED):
         super().__init__(name="optimizer")
         self.variables_by_path = variables
         self.weight_decay_rate = weight_decay_rate
         self.learning_rate_factors = learning_rate_factors or dict.fromkeys(variables, 1.0)
         self.first_steps = {}
+        self.not_decayed = re.compile(not_decayed)
         self.slots = self.make_slots()
 
     def apply(self, gradients, learning_rate, step=0, is_good=True):
@@ -57,7 +58,7 @@ class Optimizer(tf.Module):
 
     def decay_of(self, path):
         """The weight decay of a variable."""
-        return 0.0 if re.search(NOT_DECAYED, path) else self.weight_decay_rate
+        return 0.0 if self.not_decayed.search(path) else self.weight_decay_rate
 
     def slots_of(self, path):
         """dict name -> slot of one variable."""

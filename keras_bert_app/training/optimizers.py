@@ -12,10 +12,10 @@ def make_optimizer(run, variables, num_hidden_layers):
     """The optimizer that a PretrainingConfig names, of a dict path -> tf.Variable; call it in the strategy's scope."""
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
     if run.optimizer == "adafactor":
-        return Adafactor(variables, run.weight_decay_rate, factors)
+        return Adafactor(variables, run.weight_decay_rate, factors, run.not_decayed)
     return {"adamw": AdamWeightDecay, "lamb": Lamb}[run.optimizer](
         variables, run.weight_decay_rate, run.adam_beta_1, run.adam_beta_2, run.adam_epsilon,
-        bias_correction=run.bias_correction, learning_rate_factors=factors)
+        bias_correction=run.bias_correction, learning_rate_factors=factors, not_decayed=run.not_decayed)
 
 
 def learning_rate_factors(paths, num_hidden_layers, layer_decay):

@@ -41,7 +41,7 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
     its own copy. A step whose loss or gradient is not finite changes no weight.
 
     Args:
-        strategy: the model's tf.distribute.Strategy. model: takes a batch and dropout_seed. optimizer: of
+        strategy: the model's tf.distribute.Strategy. model: takes a batch and dropout_seed, and has has_dropout. optimizer: of
             training.optimizers, over those of the model's variables that are trained. run: TrainingConfig, resolved.
             objective: see training.losses. has_dynamic_length: whether rows of many lengths share one compiled step.
 
@@ -52,11 +52,10 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
     """
     variables = list(optimizer.variables_by_path.values())
     num_columns = len(columns(objective))
-    has_dropout = max(model.config.hidden_dropout_prob, model.config.attention_probs_dropout_prob) > 0
 
     def forward_backward(batch, seed, *counts):
         with tf.GradientTape() as tape:
-            outputs = model(batch, dropout_seed=seed if has_dropout else None)
+            outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
             sums = objective.loss_sums(outputs, batch)
             loss = objective.mean_loss(sums, *counts)
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]

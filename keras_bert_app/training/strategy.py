@@ -99,7 +99,8 @@ def describe(strategy, run):
     replicas, parts = strategy.num_replicas_in_sync, ""
     if run.gradient_accumulation_steps > 1:
         parts = f", {run.gradient_accumulation_steps} parts one after the other"
-    return (f"{type(strategy).__name__}, {replicas} x {device_kind(strategy)}, batch {run.global_batch_size} "
+    machines = f" on {num_machines(strategy)} machines" if num_machines(strategy) > 1 else ""
+    return (f"{type(strategy).__name__}, {replicas} x {device_kind(strategy)}{machines}, batch {run.global_batch_size} "
             f"({run.global_batch_size // replicas} a replica{parts}), {run.precision}")
 
 
@@ -108,6 +109,14 @@ def num_machines(strategy):
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.cluster_resolver is None:
         return 1
     return max(1, sum(len(strategy.cluster_resolver.cluster_spec().as_dict().get(job, ())) for job in ("chief", "worker")))
+
+
+def wait_for_all(strategy):
+    """Returns when every machine that trains with this one has called it too."""
+    if num_machines(strategy) > 1:
+        ones = strategy.run(tf.function(lambda: tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.SUM, tf.constant(1.0))))
+        strategy.experimental_local_results(ones)[0].numpy()
 
 
 def is_chief(strategy):

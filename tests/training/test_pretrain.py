@@ -97,7 +97,7 @@ def test_every_replica_and_step_draws_its_own_dropout_masks(shards, make_workdir
 
     class Recorder:
         """The model, noting the seeds that it is called with."""
-        config = WITH_DROPOUT
+        has_dropout = True
 
         def __call__(self, batch, dropout_seed):
             tf.numpy_function(lambda seed: seeds.append(tuple(seed.tolist())), [dropout_seed], [])

@@ -1,0 +1,116 @@
+"""Fine-tuning on public tasks: each row one finetune command, its dev scores beside its baseline and a random start.
+
+python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune
+python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune --rows=mrpc,conll2003
+
+A row that was stopped goes on, and one that is done is only told again. TASKS has the folders glue, conll2003, scibert,
+squad, codah, dream, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks.resumable import results_of
+from keras_bert_app.cli import app
+from keras_bert_app.config import nearest
+from keras_bert_app.errors import UserError
+
+_THREE_SEEDS = {"num_seeds": 3}
+_RANDOM = {"random_init": True, "num_seeds": 1}
+_SHORT = {"num_train_steps": 2000}
+_MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 5.0}
+_SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 2.0, "max_seq_length": 64}
+_CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 5.0}
+# A small task for the options of transfer: one change each against "option_none".
+_OPTION = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 3.0}
+_NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_examples": 2000, "learning_rate": 2e-4,
+         "num_train_epochs": 5.0, "global_batch_size": 16, "max_eval_examples": 1000}
+# Row -> flags of finetune.
+ROWS = {
+    "mrpc": {**_MRPC, **_THREE_SEEDS}, "mrpc_random": {**_MRPC, **_RANDOM},
+    "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
+    "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
+    "rte": {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_train_epochs": 5.0},
+    "sts-b": {"task": "sts-b", "data_dir": "glue/STS-B", "learning_rate": 1e-4, "num_train_epochs": 5.0},
+    "cola": {"task": "cola", "data_dir": "glue/CoLA", "learning_rate": 1e-4, "num_train_epochs": 5.0},
+    "ncbi-disease": {"task": "ner", "data_dir": "scibert/ner/NCBI-disease", "learning_rate": 2e-4, "num_train_epochs": 8.0},
+    "bc5cdr": {"task": "ner", "data_dir": "scibert/ner/bc5cdr", "learning_rate": 2e-4, "num_train_epochs": 8.0},
+    "reuters": {"task": "reuters", "data_dir": "reuters21578", "max_seq_length": 256, "learning_rate": 2e-4, **_SHORT},
+    "newsgroups": {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_seq_length": 256, "learning_rate": 2e-4,
+                   **_SHORT},
+    "squad1": {"task": "squad1", "data_dir": "squad", "learning_rate": 2e-4, "global_batch_size": 16, "num_train_epochs": 3.0},
+    "squad2": {"task": "squad2", "data_dir": "squad", "learning_rate": 2e-4, "global_batch_size": 16, "num_train_epochs": 3.0},
+    "codah": {"task": "codah", "data_dir": "codah", "learning_rate": 1e-4, "num_train_epochs": 5.0},
+    "dream": {"task": "dream", "data_dir": "dream", "max_seq_length": 256, "learning_rate": 1e-4, "global_batch_size": 16,
+              **_SHORT},
+    "documents_head": {**_NEWS, "max_seq_length": 128},
+    "documents_head_tail": {**_NEWS, "max_seq_length": 128, "long_documents": "head_tail"},
+    "documents_windows": {**_NEWS, "max_seq_length": 128, "long_documents": "windows", "max_windows": 4, "doc_stride": 126},
+    "documents_hierarchical": {**_NEWS, "max_seq_length": 128, "long_documents": "hierarchical", "max_windows": 4,
+                               "doc_stride": 126},
+    "documents_long_rows": {**_NEWS, "max_seq_length": 512},
+    "option_none": _OPTION,
+    "option_pooling_mean": {**_OPTION, "pooling": "mean"},
+    "option_pooling_max": {**_OPTION, "pooling": "max"},
+    "option_pooling_concat": {**_OPTION, "pooling": "concat"},
+    "option_last_four": {**_OPTION, "layers": "last_four", "pooling": "mean"},
+    "option_scalar_mix": {**_OPTION, "layers": "scalar_mix", "pooling": "mean"},
+    "option_freeze_3": {**_OPTION, "freeze_layers": 3},
+    "option_freeze_all": {**_OPTION, "freeze_layers": -1, "learning_rate": 1e-3},
+    "option_frozen_bilstm": {**_OPTION, "freeze_layers": -1, "learning_rate": 1e-3, "bilstm_units": 128, "pooling": "max",
+                             "layers": "scalar_mix"},
+    "option_gradual_unfreezing": {**_OPTION, "gradual_unfreezing": 40},
+    "option_layer_decay": {**_OPTION, "layer_decay": 0.8},
+    "option_slanted_triangular": {**_OPTION, "learning_rate_schedule": "slanted_triangular"},
+    "option_mlm_tuning": {**_OPTION, "mlm_tuning_steps": 200},
+    "option_padded": {**_OPTION, "length_buckets": False},
+    "option_bfloat16": {**_OPTION, "precision": "bfloat16"},
+}
+
+_ENCODER = flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
+_DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/finetune", "Where the runs go.")
+_ROWS = flags.DEFINE_list("rows", list(ROWS), "Rows to run, in this order.")
+
+
+def main(arguments):
+    del arguments
+    encoder, data_dir = app.required("encoder", "data_dir")
+    for row in _ROWS.value:
+        if row not in ROWS:
+            raise UserError(f"--rows: {row!r} is not known: {nearest(row, list(ROWS))}")
+    done = results_of(_ROWS.value, lambda row: _run(row, encoder, data_dir), os.path.join(_DIRECTORY.value, "table.json"))
+    print("\n" + "\n".join(table(done)))
+
+
+def _run(row, encoder, data_dir):
+    """Trains a row; its results and how long it took."""
+    workdir = os.path.join(_DIRECTORY.value, row)
+    given = {**ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"]), "workdir": workdir,
+             "init_checkpoint": encoder}
+    subprocess.run([sys.executable, "-m", "keras_bert_app.cli.finetune",
+                    *(f"--{name}={value}" for name, value in given.items())], check=True)
+    with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def table(done):
+    """Markdown: a line for each row."""
+    yield "| row | metric | dev | baseline | seeds | minutes |"
+    yield "|---|---|---|---|---|---|"
+    for row, figures in done.items():
+        metric, runs = figures["metric"], figures.get("runs", [figures])
+        scores = [run["dev"][metric] for run in runs]
+        shown = f"{figures['mean']:.4f} +- {figures['standard_deviation']:.4f}" if "runs" in figures else f"{scores[0]:.4f}"
+        others = ", ".join(f"{name} {value:.4f}" for name, value in runs[0]["dev"].items() if name != metric)
+        baseline = figures["baseline"]
+        yield (f"| {row} | {metric} | {shown}{f' ({others})' if others else ''} | {baseline[metric]:.4f} ({baseline['what']}) "
+               f"| {len(runs)} | {sum(run['train_seconds'] for run in runs) / 60:.1f} |")
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,43 @@
+"""Tasks that tag words: entities (ner) and parts of speech or any other tag (pos), from files in columns."""
+
+import dataclasses
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import conll, entities, tagging
+from keras_bert_app.tasks.task import Task
+
+_NAMES = {"train": ("train",), "dev": ("valid", "dev", "testa"), "test": ("test", "testb")}
+_ENDINGS = (".txt", ".conll", ".tsv")
+
+
+def _files(endings, pattern=None):
+    """Files of the splits: the same names with all endings, CoNLL-2003's own names, and those of a pattern."""
+    files = {split: (*(name + ending for name in names for ending in endings), *(f"eng.{name}" for name in names))
+             for split, names in _NAMES.items()}
+    return {split: (*names, pattern.format(split)) if pattern else names for split, names in files.items()}
+
+
+def _read_entities(path, run, has_labels):
+    sentences = conll.read_sentences(path, run.label_column, has_labels)
+    tags = set().union(*(sentence.tags or () for sentence in sentences))
+    strange = {tag for tag in tags if not entities.is_entity_tag(tag)}
+    if strange and has_labels:
+        line, tag = next((line, tag) for sentence in sentences for line, tag in zip(sentence.lines, sentence.tags)
+                         if tag in strange)
+        raise UserError(f"{path}:{line}: tag {tag!r} is no entity's; expected O, or B-, I-, E- or S- and a type "
+                        "(--label_column gives the column; --task=pos learns any tags)")
+    # A file to answer need not have tags, nor need its last column be that; if it is, the answers are in their scheme.
+    scheme = "IOB2" if strange else entities.scheme_of([sentence.tags or () for sentence in sentences])
+    return [dataclasses.replace(sentence, scheme=scheme) for sentence in sentences]
+
+
+def _read_tags(path, run, has_labels):
+    return conll.read_sentences(path, run.label_column, has_labels)
+
+
+TASKS = (
+    Task("ner", "entities in sentences, from files in CoNLL columns (IOB1, IOB2, BIOES)", tagging, "tagging",
+         _read_entities, _files(_ENDINGS), (tagging.ENTITY_F1, "precision", "recall", "accuracy")),
+    Task("pos", "a tag for each word, from files in CoNLL columns or CoNLL-U", tagging, "tagging", _read_tags,
+         _files((*_ENDINGS, ".conllu"), "*-ud-{}.conllu"), ("accuracy",)),
+)

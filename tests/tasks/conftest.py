@@ -1,0 +1,63 @@
+"""A tiny task over texts, and runs on it."""
+
+import io
+import os
+
+import numpy as np
+import pytest
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks.finetune import finetune
+from pipelines.vocab import SPECIAL_PIECES
+
+GOOD, BAD = ("fine", "bright", "warm", "kind"), ("grim", "dull", "cold", "mean")
+FILLERS = ("the", "day", "was", "and", "a", "very", "so", "rather")
+VOCABULARY = "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, ".", *GOOD, *BAD, *FILLERS)).encode()
+NUM_PIECES = VOCABULARY.count(b"\n")
+CONFIG = BertConfig(vocab_size=NUM_PIECES, hidden_size=22, num_attention_heads=2, num_hidden_layers=1, intermediate_size=37,
+                    max_position_embeddings=41, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1,
+                    initializer_range=0.2)
+SETTINGS = dict(task="classification", max_seq_length=29, global_batch_size=8, learning_rate=2e-3, num_train_epochs=5.0,
+                num_warmup_steps=2, strategy="one_device", log_steps=4, seed=3)
+
+
+def sentence(generator, label):
+    """A sentence of fillers with one word that tells its label, "1" or "0"."""
+    words = list(generator.choice(FILLERS, generator.integers(1, 17)))
+    words.insert(generator.integers(0, len(words) + 1), str(generator.choice(GOOD if label == "1" else BAD)))
+    return " ".join(words) + "."
+
+
+def write_table(directory, name, count, seed):
+    """DIRECTORY/NAME.tsv with sentences of both labels in turn."""
+    generator = np.random.default_rng(seed)
+    with open(os.path.join(directory, f"{name}.tsv"), "w", encoding="utf-8") as file:
+        file.write("sentence\tlabel\n")
+        for number in range(count):
+            label = "10"[number % 2]
+            file.write(f"{sentence(generator, label)}\t{label}\n")
+
+
+@pytest.fixture(scope="session")
+def table_dir(tmp_path_factory):
+    """A directory with train.tsv (92 rows) and dev.tsv (37)."""
+    directory = str(tmp_path_factory.mktemp("table"))
+    write_table(directory, "train", 92, 1)
+    write_table(directory, "dev", 37, 2)
+    return directory
+
+
+def run_on(workdir, table_dir, config=CONFIG, initial=None, strategy=None, **settings):
+    """(results, what was printed) of a fine-tuning run."""
+    output = io.StringIO()
+    run = FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **settings})
+    figures = finetune(str(workdir), config, run, VOCABULARY, initial=initial, strategy=strategy, stream=output)
+    return figures, output.getvalue()
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory, table_dir):
+    """(work directory, results, output) of a run of 60 steps that keeps all its checkpoints; no test may change it."""
+    workdir = str(tmp_path_factory.mktemp("finetuned") / "run")
+    return (workdir, *run_on(workdir, table_dir, save_checkpoints_steps=20, eval_steps=20, keep_checkpoints=9))

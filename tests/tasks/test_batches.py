@@ -1,0 +1,139 @@
+"""Batches: every unit once an epoch, the same for the same position, padded to few lengths."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks import batches
+from keras_bert_app.tasks.features import Features
+
+BATCH = 7
+
+
+def made(count=53, group_sizes=None, seed=3, token_labels=False):
+    """Features of random rows; the label of a unit is its number, the first token of a row 1000 + the row's number."""
+    generator = np.random.default_rng(seed)
+    sizes = np.ones(count, int) if group_sizes is None else np.array(group_sizes)
+    lengths = generator.integers(2, 61, sizes.sum())
+    splits = np.concatenate([[0], np.cumsum(lengths)])
+    ids = generator.integers(1, 1000, splits[-1]).astype(np.int32)
+    ids[splits[:-1]] = 1000 + np.arange(len(lengths))
+    return Features(ids, splits, (lengths // 2).astype(np.int32), np.arange(len(sizes), dtype=np.int32),
+                    None if group_sizes is None else np.concatenate([[0], np.cumsum(sizes)]),
+                    {"labels": np.arange(len(sizes), dtype=np.int32)},
+                    {"token_labels": (ids % 5).astype(np.int32)} if token_labels else {})
+
+
+def run(**settings):
+    return FinetuningConfig(**{"global_batch_size": BATCH, "max_seq_length": 61, "seed": 5, **settings})
+
+
+def taken(features, settings, count, position=None):
+    return [({name: value.numpy() for name, value in batch.items()}, after)
+            for batch, after in itertools.islice(batches.training_batches(features, settings, position), count)]
+
+
+def labels_of(found):
+    return [int(label) for batch, _ in found for label, weight in zip(batch["labels"], batch["example_weights"]) if weight]
+
+
+@pytest.mark.parametrize("length_buckets", [True, False])
+def test_every_example_comes_once_an_epoch_in_a_new_order_each_time(length_buckets):
+    features, steps = made(), batches.steps_per_epoch(made(), BATCH)
+    found = taken(features, run(length_buckets=length_buckets), 2 * steps)
+    first, second = labels_of(found[:steps]), labels_of(found[steps:])
+    assert sorted(first) == sorted(second) == list(range(53)) and first != second
+    assert [after for _, after in found] == [(0, at) for at in range(1, steps)] + [(1, at) for at in range(steps)] + [(2, 0)]
+
+
+def test_the_plan_follows_from_seed_and_epoch_alone():
+    def plan(seed, epoch):
+        return [units.tolist() for units in batches.epoch_plan(made(), run(seed=seed), epoch)]
+    assert plan(5, 0) == plan(5, 0)
+    assert plan(5, 0) != plan(6, 0) and plan(5, 0) != plan(5, 1) and plan(5, 1) != plan(6, 0)
+
+
+def test_a_run_goes_on_from_any_position_with_the_same_batches():
+    features, settings = made(), run()
+    whole = taken(features, settings, 20)
+    for cut in range(1, 19):
+        rest = taken(features, settings, 2, position=whole[cut - 1][1])
+        for (batch, after), (expected, expected_after) in zip(rest, whole[cut:cut + 2], strict=True):
+            assert after == expected_after
+            assert all(np.array_equal(batch[name], value) for name, value in expected.items())
+
+
+def test_a_row_of_a_batch_is_its_tokens_its_segments_and_padding():
+    features = made(token_labels=True)
+    batch = batches.make_batch(features, np.array([4, 9]), BATCH, 61)
+    for row, unit in enumerate((4, 9)):
+        start, end = features.row_splits[unit:unit + 2]
+        length, b_start = end - start, features.b_starts[unit]
+        assert batch["input_word_ids"][row, :length].tolist() == features.token_ids[start:end].tolist()
+        assert batch["token_labels"][row, :length].tolist() == features.token_labels["token_labels"][start:end].tolist()
+        assert batch["input_mask"][row].tolist() == [1] * length + [0] * (61 - length)
+        assert batch["input_type_ids"][row].tolist() == [0] * b_start + [1] * (length - b_start) + [0] * (61 - length)
+        assert not batch["input_word_ids"][row, length:].any() and (batch["token_labels"][row, length:] == -1).all()
+
+
+def test_what_fills_a_batch_up_has_no_weight_no_mask_and_no_token_label():
+    batch = batches.make_batch(made(token_labels=True), np.array([4, 9]), BATCH, 61)
+    assert batch["example_weights"].tolist() == [1.0, 1.0] + [0.0] * (BATCH - 2)
+    assert not batch["input_mask"][2:].any() and not batch["input_word_ids"][2:].any() and not batch["labels"][2:].any()
+    assert (batch["token_labels"][2:] == -1).all()
+
+
+def test_rows_of_a_group_stand_on_an_axis_of_their_own_and_missing_ones_are_empty():
+    features = made(group_sizes=[3, 1, 4, 2])
+    batch = batches.make_batch(features, np.array([1, 0, 3]), 5, 61)
+    assert batch["input_word_ids"].shape == batch["input_mask"].shape == (5, 3, 61)
+    assert batch["input_word_ids"][:, :, 0].tolist() == [[1003, 0, 0], [1000, 1001, 1002], [1008, 1009, 0], [0] * 3, [0] * 3]
+    assert batch["input_mask"].any(axis=2).tolist() == [[True, False, False], [True] * 3, [True, True, False], [False] * 3,
+                                                         [False] * 3]
+    assert batch["labels"].tolist() == [1, 0, 3, 0, 0]
+
+
+def test_batches_are_padded_to_few_lengths_and_without_buckets_to_one_shape():
+    features = made(400, group_sizes=[1, 2, 3, 4] * 100)
+    shapes = {batch["input_mask"].shape[2] for batch, _ in taken(features, run(), 58)}
+    assert shapes <= {*batches.BUCKETS[:6], 61}
+    assert {batch["input_mask"].shape for batch, _ in taken(features, run(length_buckets=False), 58)} == {(BATCH, 4, 61)}
+
+
+def test_no_row_is_cut_and_no_batch_is_longer_than_its_bucket():
+    for longest in range(1, 601):
+        length = batches.padded_length(longest, 600)
+        assert length >= longest and length in (*batches.BUCKETS, 600)
+    assert [batches.padded_length(longest, 40) for longest in (3, 16, 17, 33, 40)] == [16, 16, 24, 40, 40]
+    assert batches.padded_length(3, 40, in_buckets=False) == 40
+
+
+def test_texts_of_like_lengths_stand_together():
+    features = made(400)
+    def padding(settings):
+        found = taken(features, settings, batches.steps_per_epoch(features, BATCH))
+        return sum(batch["input_mask"].size for batch, _ in found) / sum(batch["input_mask"].sum() for batch, _ in found)
+    assert padding(run(length_buckets=False)) > 1.9
+    assert padding(run()) < 1.35
+
+
+def test_short_and_long_batches_come_in_no_order():
+    features = made(400)
+    found = taken(features, run(), batches.steps_per_epoch(features, BATCH))
+    lengths = np.array([batch["input_mask"].shape[1] for batch, _ in found], float)
+    assert abs(np.corrcoef(lengths[:-1], lengths[1:])[0, 1]) < 0.4
+
+
+@pytest.mark.parametrize("sizes", [None, [1, 5, 2, 3, 4] * 5])
+def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
+    features = made(25, group_sizes=sizes)
+    found = list(batches.evaluation_batches(features, run(), 4))
+    units = np.concatenate([units for _, units in found])
+    assert sorted(units) == list(range(25)) and len(found) == 7
+    work = (features.longest_rows() * features.group_sizes())[units]
+    assert (np.diff(work) >= 0).all()
+    for batch, units in found:
+        assert batch["labels"].numpy()[:len(units)].tolist() == units.tolist()
+        assert batch["example_weights"].numpy().sum() == len(units)

@@ -1,0 +1,200 @@
+"""Fine-tuning runs: what they learn, keep and leave, and that they resume exactly."""
+
+import dataclasses
+import io
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import Interrupted, UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.interop import load
+from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.tasks import launch, results
+from keras_bert_app.tasks.finetune import first_steps, trained_variables
+from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.training import loop
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, run_on
+from tests.training.conftest import two_replicas
+
+
+def weights_of(checkpoint):
+    return checkpoints.read_tensors(checkpoint)[0]
+
+
+def newest(workdir):
+    return checkpoints.list_checkpoints(workdir)[-1]
+
+
+def without_times(workdir):
+    times = ("tokens_per_second", "input_wait_share", "memory_mb")
+    return [{name: value for name, value in row.items() if name not in times} for row in results.read_metrics(workdir)]
+
+
+def test_a_task_that_one_word_decides_is_learned(finished):
+    _, figures, output = finished
+    assert figures["dev"]["accuracy"] > 0.9
+    assert figures["baseline"]["what"] == "always 0" and figures["baseline"]["accuracy"] == pytest.approx(18 / 37, abs=1e-6)
+    assert "always 0: accuracy 0.4865" in output
+
+
+def test_the_run_leaves_results_pictures_and_its_mistakes(finished):
+    workdir, figures, _ = finished
+    with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
+        assert json.load(file) == figures
+    for name in ("curves.png", "answers.png"):
+        with open(os.path.join(workdir, name), "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+    with open(os.path.join(workdir, "mistakes.jsonl"), encoding="utf-8") as file:
+        wrong = [json.loads(line) for line in file]
+    assert len(wrong) == round((1 - figures["dev"]["accuracy"]) * 37)
+    assert [one["sure"] for one in wrong] == sorted((one["sure"] for one in wrong), reverse=True)
+
+
+def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_score(finished):
+    workdir, figures, _ = finished
+    scores = {row["step"]: row["eval_accuracy"] for row in results.read_metrics(workdir) if "eval_accuracy" in row}
+    assert sorted(scores) == [20, 40, 60]
+    assert figures["best_step"] == min(step for step, score in scores.items() if score == max(scores.values()))
+    (best,) = checkpoints.best_checkpoints(workdir)
+    same_step = os.path.join(workdir, "checkpoints", f"step-{figures['best_step']:08d}")
+    assert all(np.array_equal(tensor, weights_of(same_step)[path]) for path, tensor in weights_of(best).items())
+
+
+def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finished, table_dir, tmp_path):
+    workdir, figures, _ = finished
+    run = FinetunedRun(workdir)
+    scores, examples, _, _ = run.evaluate(os.path.join(table_dir, "dev.tsv"))
+    assert scores["accuracy"] == figures["dev"]["accuracy"] and len(examples) == 37
+    unlabelled = tmp_path / "no labels.tsv"
+    unlabelled.write_text("sentence\nthe day was grim.\nso kind.\n", encoding="utf-8")
+    count, names, _ = run.predict(str(unlabelled), str(tmp_path / "answers"))
+    assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
+    assert (tmp_path / "answers" / "predictions.tsv").read_text(encoding="utf-8") == "index\tprediction\n0\t0\n1\t1\n"
+    rows = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
+    assert all(sum(row["probabilities"].values()) == pytest.approx(1.0) for row in rows)
+    assert all(row["probabilities"][row["label"]] > 0.5 for row in rows)
+
+
+def test_a_run_cut_off_after_any_checkpoint_ends_bit_for_bit_the_same(finished, table_dir, tmp_path):
+    whole = finished[0]
+    workdir = str(tmp_path / "cut")
+    shutil.copytree(whole, workdir)
+    for later in checkpoints.list_checkpoints(workdir)[1:]:
+        shutil.rmtree(later)
+    _, output = run_on(workdir, table_dir, save_checkpoints_steps=20, eval_steps=20, keep_checkpoints=9)
+    assert "resumed at step 20" in output
+    assert without_times(workdir) == without_times(whole)
+    ours, theirs = weights_of(newest(workdir)), weights_of(newest(whole))
+    assert all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
+
+
+def test_padding_to_the_longest_or_to_the_maximum_gives_the_same_answers_on_two_replicas_or_one(finished, table_dir):
+    path = os.path.join(table_dir, "dev.tsv")
+    _, _, _, found = FinetunedRun(finished[0]).evaluate(path)
+    padded = FinetunedRun(finished[0], {"length_buckets": False}, strategy=two_replicas()).evaluate(path)[3]
+    for one, other in zip(found, padded, strict=True):
+        assert one["probabilities"]["1"] == pytest.approx(other["probabilities"]["1"], abs=1e-6)
+
+
+def test_a_signal_saves_and_says_after_which_step(table_dir, tmp_path, monkeypatch):
+    workdir, real = str(tmp_path / "stopped"), loop._Batches.take
+
+    def take(self, count):
+        self.taken = getattr(self, "taken", 0) + 1
+        if self.taken == 3:
+            signal.raise_signal(signal.SIGTERM)
+        return real(self, count)
+    monkeypatch.setattr(loop._Batches, "take", take)
+    with pytest.raises(Interrupted) as stop:
+        run_on(workdir, table_dir)
+    assert stop.value.step == 3
+    assert newest(workdir).endswith("step-00000003")
+
+
+def test_a_fine_tuned_run_is_a_start_with_its_output_layer_where_task_and_labels_are_the_same(finished, table_dir, tmp_path):
+    weights, lines = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
+    assert weights.task == "sequence_classification" and weights.labels == ("0", "1")
+    figures, output = run_on(tmp_path / "same", table_dir, initial=(weights, lines), init_checkpoint=finished[0],
+                             learning_rate=0.0, num_train_steps=1)
+    assert figures["dev"] == finished[1]["dev"] and "from scratch" not in output
+    other = dataclasses.replace(weights, labels=("no", "yes"))
+    _, output = run_on(tmp_path / "other", table_dir, initial=(other, []), init_checkpoint=finished[0], learning_rate=0.0,
+                       num_train_steps=1)
+    assert "from scratch, seed 3: classifier" in output and "left out: the output layer" in output
+
+
+def test_two_replicas_end_with_the_weights_of_one(table_dir, tmp_path):
+    config = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    settings = dict(num_train_steps=4, learning_rate=1e-4, classifier_dropout=0.0)
+    run_on(tmp_path / "one", table_dir, config, **settings)
+    run_on(tmp_path / "two", table_dir, config, strategy=two_replicas(), **settings)
+    one, two = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two"))
+    assert max(np.abs(tensor - two[path]).max() for path, tensor in one.items()) < 1e-6
+
+
+def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
+    figures, _ = run_on(tmp_path / "run", table_dir, learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
+    rows = [row["step"] for row in results.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
+    assert rows == [2, 4, 6] and figures["best_step"] == 2
+    assert newest(str(tmp_path / "run")).endswith("step-00000006")
+
+
+def test_layers_thaw_from_the_top_and_frozen_ones_keep_their_bits(table_dir, tmp_path):
+    workdir = str(tmp_path / "run")
+    run_on(workdir, table_dir, CONFIG.replace(num_hidden_layers=2), num_train_steps=6, gradual_unfreezing=2, save_checkpoints_steps=1, keep_checkpoints=9)
+    states = {int(path[-8:]): weights_of(path) for path in checkpoints.list_checkpoints(workdir)}
+
+    def changed(path, step):
+        return not np.array_equal(states[step][path], states[step - 1][path])
+    for path, first in (("classifier/kernel", 1), ("encoder/layer_1/output/kernel", 3), ("encoder/layer_0/output/kernel", 5),
+                        ("encoder/embeddings/layer_norm/gamma", 7)):
+        assert [changed(path, step) for step in range(2, 7)] == [step >= first for step in range(2, 7)], path
+    reader = tf.train.load_checkpoint(os.path.join(newest(workdir), "checkpoint"))
+    slot = "adam_m/encoder.Sembeddings.Sword_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
+    assert not reader.get_tensor(slot).any()
+
+
+def test_freezing_leaves_out_embeddings_and_the_lowest_layers():
+    model = BertTaskModel(CONFIG.replace(num_hidden_layers=2), Head("text", 2))
+
+    def roots(**settings):
+        run = FinetuningConfig(**SETTINGS, **settings)
+        return {"/".join(path.split("/")[:2]) for path in trained_variables(model, run)}
+    assert roots(freeze_layers=1) == {"encoder/layer_1", "encoder/pooler", "classifier/kernel", "classifier/bias"}
+    assert roots(freeze_layers=-1) == {"classifier/kernel", "classifier/bias"}
+    with pytest.raises(UserError, match="the encoder has 2"):
+        roots(freeze_layers=3)
+
+
+def test_without_gradual_unfreezing_all_is_trained_from_the_beginning():
+    assert first_steps(["classifier/kernel"], FinetuningConfig(**SETTINGS), 2) == {}
+
+
+def test_several_seeds_are_told_with_mean_deviation_and_those_that_failed():
+    runs = [{"task": "x", "metric": "accuracy", "seed": seed, "dev": {"accuracy": score},
+             "baseline": {"what": "always 0", "accuracy": 0.5}} for seed, score in ((1, 0.9), (2, 0.5), (3, 0.7))]
+    figures = results.over_seeds(runs)
+    assert figures["mean"] == pytest.approx(0.7) and figures["standard_deviation"] == pytest.approx(0.2)
+    assert figures["degenerate_seeds"] == [2]
+    first, second = results.seeds_summary(figures)
+    assert "0.7000 +- 0.2000 (0.9000, 0.5000, 0.7000); always 0: 0.5000" in first and second.startswith("  seed 2 is degenerate")
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"task": "sst"}, "did you mean 'sst-2'"),
+    ({"task": ""}, "--task is missing"),
+    ({"data_dir": ""}, "--data_dir is missing"),
+    ({"data_dir": "/nowhere"}, "task classification expects train.tsv"),
+])
+def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, table_dir, settings, message):
+    wanted = {**SETTINGS, "data_dir": table_dir, **settings}
+    with pytest.raises(UserError, match=message):
+        launch.launch(str(tmp_path / "run"), wanted, start=(None, False, CONFIG, VOCABULARY), stream=io.StringIO())
+    assert not os.path.exists(tmp_path / "run" / "config.json")

@@ -1,0 +1,102 @@
+"""Tasks over anybody's tables."""
+
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks import registry
+from tests.tasks.texts import read, split, tokenizer, written
+
+
+def refusal(tmp_path, task, name, content, **settings):
+    with pytest.raises(UserError) as error:
+        read(task, written(tmp_path, name, content), **settings)
+    return str(error.value).removeprefix(f"{tmp_path}/")
+
+
+@pytest.mark.parametrize("header, columns, texts", [
+    ("label\ttext_a", (), ("x", None)),             # ChnSentiCorp
+    ("label\tsentence1\tsentence2", (), ("x", "y")),
+    ("label\ttext_a\ttext_b", (), ("x", "y")),
+    ("label\tsubject\tbody", ("body", "subject"), ("y", "x")),
+])
+def test_the_texts_are_in_the_columns_that_are_named_or_usual(tmp_path, header, columns, texts):
+    path = written(tmp_path, "a.tsv", f"{header}\n1\tx{chr(9) + 'y' if header.count(chr(9)) == 2 else ''}\n")
+    (example,) = read("classification", path, text_columns=columns)
+    assert (example.text_a, example.text_b, example.label) == (*texts, "1")
+    assert example.place == f"{path}:2" and example.guid == "0"
+
+
+def test_json_lines_in_a_txt_are_read_as_scibert_has_them(tmp_path):
+    for name, label in (("train", "INHIBITOR"), ("dev", "AGONIST"), ("test", "INHIBITOR")):
+        written(tmp_path, f"{name}.txt", f'{{"text": "a << b >>", "label": "{label}", "metadata": []}}\n')
+        (example,) = split("classification", tmp_path, name)
+        assert (example.text_a, example.label) == ("a << b >>", label)
+
+
+def test_other_names_of_files_and_csv_are_found(tmp_path):
+    written(tmp_path, "validation.csv", 'text,label\n"a, b",x\n')
+    assert split("classification", tmp_path, "dev")[0].text_a == "a, b"
+    with pytest.raises(UserError, match=r"task classification expects train.tsv or train.csv .*\(found: validation.csv\)"):
+        split("classification", tmp_path, "train")
+
+
+def test_empty_sentences_are_examples_too(tmp_path):
+    path = written(tmp_path, "a.tsv", "text\tlabel\n\t1\na\t0\n")
+    examples = read("classification", path)
+    assert [example.text_a for example in examples] == ["", "a"]
+    task = registry.find("classification")
+    features = task.family.featurize(task, examples, tokenizer(), FinetuningConfig(), ("0", "1"))
+    assert features.row_lengths().tolist() == [2, 3]
+
+
+def test_a_file_without_labels_is_read_for_predictions_and_refused_for_training(tmp_path):
+    path = written(tmp_path, "test.tsv", "id\ttext\nq7\ta\n")
+    (example,) = read("classification", path, has_labels=False)
+    assert example.label is None and example.guid == "q7"
+    with pytest.raises(UserError, match=r"test.tsv:2: has no column 'label' with the answers \(columns: id, text\); a "
+                                        "file without them is one for predict"):
+        read("classification", path)
+
+
+def test_labels_are_names_without_white_space_around_them_or_whole_numbers(tmp_path):
+    path = written(tmp_path, "a.jsonl", '{"text": "a", "label": 3}\n{"text": "a", "label": " very\\tgood "}\n')
+    assert [example.label for example in read("classification", path)] == ["3", "very good"]
+
+
+def test_sets_of_labels_are_lists_or_joined_by_commas_in_any_order(tmp_path):
+    path = written(tmp_path, "a.jsonl", '{"text": "a", "label": ["b", "a", "b"]}\n{"text": "a", "label": "b, a,"}\n'
+                   '{"text": "a", "label": []}\n{"text": "a", "label": ""}\n')
+    assert [example.label for example in read("multi_label", path)] == [("a", "b"), ("a", "b"), (), ()]
+
+
+def test_numbers_are_read_from_text_and_json(tmp_path):
+    assert read("regression", written(tmp_path, "a.tsv", "text\tlabel\na\t-1.5e1\n"))[0].label == -15.0
+    assert read("regression", written(tmp_path, "a.jsonl", '{"text": "a", "label": 2}\n'))[0].label == 2.0
+
+
+@pytest.mark.parametrize("task, content, message", [
+    ("classification", '{"text": "a", "label": true}', "a.jsonl:1: label 'True'; expected a name or a whole number"),
+    ("classification", '{"text": "a", "label": " "}', "a.jsonl:1: label ' '; expected a name or a whole number"),
+    ("classification", '{"text": "a", "label": 0.5}', "a.jsonl:1: label '0.5'; expected a name or a whole number"),
+    ("classification", '{"text": null, "label": 1}', "a.jsonl:1: column 'text' is 'None'; expected text"),
+    ("classification", '{"words": "a", "label": 1}', "a.jsonl:1: --text_columns is missing; the columns are words, label"),
+    ("multi_label", '{"text": "a", "label": [1]}',
+     "a.jsonl:1: labels '[1]'; expected names joined by commas, or a list of them"),
+    ("regression", '{"text": "a", "label": "high"}', "a.jsonl:1: label 'high'; expected a number"),
+    ("regression", '{"text": "a", "label": "nan"}', "a.jsonl:1: label 'nan'; expected a number"),
+])
+def test_what_is_no_label_or_no_text_is_named_by_file_and_line(tmp_path, task, content, message):
+    assert refusal(tmp_path, task, "a.jsonl", content + "\n") == message
+
+
+def test_columns_that_are_not_there_or_too_many_are_refused(tmp_path):
+    content = "text\tlabel\tkind\na\t1\tx\n"
+    assert refusal(tmp_path, "classification", "a.tsv", content, text_columns=("txt",)) == (
+        "a.tsv:2: has no column 'txt': did you mean 'text'?")
+    assert refusal(tmp_path, "classification", "a.tsv", content, text_columns=("text", "label", "kind")) == (
+        "--text_columns=text,label,kind: names 3 columns; expected one or two")
+
+
+def test_a_header_alone_is_no_example(tmp_path):
+    assert refusal(tmp_path, "classification", "a.tsv", "text\tlabel\n") == "a.tsv: holds no example of task classification"

@@ -1,0 +1,96 @@
+"""Starts of fine-tuning runs: several seeds, masked LM first, a teacher, part of an encoder."""
+
+import io
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.tasks import launch, scoring
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, write_table
+
+
+def launched(workdir, wanted, num_seeds=1, start=None):
+    """(results, what was printed)."""
+    output = io.StringIO()
+    figures = launch.launch(str(workdir), {**SETTINGS, **wanted}, num_seeds,
+                            start or (wanted["init_checkpoint"], True, None, None), output)
+    return figures, output.getvalue()
+
+
+def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_again_find_all_done(
+        finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 2, "mlm_tuning_steps": 3}
+    figures, output = launched(tmp_path, wanted, num_seeds=2)
+    assert [run["seed"] for run in figures["runs"]] == [3, 4]
+    with open(tmp_path / "results.json", encoding="utf-8") as file:
+        assert json.load(file) == figures
+    tuned, _ = checkpoints.read_tensors(checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1])
+    assert checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1].endswith("step-00000003")
+    assert output.count("weights from") == 3  # the tuning, and both seeds
+    assert "classification dev accuracy over 2 seeds" in output
+    assert "masked_lm/output_bias" in tuned
+    # The best seed answers for the directory.
+    best = max(figures["runs"], key=lambda run: run["dev"]["accuracy"])
+    assert scoring.best_seed(str(tmp_path)) == str(tmp_path / f"seed-{best['seed']}")
+    # A second seed that had not begun is begun as the first was, by the directory alone.
+    shutil.rmtree(tmp_path / "seed-4")
+    once_more, _ = launched(tmp_path, {"task": "classification"}, num_seeds=2, start=(None, True, None, None))
+    assert once_more["runs"][1]["dev"] == figures["runs"][1]["dev"]
+    again, output = launched(tmp_path, wanted, num_seeds=2)
+    figures["runs"][1]["train_seconds"] = again["runs"][1]["train_seconds"]
+    assert again == figures and output.count("resumed at step 2") == 2 and "weights from" not in output
+
+
+def test_a_random_start_has_the_shape_of_an_encoder_and_none_of_its_weights(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 1, "learning_rate": 0.0, "seed": 8}
+    _, output = launched(tmp_path / "run", wanted, start=(finished[0], False, None, None))
+    assert "from scratch, seed 8" in output
+    ours, theirs = (checkpoints.read_tensors(checkpoints.list_checkpoints(str(directory))[-1])[0]
+                    for directory in (tmp_path / "run", finished[0]))
+    assert ours.keys() == theirs.keys()
+    assert not np.array_equal(ours["encoder/layer_0/output/kernel"], theirs["encoder/layer_0/output/kernel"])
+    # The same command again finds all done.
+    _, output = launched(tmp_path / "run", wanted, start=(finished[0], False, None, None))
+    assert "resumed at step 1" in output
+
+
+def test_a_bilstm_over_embeddings_learns_from_a_teacher(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "teacher": finished[0], "encoder_layers": 0,
+              "bilstm_units": 5, "pooling": "max", "layers": "scalar_mix", "num_train_steps": 1}
+    figures, output = launched(tmp_path / "student", wanted)
+    assert "layers 1 -> 0: kept none" in output and figures["best_step"] == 1
+    assert figures["layer_shares"] == [1.0] and os.path.exists(tmp_path / "student" / "layer_shares.png")
+    answers = scoring.FinetunedRun(str(tmp_path / "student"))
+    assert answers.evaluate(os.path.join(table_dir, "dev.tsv"))[0] == pytest.approx(figures["dev"], abs=1e-6)
+
+
+def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
+    for name, count in (("train", 4), ("dev", 4)):
+        write_table(str(tmp_path), name, count, 1)
+        path = tmp_path / f"{name}.tsv"
+        path.write_text(path.read_text(encoding="utf-8").replace("\t1\n", "\tyes\n").replace("\t0\n", "\tno\n"), encoding="utf-8")
+    with pytest.raises(UserError, match="answers classification with 0, 1; expected a run of classification with no, yes"):
+        launched(tmp_path / "run", {"data_dir": str(tmp_path), "init_checkpoint": finished[0], "teacher": finished[0]})
+    assert not os.path.exists(tmp_path / "run" / "config.json")
+
+
+@pytest.mark.parametrize("wanted, message", [
+    ({"encoder_layers": 2}, "has 1; give so many at most"),
+    ({"max_seq_length": 99}, "above the model's max_position_embeddings 41"),
+    ({"long_documents": "windows", "doc_stride": 5, "teacher": "x"}, "texts have several rows"),
+    ({"encoder_layers": 0}, "knows nothing of the text"),
+])
+def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
+    with pytest.raises(UserError, match=message):
+        launched(tmp_path / "run", {"data_dir": table_dir, "init_checkpoint": finished[0], **wanted})
+    assert not os.path.exists(tmp_path / "run" / "config.json")
+
+
+def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir):
+    with pytest.raises(UserError, match="holds a run with pooling=cls, but --pooling=max was asked for"):
+        launched(finished[0], {"data_dir": table_dir, "pooling": "max"}, start=(None, False, CONFIG, VOCABULARY))

@@ -1,0 +1,61 @@
+"""Scores against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+
+from keras_bert_app.tasks.metrics import OF_CLASSES, OF_LABEL_SETS, OF_NUMBERS, top_k_accuracy
+
+
+def test_scores_of_two_classes():
+    gold, found = np.array([1, 1, 1, 0, 0, 0, 0, 0]), np.array([1, 1, 0, 1, 0, 0, 0, 0])
+    # 2 true and 1 false positive, 1 false and 4 true negatives.
+    assert OF_CLASSES["accuracy"](gold, found) == 6 / 8
+    assert OF_CLASSES["f1"](gold, found) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    assert OF_CLASSES["macro_f1"](gold, found) == pytest.approx((4 / 6 + 8 / 10) / 2)
+    assert OF_CLASSES["matthews_correlation"](gold, found) == pytest.approx((2 * 4 - 1 * 1) / np.sqrt(3 * 3 * 5 * 5))
+
+
+def test_scores_of_three_classes():
+    gold, found = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 0])
+    # F1 by class: 2/4, 4/5, 2/3.
+    assert OF_CLASSES["macro_f1"](gold, found) == pytest.approx((1 / 2 + 4 / 5 + 2 / 3) / 3)
+    # R_K (Gorodkin 2004): (c s - sum p t) / sqrt((s^2 - sum p^2)(s^2 - sum t^2)), with c = 4 right of s = 6.
+    assert OF_CLASSES["matthews_correlation"](gold, found) == pytest.approx((4 * 6 - 12) / np.sqrt((36 - 14) * (36 - 12)))
+
+
+@pytest.mark.parametrize("name", ["f1", "macro_f1", "matthews_correlation"])
+def test_one_answer_for_all_is_a_score_and_no_error(name):
+    nothing = np.zeros(5, int)
+    expected = 0.2857 if name == "macro_f1" else 0.0
+    assert OF_CLASSES[name](np.array([0, 1, 0, 1, 1]), nothing) == pytest.approx(expected, abs=1e-4)
+    assert OF_CLASSES[name](nothing, nothing) == (1.0 if name == "macro_f1" else 0.0)
+
+
+def test_scores_of_numbers():
+    gold, found = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 9.0])
+    assert OF_NUMBERS["spearman"](gold, found) == pytest.approx(1 - 6 * 2 / (4 * 15))
+    # Covariance (-1.5)(-2.75) + (-0.5)(-0.75) + 0.5(-1.75) + 1.5 x 5.25 = 11.5; squares 5 and 38.75.
+    assert OF_NUMBERS["pearson"](gold, found) == pytest.approx(11.5 / np.sqrt(5 * 38.75))
+    assert OF_NUMBERS["negative_rmse"](gold, found) == pytest.approx(-np.sqrt((0 + 1 + 1 + 25) / 4))
+
+
+@pytest.mark.parametrize("name", ["spearman", "pearson"])
+def test_a_constant_has_no_correlation(name):
+    assert OF_NUMBERS[name](np.array([1.0, 2.0, 3.0]), np.full(3, 2.0)) == 0.0
+    assert OF_NUMBERS[name](np.array([1.0]), np.array([1.0])) == 0.0
+
+
+def test_scores_of_label_sets():
+    gold = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]], float)
+    found = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 1], [0, 0, 0]], float)
+    # Labels right, too many, missing: 1 0 0; 1 0 1; 1 1 0.
+    assert OF_LABEL_SETS["micro_f1"](gold, found) == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
+    assert OF_LABEL_SETS["macro_f1"](gold, found) == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
+    assert OF_LABEL_SETS["samples_f1"](gold, found) == pytest.approx((2 / 3 + 2 / 3 + 1 + 0) / 4)
+    assert OF_LABEL_SETS["exact_match"](gold, found) == 2 / 4
+
+
+def test_a_class_is_found_when_it_is_among_the_k_most_probable_and_ties_go_by_the_order_of_the_classes():
+    gold = np.array([2, 0, 3, 1])
+    shares = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4], [0.25] * 4, [0.1, 0.6, 0.2, 0.1]])
+    assert [top_k_accuracy(gold, shares, k) for k in (1, 2, 3, 4)] == [1 / 4, 1 / 4, 2 / 4, 4 / 4]

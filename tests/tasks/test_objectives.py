@@ -1,0 +1,69 @@
+"""The losses of fine-tuning, against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.tasks import objectives
+
+GENERATOR = np.random.default_rng(7)
+
+
+def log_softmax(logits):
+    return logits - logits.max(-1, keepdims=True) - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+
+
+def means(objective, logits, batch):
+    batch = {name: tf.constant(values) for name, values in batch.items()}
+    sums = objective.loss_sums({"logits": tf.constant(logits)}, batch)
+    loss = float(objective.mean_loss(sums, *objective.counts(batch)))
+    return loss, objective.metrics({name: float(value) for name, value in sums.items()})
+
+
+def test_cross_entropy_counts_each_example_by_its_weight():
+    logits = GENERATOR.normal(size=(3, 4)).astype(np.float32)
+    batch = {"labels": np.array([1, 0, 3], np.int32), "example_weights": np.array([1, 1, 0], np.float32)}
+    loss, figures = means(objectives.Classification(), logits, batch)
+    assert loss == pytest.approx(-(log_softmax(logits)[0, 1] + log_softmax(logits)[1, 0]) / 2, abs=1e-6)
+    assert figures["loss"] == pytest.approx(loss) and figures["accuracy"] == np.mean(logits[:2].argmax(1) == [1, 0])
+
+
+def test_a_teacher_s_answers_are_learned_at_a_temperature_in_their_share_of_the_loss():
+    logits, teacher = GENERATOR.normal(size=(2, 3)).astype(np.float32), GENERATOR.normal(size=(2, 3)).astype(np.float32)
+    batch = {"labels": np.array([1, 2], np.int32), "example_weights": np.ones(2, np.float32), "teacher_logits": teacher}
+    loss, _ = means(objectives.Classification(teacher_weight=0.3, temperature=2.0), logits, batch)
+    hard = -np.mean([log_softmax(logits)[0, 1], log_softmax(logits)[1, 2]])
+    soft = -np.mean(np.sum(np.exp(log_softmax(teacher / 2)) * log_softmax(logits / 2), axis=1)) * 4
+    assert loss == pytest.approx(0.7 * hard + 0.3 * soft, abs=1e-6)
+
+
+def test_a_number_is_learned_by_its_squared_error():
+    logits = np.array([[1.0], [3.0], [9.0]], np.float32)
+    batch = {"labels": np.array([2.0, 5.0, 0.0], np.float32), "example_weights": np.array([1, 1, 0], np.float32)}
+    assert means(objectives.Regression(), logits, batch)[0] == pytest.approx((1 + 4) / 2)
+
+
+def test_label_sets_are_learned_by_a_yes_or_no_for_each_label():
+    logits = np.array([[2.0, -1.0], [0.5, 0.0]], np.float32)
+    labels = np.array([[1, 0], [0, 1]], np.float32)
+    shares = 1 / (1 + np.exp(-logits))
+    expected = -np.mean(labels * np.log(shares) + (1 - labels) * np.log(1 - shares))
+    loss, figures = means(objectives.MultiLabel(), logits, {"labels": labels, "example_weights": np.ones(2, np.float32)})
+    assert loss == pytest.approx(expected, abs=1e-6) and figures["accuracy"] == 0.5
+
+
+def test_only_labelled_tokens_count_in_tagging():
+    logits = GENERATOR.normal(size=(2, 3, 4)).astype(np.float32)
+    labels = np.array([[-1, 2, -1], [0, -1, 3]], np.int32)
+    expected = -np.mean([log_softmax(logits)[0, 1, 2], log_softmax(logits)[1, 0, 0], log_softmax(logits)[1, 2, 3]])
+    assert means(objectives.Tagging(), logits, {"token_labels": labels})[0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_an_answer_s_ends_are_chosen_among_the_tokens_of_the_row_alone():
+    logits = GENERATOR.normal(size=(2, 4, 2)).astype(np.float32)
+    logits[1, 3] = 50.0  # padding
+    batch = {"labels": np.array([[1, 3], [0, 2]], np.int32), "example_weights": np.ones(2, np.float32),
+             "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32)}
+    whole, cut = log_softmax(logits[0].T), log_softmax(logits[1, :3].T)
+    expected = -np.mean([whole[0, 1] + whole[1, 3], cut[0, 0] + cut[1, 2]]) / 2
+    assert means(objectives.QuestionAnswering(), logits, batch)[0] == pytest.approx(expected, abs=1e-5)

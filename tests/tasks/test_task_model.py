@@ -1,0 +1,122 @@
+"""The heads of fine-tuning, against sums worked out by hand from the encoder's own outputs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.modeling.task_model import CHOICES, TEXT, TOKENS, BertTaskModel, Head
+from tests.tasks.conftest import CONFIG
+
+THREE_LAYERS = CONFIG.replace(num_hidden_layers=3)
+LENGTHS = (11, 7, 3)
+
+
+def batch_of(lengths=LENGTHS, width=13, seed=0):
+    generator = np.random.default_rng(seed)
+    mask = (np.arange(width) < np.array(lengths)[:, None]).astype(np.int32)
+    ids = generator.integers(5, CONFIG.vocab_size, mask.shape).astype(np.int32) * mask
+    return {"input_word_ids": tf.constant(ids), "input_mask": tf.constant(mask), "input_type_ids": tf.zeros_like(ids)}
+
+
+def dense(model, x):
+    return x @ model.classifier.kernel.numpy() + model.classifier.bias.numpy()
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "concat"])
+@pytest.mark.parametrize("layers", ["last", "last_four", "scalar_mix"])
+def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
+    config = CONFIG.replace(num_hidden_layers=5)
+    model = BertTaskModel(config, Head(TEXT, 3, layers=layers, pooling=pooling))
+    if layers == "scalar_mix":
+        model.scalar_mix.scores.assign([0.3, -1.0, 0.2, 2.0, 0.1, 0.0])
+        model.scalar_mix.gamma.assign([1.7])
+    batch = batch_of()
+    outputs = model.encoder(batch)
+    states = [outputs["embedding_output"].numpy(), *(layer.numpy() for layer in outputs["encoder_outputs"])]
+    if layers == "last":
+        x = states[-1]
+    elif layers == "last_four":
+        x = np.concatenate(states[-4:], axis=-1)
+    else:
+        scores = np.exp(model.scalar_mix.scores.numpy())
+        x = 1.7 * sum(share * state for share, state in zip(scores / scores.sum(), states))
+    rows = [row[:length] for row, length in zip(x, LENGTHS)]
+    of_row = {"cls": lambda row: row[0], "mean": lambda row: row.mean(axis=0), "max": lambda row: row.max(axis=0)}
+    of_row["concat"] = lambda row: np.concatenate([of_row["cls"](row), of_row["max"](row), of_row["mean"](row)])
+    expected = np.stack([of_row[pooling](row) for row in rows])
+    if pooling == "cls" and layers == "last":
+        expected = outputs["pooled_output"].numpy()
+    np.testing.assert_allclose(model(batch)["logits"], dense(model, expected), atol=2e-5)
+
+
+@pytest.mark.parametrize("head", [
+    Head(TEXT, 3), Head(TEXT, 3, pooling="concat", layers="scalar_mix"), Head(TEXT, 3, bilstm_units=7, pooling="max"),
+    Head(TOKENS, 5), Head(TOKENS, 5, bilstm_units=7, layers="last_four"), Head(TEXT, 2, bilstm_units=7, pooling="concat")],
+    ids=repr)
+def test_padding_changes_no_answer(head):
+    model = BertTaskModel(CONFIG.replace(num_hidden_layers=4), head)
+    short, long = batch_of(width=11), batch_of(width=11)
+    long = {name: tf.pad(values, [[0, 0], [0, 8]]) for name, values in long.items()}
+    ours, padded = model(short)["logits"].numpy(), model(long)["logits"].numpy()
+    if head.stands_on == TOKENS:
+        for row, other, length in zip(ours, padded, LENGTHS):
+            np.testing.assert_allclose(row[:length], other[:length], atol=2e-5)
+    else:
+        np.testing.assert_allclose(ours, padded, atol=2e-5)
+
+
+def grouped(group_sizes, width=9):
+    """A batch [B, G, S] whose rows beyond a text's own are empty."""
+    group = max(group_sizes)
+    flat = batch_of([4 + number % 5 for number in range(len(group_sizes) * group)], width)
+    there = (np.arange(group) < np.array(group_sizes)[:, None]).astype(np.int32)[:, :, None]
+    return {name: tf.reshape(values, [len(group_sizes), group, width]) * there for name, values in flat.items()}
+
+
+def test_each_choice_gets_the_logit_that_it_would_get_alone():
+    model = BertTaskModel(CONFIG, Head(CHOICES, 1))
+    batch = grouped((4, 4))
+    logits = model(batch)["logits"].numpy()
+    for row in range(2):
+        for choice in range(4):
+            alone = {name: values[row:row + 1, choice:choice + 1] for name, values in batch.items()}
+            assert logits[row, choice] == pytest.approx(float(model(alone)["logits"][0, 0]), abs=1e-5)
+
+
+def test_logits_of_windows_are_averaged_over_those_that_are_there():
+    model = BertTaskModel(CONFIG, Head(TEXT, 3, windows="logits"))
+    plain = BertTaskModel(CONFIG, Head(TEXT, 3))
+    plain.set_weights(model.get_weights())
+    batch = grouped((1, 3, 2))
+    logits = model(batch)["logits"].numpy()
+    for row, count in enumerate((1, 3, 2)):
+        each = plain({name: values[row, :count] for name, values in batch.items()})["logits"].numpy()
+        np.testing.assert_allclose(logits[row], each.mean(axis=0), atol=1e-5)
+
+
+def test_empty_windows_do_not_reach_the_lstm_over_windows():
+    model = BertTaskModel(CONFIG, Head(TEXT, 3, windows="lstm"))
+    batch = grouped((1, 3, 2))
+    logits = model(batch)["logits"].numpy()
+    for row, count in enumerate((1, 3, 2)):
+        alone = {name: values[row:row + 1, :count] for name, values in batch.items()}
+        np.testing.assert_allclose(logits[row], model(alone)["logits"].numpy()[0], atol=1e-5)
+
+
+def test_all_weights_have_paths_of_their_own_and_the_same_seed_gives_the_same_ones():
+    head = Head(TEXT, 3, layers="scalar_mix", bilstm_units=7, pooling="mean", windows="lstm")
+    first, second, other = (BertTaskModel(THREE_LAYERS, head, seed=seed) for seed in (5, 5, 6))
+    paths = [variable.path for variable in first.weights]
+    assert len(set(paths)) == len(paths) and paths == [variable.path for variable in second.weights]
+    assert all(np.array_equal(one, same) for one, same in zip(first.get_weights(), second.get_weights()))
+    kernels = [number for number, path in enumerate(paths) if path.endswith("kernel")]
+    assert all(not np.array_equal(first.get_weights()[number], other.get_weights()[number]) for number in kernels)
+
+
+def test_dropout_hangs_on_the_seed_and_is_off_without_one():
+    model = BertTaskModel(CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), Head(TEXT, 3, dropout=0.5))
+    batch = batch_of()
+    plain, one, same, other = (model(batch, dropout_seed=seed)["logits"].numpy() for seed in (
+        None, tf.constant([1, 2], tf.int64), tf.constant([1, 2], tf.int64), tf.constant([1, 3], tf.int64)))
+    assert np.array_equal(one, same) and not np.array_equal(one, other) and not np.array_equal(one, plain)
+    assert model.has_dropout
