@@ -87,7 +87,7 @@ def label_of(path, number, row, name):
     """
     if name not in row:
         raise UserError(f"{path}:{number}: has no column {name!r} with the answers (columns: {', '.join(map(str, row))}); "
-                        "a file without them is one for predict")
+                        "tasks over tables take another by --label_column; a file without answers is one for predict")
     return row[name]
 
 

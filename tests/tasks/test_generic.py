@@ -54,8 +54,8 @@ def test_a_file_without_labels_is_read_for_predictions_and_refused_for_training(
     path = written(tmp_path, "test.tsv", "id\ttext\nq7\ta\n")
     (example,) = read("classification", path, has_labels=False)
     assert example.label is None and example.guid == "q7"
-    with pytest.raises(UserError, match=r"test.tsv:2: has no column 'label' with the answers \(columns: id, text\); a "
-                                        "file without them is one for predict"):
+    with pytest.raises(UserError, match=r"test.tsv:2: has no column 'label' with the answers \(columns: id, text\); tasks "
+                                        "over tables take another by --label_column"):
         read("classification", path)
 
 

@@ -113,5 +113,5 @@ def test_a_column_that_is_missing_is_named_beside_the_nearest():
         column_of("a.tsv", 7, {"texts": "", "label": ""}, "text")
     with pytest.raises(UserError, match="a.tsv:7: column 'text' is '3'; expected text"):
         text_of("a.tsv", 7, {"text": 3}, "text")
-    with pytest.raises(UserError, match=r"a.tsv:7: has no column 'label' with the answers \(columns: text\); a file with"):
+    with pytest.raises(UserError, match=r"a.tsv:7: has no column 'label' with the answers \(columns: text\); tasks over"):
         label_of("a.tsv", 7, {"text": ""}, "label")
