@@ -237,8 +237,8 @@ def _outcome(task, example, text):
 def write_predictions(task, directory, examples, predictions):
     """Writes predictions.json, nbest_predictions.json and, where there may be no answer, null_odds.json.
 
-    From ids to what was found, as run_squad.py writes them and SQuAD's official scripts read them. Of several languages,
-    whose ids are the same, the language stands before the id.
+    From ids to what was found, as run_squad.py writes them and SQuAD's official scripts read them. Of several
+    languages, whose ids are the same, the language stands before the id.
     """
     is_mixed = len({example.group for example in examples}) > 1
     ids = [f"{example.group}:{example.guid}" if is_mixed else example.guid for example in examples]

@@ -20,7 +20,7 @@ def _reader(has_null):
         language = language[1] if language else ""
         examples, seen = [], set()
         for context, question, place in _questions(path):
-            guid = str(question["id"])
+            guid = _with_whole_characters(str(question["id"]))
             if guid in seen:
                 raise UserError(f"{place}: stands there twice; give each question an id of its own")
             seen.add(guid)
@@ -57,7 +57,12 @@ def _questions(path):
 def _value(of, key, kind, place):
     if not isinstance(of, dict) or type(of.get(key)) is not kind:
         raise UserError(f"{place}: {key!r} is {_shown(of, key)}; expected {_KINDS[kind]}, as SQuAD's files have it")
-    return of[key]
+    return _with_whole_characters(of[key]) if kind is str else of[key]
+
+
+def _with_whole_characters(text):
+    """Half a surrogate pair, which JSON can hold and no file can, becomes a question mark; places stay."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _shown(of, key):

@@ -60,7 +60,11 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None, stra
             _keep_lexicon(workdir, run)
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes)
         else:
-            manifests = _wait_for_chief(workdir, run)
+            _wait_for_chief(workdir, run)
+        # What a start that was begun anew finds there may be of the one before, until the chief has come here.
+        strategies.wait_for_all(strategy)
+        if not is_chief:
+            manifests = {corpus_dir: corpus.load_manifest(corpus_dir) for corpus_dir in _corpus_dirs(workdir, run)}
         heldout = [shard for corpus_dir, manifest in manifests.items()
                    for shard in corpus.shard_paths(corpus_dir, manifest, "heldout")]
         return pretrain(workdir, _train_shards(manifests), heldout, strategy=strategy, run=run, stream=stream, initial=initial)
@@ -192,4 +196,3 @@ def _wait_for_chief(workdir, run):
             raise UserError(f"the chief has not written {' and '.join(needed)} in {_WAIT_SECONDS // 3600} hours; see what "
                             "it printed, and give every machine the same --workdir on a file system that all of them see")
         time.sleep(1.0)
-    return {corpus_dir: corpus.load_manifest(corpus_dir) for corpus_dir in corpus_dirs}

@@ -100,7 +100,10 @@ def describe(strategy, run):
     if run.gradient_accumulation_steps > 1:
         parts = f", {run.gradient_accumulation_steps} parts one after the other"
     machines = f" on {num_machines(strategy)} machines" if num_machines(strategy) > 1 else ""
-    return (f"{type(strategy).__name__}, {replicas} x {device_kind(strategy)}{machines}, batch {run.global_batch_size} "
+    # Its class bears another name.
+    name = ("MultiWorkerMirroredStrategy" if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+            else type(strategy).__name__)
+    return (f"{name}, {replicas} x {device_kind(strategy)}{machines}, batch {run.global_batch_size} "
             f"({run.global_batch_size // replicas} a replica{parts}), {run.precision}")
 
 

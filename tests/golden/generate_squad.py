@@ -41,16 +41,16 @@ _BELOW_ALL = -1000.0  # logits of padding, which a model must not choose
 
 # (context, [(question, answer or None)]); An answer stands where its text is found first.
 PARAGRAPHS = [
-    ("The lighthouse of Harrow Point was built in 1874 (rebuilt 1902-1911) by Edda Stone, a painter's daughter. Its lamp "
-     "burned whale oil, later gas; since 1936 it has been electric. Visitors climb 213 steps, and the keeper's dog "
+    ("The lighthouse of Harrow Point was built in 1874 (rebuilt 1902-1911) by Edda Stone, a painter's daughter. "
+     "Its lamp burned whale oil, later gas; since 1936 it has been electric. Visitors climb 213 steps, and the keeper's dog "
      "greets them.",
      [("Who built the lighthouse of Harrow Point?", "Edda Stone"), ("When was it built?", "1874"),
       ("When did the rebuilding end?", "1911"), ("What did the lamp burn first?", "whale oil"),
       ("How many steps do visitors climb?", "213"), ("Who greets the visitors?", "the keeper's dog"),
       ("Whose daughter was the builder of it, if anybody wrote that down?", "painter's"),
       ("What is the dog called?", None)]),
-    ("Salt, said the old cook, is patience. He salted bread-dough twice, soup once and never fish. His three sons opened "
-     "shops in Norvale, Eastmere and on the isle of Pell.",
+    ("Salt, said the old cook, is patience. He salted bread-dough twice, soup once and never fish. His three sons "
+     "opened shops in Norvale, Eastmere and on the isle of Pell.",
      [("What is salt?", "patience"), ("How often was soup salted?", "once"), ("How many sons had he?", "three"),
       ("Where is the third shop?", "on the isle of Pell"), ("What was salted twice?", "bread-dough"),
       ("What did his daughters open?", None)]),

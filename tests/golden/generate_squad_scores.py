@@ -5,9 +5,9 @@ the official scripts as functions. See README.md beside this file for the enviro
 
     python tests/golden/generate_squad_scores.py
 
-Writes squad_scores.json beside this file: metadata; questions, each with answers (made up, none where it has none), given
-("" for no answer), not_null and null_odds; and what the scripts found, under their names: "1.1" of not_null, over the
-questions that have an answer, "2.0" of given, "2.0 best" of not_null with null_odds.
+Writes squad_scores.json beside this file: metadata; questions, each with answers (made up, [] for none), given ("" for
+no answer), not_null and null_odds; and what the scripts found, under their names: "1.1" of not_null, over the questions
+that have an answer, "2.0" of given, "2.0 best" of not_null with null_odds.
 """
 
 import json

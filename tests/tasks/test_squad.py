@@ -51,6 +51,11 @@ def test_an_answer_may_differ_in_white_space(read, text, start, expected):
     assert example.answers == (text,)
 
 
+def test_half_a_surrogate_pair_is_a_character_that_no_file_chokes_on(read):
+    example, = read(question("x\ud83dy", 1, question="\ude00?"), context="\udfffx\ud83dy")
+    assert (example.context, example.question, example.answers) == ("?x?y", "??", ("x?y",)) and example.span == (1, 4)
+
+
 @pytest.mark.parametrize("text, start, reason", [
     ("Otto", 13, r"answer 'Otto' is not at answer_start 13 .* where 'tto ' stands \(it stands at 12\)"),
     ("Anna", 12, r"where 'Otto' stands \(nor anywhere else\)"),
