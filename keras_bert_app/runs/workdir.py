@@ -37,7 +37,7 @@ def read_config(workdir, run_class=PretrainingConfig):
     path = path_in(workdir, "config.json")
     values = read_json(path)
     if run_class.KEY not in values:
-        raise UserError(f"{path}: has no key {run_class.KEY!r}, so no such run lives there; start one in another --workdir, "
+        raise UserError(f"{path}: has no key {run_class.KEY!r}, so no run lives there; start one in another --workdir, "
                         f"with --init_checkpoint={workdir} for its weights")
     try:
         return (BertConfig.from_dict(values), run_class.from_dict(values[run_class.KEY]), values.get("vocab_sha256"))

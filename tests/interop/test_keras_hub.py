@@ -205,7 +205,7 @@ HOSTILE = {
         "num_attention_heads"),
     "a billion layers": (lambda preset: edit_json(
         preset / "config.json", config=lambda values: values["config"] | {"num_layers": 10 ** 9}),
-        "1000000000; expected 1 to 1,000"),
+        "1000000000; expected 0 to 1,000"),
     "other heads": (lambda preset: [(preset / "task.json").unlink(), edit_json(
         preset / "config.json", config=lambda values: values["config"] | {"num_heads": 11})],
         r"expected \[22, 11, 2\], found \[22, 2, 11\]"),
