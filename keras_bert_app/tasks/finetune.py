@@ -96,7 +96,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         for name, features, examples in (("training", data.train, data.train_examples), ("dev", data.dev, data.dev_examples)):
             reporter.say(f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
                          f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}")
-        scorer = Scorer(workdir, data, run, model, strategy, tokenizer, reporter)
+        scorer = Scorer(workdir, data, run, model, strategy, tokenizer, reporter, start["step"])
         loop.train(loop.Training(
             workdir, run, strategy, model, optimizer, objective,
             batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
@@ -112,14 +112,15 @@ class Scorer:
         history: list of (step, score by the task's first metric).
     """
 
-    def __init__(self, workdir, data, run, model, strategy, tokenizer, reporter):
+    def __init__(self, workdir, data, run, model, strategy, tokenizer, reporter, first_step):
         self.tokenizer = tokenizer
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         self.call = steps.make_prediction_call(strategy, model)
         self.metric = data.task.metrics[0]
+        # Only the chief drops the rows of steps that are taken again, and others may read before it does.
         self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)
-                        if f"eval_{self.metric}" in row]
+                        if f"eval_{self.metric}" in row and row["step"] <= first_step]
 
     def predictions(self, examples, features, should_stop=lambda: False):
         """Predictions for examples, or None when stopped."""

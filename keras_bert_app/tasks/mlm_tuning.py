@@ -9,6 +9,7 @@ from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import registry
 from keras_bert_app.training import launch
+from keras_bert_app.training import strategy as strategies
 
 # Texts that stand together in a document: rows of masked LM are filled from one document.
 _TEXTS_A_DOCUMENT = 50
@@ -25,7 +26,7 @@ def tuned(directory, run, model_config, vocabulary_bytes, initial, strategy, str
     """
     workdir = os.path.join(directory, "run")
     texts_file = os.path.join(directory, "texts.txt")
-    if not tf.io.gfile.exists(texts_file):
+    if strategies.is_chief(strategy) and not tf.io.gfile.exists(texts_file):
         task = registry.find(run.task)
         _write_texts(texts_file, task.family.texts(task.read_split(run.data_dir, "train", run, most=run.max_train_examples)))
     pretraining = PretrainingConfig(
@@ -35,6 +36,7 @@ def tuned(directory, run, model_config, vocabulary_bytes, initial, strategy, str
         init_checkpoint=run.init_checkpoint if initial else "", **{name: getattr(run, name) for name in _SHARED}).resolved()
     if not workdirs.is_started(workdir) or not _is_done(workdir, run.mlm_tuning_steps):
         launch.launch(workdir, model_config, pretraining, vocabulary_bytes, initial, strategy, stream)
+    strategies.wait_for_all(strategy)  # until the chief has written the last checkpoint
     return load.load_weights(workdir, allow_missing=("pooler", "masked_lm", "next_sentence"))
 
 
@@ -49,4 +51,4 @@ def _write_texts(path, texts):
             if number and number % _TEXTS_A_DOCUMENT == 0:
                 file.write("\n")
             file.write(" ".join(text.split()) + "\n")
-    tf.io.gfile.rename(path + ".tmp", path)
+    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)

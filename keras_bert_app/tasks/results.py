@@ -15,12 +15,12 @@ _MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
 
 
 def read_metrics(workdir):
-    """The rows of WORKDIR/metrics.jsonl, [] before there are any."""
+    """The rows of WORKDIR/metrics.jsonl, [] before there are any; a line that a kill cut off is left out."""
     path = workdirs.path_in(workdir, "metrics.jsonl")
     if not tf.io.gfile.exists(path):
         return []
     with tf.io.gfile.GFile(path) as file:
-        return [json.loads(line) for line in file.read().splitlines()]
+        return [json.loads(line) for line in file.read().splitlines() if line.endswith("}")]
 
 
 def tuned(workdir):

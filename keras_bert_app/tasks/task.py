@@ -37,8 +37,8 @@ class Task:
 
     Attributes:
         name: by which --task knows it. summary: for the list of tasks.
-        family: the module that has label_names, featurize, make_head, make_objective, decode, score, write_predictions
-            and mistakes (tasks.sequences says what they do).
+        family: the module that has label_names, featurize, texts, make_head, make_objective, decode, score, baseline,
+            answers, write_predictions and mistakes (tasks.sequences says what they do).
         kind: of the family's kinds.
         read: function (path, run, has_labels) -> list of the family's examples; it raises UserError with file:line.
         files: dict split -> names, or patterns as of glob, of which the first that is there is read; further splits are

@@ -180,3 +180,11 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
                                 learning_rate_factors={"encoder/layer_0/kernel": 0.25})
     optimizer.apply([tf.constant([0.1])], tf.constant(0.01))
     np.testing.assert_allclose(variable.numpy(), 1 - 0.25 * 0.01 * 0.01 / np.sqrt(1e-5), rtol=1e-4)
+
+
+def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
+    optimizer = AdamWeightDecay({"low": tf.Variable([1.0]), "high": tf.Variable([1.0])})
+    optimizer.first_steps = {"low": 3, "high": 0}
+    gradients = [tf.constant([4.0]), tf.constant([3.0])]
+    norms = [float(tf.linalg.global_norm(optimizer.without_frozen(gradients, tf.constant(step)))) for step in (2, 3)]
+    assert norms == [3.0, 5.0]
