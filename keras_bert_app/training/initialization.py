@@ -13,8 +13,8 @@ def initialize(workdir, run, model, optimizer, num_columns, initial=None):
     """Gives a run's model and optimizer their values.
 
     Args:
-        model: has parts, the names of its parts. num_columns: of a row of steps.columns. initial: (Weights, lines) of
-            run.init_checkpoint, as interop.load.load_weights gives them; read from there by default.
+        model: has parts, the names of its parts. num_columns: of a row of steps.columns. initial: (Weights, lines) to
+            start from, as interop.load.load_weights gives them; by default those of run.init_checkpoint, if it names any.
 
     Returns:
         (where the run stands, as a checkpoint's manifest has it; lines that say where the weights come from).
@@ -29,7 +29,7 @@ def initialize(workdir, run, model, optimizer, num_columns, initial=None):
         unlogged = [[*row, -1.0, 0.0, 0.0][:num_columns] for row in manifest["unlogged"]]
         return ({**_BEGINNING, **manifest, "position": tuple(manifest["position"]), "unlogged": unlogged},
                 f"resumed at step {manifest['step']:,} from {saved[-1]}")
-    if run.init_checkpoint:
+    if initial or run.init_checkpoint:
         weights, lines = initial or load.load_weights(run.init_checkpoint)
         return _BEGINNING, "\n".join([*_assign(model, weights, run), *lines])
     return _BEGINNING, f"from scratch, seed {run.seed}"
@@ -50,7 +50,7 @@ def _assign(model, weights, run):
                         "; leave --config and its keys out, or make such a model by convert (--keep_layers, "
                         "--tie_word_embeddings, --max_position_embeddings)")
     left = load.assign(model, weights)
-    lines = [f"{len(model.weights) - len(left)} weights from {run.init_checkpoint}, optimizer and steps new"]
+    lines = [f"{len(model.weights) - len(left)} weights from {run.init_checkpoint or weights.origin}, optimizer and steps new"]
     if left:
         lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
     not_trained = sorted({part_of(path) for path in found} - set(model.parts))

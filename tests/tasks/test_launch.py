@@ -47,9 +47,11 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
 
 
 def test_a_random_start_has_the_shape_of_an_encoder_and_none_of_its_weights(finished, table_dir, tmp_path):
-    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 1, "learning_rate": 0.0, "seed": 8}
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 1, "learning_rate": 0.0, "seed": 8,
+              "mlm_tuning_steps": 1}
     _, output = launched(tmp_path / "run", wanted, start=(finished[0], False, None, None))
-    assert "from scratch, seed 8" in output
+    # The masked LM begins at random, and the task with what it made.
+    assert "parameters; from scratch, seed 8" in output and "weights from workdir" in output
     ours, theirs = (checkpoints.read_tensors(checkpoints.list_checkpoints(str(directory))[-1])[0]
                     for directory in (tmp_path / "run", finished[0]))
     assert ours.keys() == theirs.keys()
