@@ -3,8 +3,9 @@
     python -m keras_bert_app.cli.pretrain --recipe=original --config=base --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
 
 --config takes tiny, mini, small, medium, base or large. `original_long_rows` goes on from it at 512 tokens.
-Cost: the paper's base took 4 days on 16 TPU chips, its large 4 days on 64, both phases together. Not run here, so that
-there is no result of ours to expect.
+Cost: the paper's base took 4 days on 16 TPU chips, its large 4 days on 64, both phases together. Expect at --config=tiny
+after ten minutes of one CPU core (a thousandth of the examples): held-out MLM accuracy 0.063, unigram 0.046 (BUILD.md,
+"Recipes after ten minutes"). Not run here at full length.
 """
 
 CONFIG = "base"

@@ -5,7 +5,9 @@
 
 All weights come from the first phase, its 512 positions too: those beyond 128 are still as they were initialized. The
 optimizer begins anew, with a warm-up of its own.
-Cost: attention aside, a step has four times the tokens of the first phase's. Not run here at full size.
+Cost: attention aside, a step has four times the tokens of the first phase's. Expect at
+--config=tiny after nine minutes of `original` and one of this: held-out MLM accuracy 0.060, unigram 0.046 (BUILD.md). Not
+run here at full size.
 """
 
 CONFIG = "base"

@@ -6,7 +6,8 @@ and "Cramming" (Geiping and Goldstein 2023).
 The clock decides: warm-up and decay follow --train_minutes. No next-sentence task and no padding (full sentences), no
 dropout, a quarter of the tokens predicted, a higher rate, a batch that grows. The learning rate and the wider initial
 weights suit narrow models (mini); for base take --learning_rate=1e-4 --initializer_range=0.02.
-Cost: what --train_minutes says.
+Cost: what --train_minutes says. Expect at --config=tiny after ten minutes of one CPU core, three seeds: held-out MLM accuracy
+0.116 to 0.119, unigram 0.046 (BUILD.md).
 """
 
 CONFIG = "mini"
