@@ -1,27 +1,56 @@
-"""Exports a run as SavedModels: raw text to masked words, and the encoder over ids.
+"""Exports a model as SavedModels that take raw text, and others that take ids.
 
 python -m keras_bert_app.cli.export --workdir=runs/mine --export_dir=saved_models/mine
+python -m keras_bert_app.cli.export --workdir=runs/sst-2 --export_dir=saved_models/sst-2
+python -m keras_bert_app.cli.export --workdir=runs/mine --kind=embeddings --pooling=mean --export_dir=saved_models/vectors
+
+What a pre-trained model answers is the words behind [MASK]s, a fine-tuned run what it was trained for.
 """
 
 from absl import flags
 
+from keras_bert_app import pooling_flags
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("workdir", "", "Work directory of a run, one of its checkpoints, or a model in any layout that convert "
                     "reads.")
 flags.DEFINE_string("export_dir", "", "Directory that versions are written below, such as saved_models/NAME.")
+_KIND = flags.DEFINE_enum("kind", "auto", ["auto", "embeddings"], "auto: what the model was trained for, and the encoder over "
+                          "ids; embeddings: vectors of texts.")
+_TOP_K = flags.DEFINE_integer("top_k", None, "Pieces for each [MASK]; 5 by default.", lower_bound=1)
+_MAX_WINDOWS = flags.DEFINE_integer("max_windows", None, "Of tagging and question answering: most windows of a long text; 64 by "
+                                    "default.", lower_bound=1)
+_OF_VECTORS = pooling_flags.define()
 
 
 def main(arguments):
     if arguments:
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     workdir, export_dir = app.required("workdir", "export_dir")
+    if _KIND.value != "embeddings":
+        _refuse(*_OF_VECTORS, whose="--kind=auto; it is for --kind=embeddings")
     with app.quiet_start():
-        from keras_bert_app.export.pretrained import export_pretrained
-    fill_mask, ids = export_pretrained(workdir, export_dir, log=print)
-    print(f"exported {ids}")
-    print(f"exported {fill_mask}" if fill_mask else f"{workdir}: has no masked-LM head, so that {export_dir} was not written")
+        from keras_bert_app.export import embeddings, finetuned, pretrained
+    if _KIND.value == "embeddings":
+        _refuse(_TOP_K, _MAX_WINDOWS, whose="vectors of texts; leave it out")
+        written = [embeddings.export_embeddings(workdir, export_dir, pooling_flags.pooling(_OF_VECTORS), log=print)]
+    elif finetuned.is_finetuned(workdir):
+        _refuse(_TOP_K, whose="a fine-tuned run; leave it out")
+        written = finetuned.export_finetuned(workdir, export_dir, _MAX_WINDOWS.value or finetuned.MAX_WINDOWS)
+    else:
+        _refuse(_MAX_WINDOWS, whose="a pre-trained model; leave it out")
+        written = pretrained.export_pretrained(workdir, export_dir, _TOP_K.value or pretrained.TOP_K, log=print)
+        if not written[0]:
+            print(f"{workdir}: has no masked-LM head, so that {export_dir} was not written")
+    for directory in filter(None, written):
+        print(f"exported {directory}")
+
+
+def _refuse(*given, whose):
+    for flag in given:
+        if flag.present:
+            raise UserError(f"--{flag.name}: says nothing for {whose}")
 
 
 if __name__ == "__main__":

@@ -1,23 +1,32 @@
-"""Writing and reading exports: NAME/VERSION/ with saved_model.pb, variables, config.json, vocab.txt, manifest.json."""
+"""Writing and reading exports: NAME/VERSION/ with saved_model.pb, variables and what tells of them.
 
-import hashlib
+That is config.json, vocab.txt, export.json (for programs), README.md (for people), warm-up requests for servers, and
+manifest.json with the sha256 of all.
+"""
+
+import dataclasses
 import json
 import os
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which loading a raw-text export needs
+from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
+from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
+from keras_bert_app.export.model_card import card
 
-MANIFEST = "manifest.json"
+_WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
 
-def write_saved_model(module, export_dir, version, files):
+def write_saved_model(module, export_dir, version, files, facts=None):
     """Writes EXPORT_DIR/VERSION/ whole or not at all: under a temporary name first, then renamed.
 
     Args:
-        module: tf.Module with a dict `exported`, signature name -> tf.function. version: int.
-        files: dict name -> bytes of files to lay beside saved_model.pb.
+        module: tf.Module with
+            exported: dict signature name -> tf.function with an input_signature; about: specs.About.
+        version: int. files: dict name -> bytes of files to lay beside saved_model.pb.
+        facts: dict heading -> lines of the model card.
 
     Returns:
         the directory written.
@@ -28,12 +37,14 @@ def write_saved_model(module, export_dir, version, files):
         tf.io.gfile.rmtree(temporary)
     try:
         tf.saved_model.save(module, temporary, signatures=module.exported)
-        for name, content in files.items():
-            with tf.io.gfile.GFile(os.path.join(temporary, name), "wb") as file:
+        name = os.path.basename(export_dir)
+        texts = {"export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
+                 "README.md": card(module, name, facts or {})}
+        for file_name, content in {**files, **{key: text.encode() for key, text in texts.items()}}.items():
+            with tf.io.gfile.GFile(os.path.join(temporary, file_name), "wb") as file:
                 file.write(content)
-        hashes = {name: _sha256(os.path.join(temporary, name)) for name in _files_below(temporary)}
-        with tf.io.gfile.GFile(os.path.join(temporary, MANIFEST), "w") as file:
-            file.write(json.dumps({"sha256": hashes}, indent=1) + "\n")
+        _write_warm_up(module, name, os.path.join(temporary, _WARM_UP))
+        saved_model_files.write_manifest(temporary)
         tf.io.gfile.rename(temporary, directory)
     except BaseException:
         if tf.io.gfile.exists(temporary):
@@ -42,12 +53,28 @@ def write_saved_model(module, export_dir, version, files):
     return directory
 
 
+def _write_warm_up(module, name, path):
+    """Writes the examples as the requests with which TensorFlow Serving warms a model up; nothing where there are none."""
+    if not module.about.examples:
+        return
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.TFRecordWriter(path) as writer:
+        for signature, inputs in module.about.examples.items():
+            request = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(name=name, signature_name=signature))
+            for spec in module.exported[signature].input_signature:
+                request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(inputs[spec.name], spec.dtype))
+            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+            writer.write(log.SerializeToString())
+
+
+def next_version(*export_dirs):
+    """The first version number that is free below all of them."""
+    return max([0, *(version for export_dir in export_dirs for version in versions(export_dir))]) + 1
+
+
 def versions(export_dir):
     """The version numbers below EXPORT_DIR, ascending."""
-    if not tf.io.gfile.isdir(export_dir):
-        return []
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(export_dir))
-    return sorted(int(name) for name in names if name.isdigit())
+    return list(saved_model_files.version_directories(export_dir))
 
 
 def read_file(export_dir, version, name):
@@ -81,33 +108,5 @@ def load(path):
         UserError: nothing there, a file of the manifest is missing or changed, or one is there that it does not name.
     """
     directory = find(path)
-    manifest = os.path.join(directory, MANIFEST)
-    try:
-        with tf.io.gfile.GFile(manifest) as file:
-            expected = json.loads(file.read())["sha256"]
-    except (tf.errors.OpError, ValueError, KeyError, TypeError):
-        raise UserError(f"{manifest}: missing or damaged; expected the hashes that `export` writes; export again") \
-            from None
-    # A TensorFlow model is a program: what is not as it was written does not run.
-    for name in sorted(set(expected) | {name for name in _files_below(directory) if name != MANIFEST}):
-        file_path = os.path.join(directory, name)
-        found = _sha256(file_path) if tf.io.gfile.exists(file_path) else "missing"
-        if found != expected.get(name):
-            raise UserError(f"{file_path}: is not as it was exported (sha256 {str(expected.get(name, 'none'))[:12]} "
-                            f"expected, {found[:12]} found); export again or restore the file")
+    saved_model_files.check_manifest(directory)
     return tf.saved_model.load(directory)
-
-
-def _files_below(directory):
-    found = []
-    for folder, _, names in tf.io.gfile.walk(directory):
-        found += [os.path.relpath(os.path.join(folder, name), directory) for name in names]
-    return sorted(found)
-
-
-def _sha256(path):
-    digest = hashlib.sha256()
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while chunk := file.read(1 << 22):
-            digest.update(chunk)
-    return digest.hexdigest()

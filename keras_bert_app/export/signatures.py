@@ -1,91 +1,103 @@
-"""What an exported model answers: tf.Modules whose functions become the signatures of a SavedModel."""
+"""What an exported pre-trained model answers: the signatures of its SavedModel over raw text, and over ids."""
 
 import tensorflow as tf
 
-from pipelines import packing
+from keras_bert_app.export import scoring
+from keras_bert_app.export.chunks import in_chunks
+from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
 
 TOP_K = 5
+_MASKS_AT_A_TIME = 256  # 31 MB of float32 logits with BERT's vocabulary of 30,522
 
-_IDS = {name: tf.TensorSpec([None, None], tf.int32, name=name)
-        for name in ("input_word_ids", "input_mask", "input_type_ids")}
-
-
-def _variables(model):
-    # The variables alone: a Keras object would drag its Python side into the SavedModel.
-    return [variable.value for variable in model.weights]
+_TEXTS = {"text": "The [MASK] sat on the mat.", "text_a": "The cat sat down.", "text_b": "It was tired."}
 
 
-def _there(outputs, *names):
+def there(outputs, *names):
     """Those outputs that the model has: a part that was never trained or loaded is not in it."""
     return {name: outputs[name] for name in names if name in outputs}
 
 
 class FillMaskModule(tf.Module):
-    """Raw text with [MASK]s to the likeliest pieces, and the same model over ids.
+    """Raw text with [MASK]s to the likeliest pieces; how likely a text is; whether one text follows another; and the
+    same model over ids.
 
     Args:
         model: BertPretrainer.
-        tokenizer: BertTokenizer with special_tokens_in_text, so that "[MASK]" in a text is the mask.
+        tokenizer: BertTokenizer; "[MASK]" in a text that is to be filled in is the mask, whatever it says.
+        top_k: how many pieces each [MASK] gets.
     """
 
-    def __init__(self, model, tokenizer):
+    def __init__(self, model, tokenizer, top_k=TOP_K):
         super().__init__(name="fill_mask")
-        self.model_variables = _variables(model)
+        self.model_variables = variables(model)
         self.vocabulary = tf.constant(tokenizer.vocabulary)
         max_seq_length = model.config.max_position_embeddings
+        tokenize = scoring.tokenize_function(tokenizer, special_tokens_in_text=True)
+        # What is scored is as in training: there a literal "[MASK]" is ordinary text.
+        tokenize_plain = scoring.tokenize_function(tokenizer)
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+        @tf.function(autograph=False, input_signature=[text_spec()])
         def fill_mask(text):
-            ids, input_mask, input_type_ids, truncated = packing.pack_single(
-                tokenizer.tokenize(text), max_seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
-            # [B, M] where the masks stand, M the most in any text
-            is_mask = ids == tokenizer.mask_id
-            columns = tf.broadcast_to(tf.range(tf.shape(ids)[1]), tf.shape(ids))
-            positions = tf.ragged.boolean_mask(columns, is_mask)
-            is_used = tf.sequence_mask(positions.row_lengths())
-            outputs = model({"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids,
-                             "masked_lm_positions": positions.to_tensor()})
-            # [B, M, k]
-            # The table may have more rows than the vocabulary has entries; those are no answers.
-            logits = outputs["mlm_logits"][:, :, :tokenizer.vocab_size]
-            probabilities, pieces = tf.math.top_k(tf.nn.softmax(logits), TOP_K)
-            return {"tokens": tf.where(is_used[..., None], tf.gather(self.vocabulary, pieces), ""),
-                    "probabilities": tf.where(is_used[..., None], probabilities, 0.0),
-                    "truncated": truncated}
+            inputs, truncated = scoring.single_rows(tokenizer, tokenize(text), max_seq_length)
+            tokens, probabilities = _likeliest(model, tokenizer, inputs, top_k)
+            # [B, M, k], M the most masks in any text
+            is_used = tf.sequence_mask(tokens.row_lengths())[:, :, None]
+            return {"tokens": tf.where(is_used, tf.gather(self.vocabulary, tokens.to_tensor()), ""),
+                    "probabilities": probabilities.to_tensor(), "truncated": truncated}
 
-        @tf.function(input_signature=[*_IDS.values()])
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def pseudo_log_likelihood(text):
+            pieces = tokenize_plain(text)
+            return scoring.pseudo_log_likelihood(model, tokenizer, self.vocabulary, pieces, max_seq_length)
+
+        @tf.function(autograph=False, input_signature=[text_spec("text_a"), text_spec("text_b")])
+        def next_sentence(text_a, text_b):
+            pieces = tokenize_plain(text_a), tokenize_plain(text_b)
+            return scoring.next_sentence(model, tokenizer, *pieces, max_seq_length)
+
+        @tf.function(autograph=False, input_signature=FROM_IDS)
         def encode_ids(input_word_ids, input_mask, input_type_ids):
             outputs = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                              "input_type_ids": input_type_ids,
                              "masked_lm_positions": tf.zeros_like(input_word_ids[:, :1])})
-            return _there(outputs, "sequence_output", "pooled_output", "nsp_logits")
+            return there(outputs, "sequence_output", "pooled_output", "nsp_logits")
 
-        @tf.function(input_signature=[*_IDS.values(),
-                                      tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")])
+        @tf.function(autograph=False, input_signature=[
+            *FROM_IDS, tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")])
         def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
             outputs = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                              "input_type_ids": input_type_ids, "masked_lm_positions": masked_lm_positions})
-            return _there(outputs, "mlm_logits", "nsp_logits")
+            return there(outputs, "mlm_logits", "nsp_logits")
 
-        self.exported = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm}
+        self.exported = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm,
+                         "pseudo_log_likelihood": pseudo_log_likelihood}
+        if model.next_sentence:
+            self.exported["next_sentence"] = next_sentence
+        self.about = About("fill_mask", _examples(self.exported, tokenizer), max_seq_length=max_seq_length)
 
 
-class EncoderModule(tf.Module):
-    """The encoder over ids, in core TensorFlow ops only: it loads where tensorflow-text's kernels are missing.
+def _likeliest(model, tokenizer, inputs, top_k):
+    """(pieces int32, probabilities float32), RaggedTensors [B, (masks), k] of every [MASK], likeliest first."""
+    states = model.encoder(inputs)["sequence_output"]
+    is_mask = inputs["input_word_ids"] == tokenizer.mask_id
+    # [M] in the flat batch
+    positions = tf.cast(tf.where(tf.reshape(is_mask, [-1]))[:, 0], tf.int32)
 
-    Args:
-        encoder: BertEncoder.
-    """
+    def best(start, end):
+        logits = scoring.masked_lm_logits(model, tokenizer, states, positions[start:end])
+        probabilities, pieces = tf.math.top_k(tf.nn.softmax(logits), top_k)
+        return pieces, probabilities
 
-    def __init__(self, encoder):
-        super().__init__(name="encoder_ids")
-        self.model_variables = _variables(encoder)
+    specs = [tf.TensorSpec([None, top_k], dtype) for dtype in (tf.int32, tf.float32)]
+    counts = tf.math.count_nonzero(is_mask, axis=1)
+    return [tf.RaggedTensor.from_row_lengths(values, counts)
+            for values in in_chunks(best, tf.size(positions), _MASKS_AT_A_TIME, specs)]
 
-        @tf.function(input_signature=[*_IDS.values()])
-        def encode(input_word_ids, input_mask, input_type_ids):
-            outputs = encoder({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                               "input_type_ids": input_type_ids})
-            layers = {f"encoder_outputs_{i}": layer for i, layer in enumerate(outputs["encoder_outputs"])}
-            return {**_there(outputs, "sequence_output", "pooled_output"), **layers}
 
-        self.exported = {"serving_default": encode}
+def _examples(exported, tokenizer):
+    """For every signature a small batch that works as it stands."""
+    ids = [tokenizer.cls_id, tokenizer.mask_id, tokenizer.unk_id, tokenizer.sep_id]
+    values = {**{name: [text] for name, text in _TEXTS.items()}, "input_word_ids": [ids],
+              "input_mask": [[1] * len(ids)], "input_type_ids": [[0] * len(ids)], "masked_lm_positions": [[1]]}
+    return {name: {spec.name: values[spec.name] for spec in function.input_signature}
+            for name, function in exported.items()}

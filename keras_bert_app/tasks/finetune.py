@@ -87,7 +87,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             initial = of_the_same_task(*initial, head, task, data.labels), initial[1]
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
         if chief and not checkpoints.list_checkpoints(workdir):
-            workdirs.write_config(workdir, model_config, run, vocabulary_bytes, notes_for_others(task, head, data.labels))
+            workdirs.write_config(workdir, model_config, run, vocabulary_bytes, notes_for_others(data, head))
         reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves, active=chief,
                                       stream=stream)
         reporter.say(strategies.describe(strategy, run))
@@ -202,11 +202,12 @@ def of_the_same_task(weights, lines, head, task, labels):
     return dataclasses.replace(weights, tensors=kept)
 
 
-def notes_for_others(task, head, labels):
+def notes_for_others(data, head):
     """Keys of config.json by which other programs, and convert, know the output layer; and our own description of it."""
-    notes = {"head": dataclasses.asdict(head), "labels": list(labels)}
+    family = data.task.family
+    notes = {"head": dataclasses.asdict(head), "labels": list(data.labels), "inputs": family.input_names(data.train_examples)}
     if head.is_plain:
-        notes |= {"task": _FIELD_NAMES[task.kind]}
-        if labels:
-            notes["id2label"] = {str(index): label for index, label in enumerate(labels)}
+        notes |= {"task": _FIELD_NAMES[data.task.kind]}
+        if data.labels:
+            notes["id2label"] = {str(index): label for index, label in enumerate(data.labels)}
     return notes

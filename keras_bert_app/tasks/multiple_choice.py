@@ -43,6 +43,11 @@ def label_names(task, examples):
     return ()
 
 
+def input_names(examples):
+    """Names of what an export takes of an example."""
+    return ["context", *(["question"] if any(example.question for example in examples) else []), "choices"]
+
+
 def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     """Features of examples, a unit of rows for each; where a row is too long the longest of its texts loses its end."""
     if run.long_documents != "head":

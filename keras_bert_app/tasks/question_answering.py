@@ -48,6 +48,11 @@ def label_names(task, examples):
     return ()
 
 
+def input_names(examples):
+    """Names of what an export takes of an example."""
+    return ["question", "context"]
+
+
 def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     """Features of examples: each window [CLS] question [SEP] part of the text [SEP] is a unit.
 
@@ -133,16 +138,16 @@ def decode(task, examples, features, logits, run, labels):
 
 
 def _prediction(task, example, features, units, logits, run):
-    has_null = _has_null(task)
+    may_be_null = may_have_no_answer(task)
     logits = [logits[unit].astype(np.float64) for unit in units]
-    kept = answer_spans.n_best(example.context, features, units, logits, run, has_null)
+    kept = answer_spans.n_best(example.context, features, units, logits, run, may_be_null)
     sums = np.array([entry.sum() for entry, _ in kept.values()])
     shares = np.exp(sums - sums.max())
     shares = dict(zip(kept, (shares / shares.sum()).tolist()))
     best = next(filter(None, kept), "")
     found = {}
     text = best
-    if has_null:
+    if may_be_null:
         found = {"not_null": best, "null_odds": float(kept[""][0].sum() - kept[best][0].sum())}
         text = "" if found["null_odds"] > run.null_score_diff_threshold else best
     nbest = [{"text": one, "probability": shares[one], "start_logit": float(entry[0]), "end_logit": float(entry[1])}
@@ -150,7 +155,7 @@ def _prediction(task, example, features, units, logits, run):
     return {"text": text, "probability": shares[text], "start": kept[text][1], **found, "nbest": nbest}
 
 
-def _has_null(task):
+def may_have_no_answer(task):
     """Whether questions may have no answer."""
     return "best_f1" in task.metrics
 
@@ -168,7 +173,7 @@ def score(task, examples, predictions, labels):
 def _figures(task, examples, predictions):
     answers = [example.answers for example in examples]
     given = [one["text"] for one in predictions]
-    if not _has_null(task):
+    if not may_have_no_answer(task):
         return squad_scores.scores_1_1(answers, given)
     found = squad_scores.scores_2_0(answers, given, *_null_odds(predictions))
     return {name: found[name] for name in task.metrics if name in found}
@@ -187,7 +192,7 @@ def _null_odds(predictions):
 
 def baseline(task, train_examples, examples, labels):
     """(what it does, predictions) of what needs no model."""
-    if _has_null(task):
+    if may_have_no_answer(task):
         return "never an answer", [{"text": "", "not_null": "", "null_odds": 0.0}] * len(examples)
     return ("the longest run of names and numbers in the sentence with most words of the question",
             [{"text": _names_in_likely_sentence(example)} for example in examples])
@@ -211,7 +216,7 @@ def _names_in_likely_sentence(example):
 def answers(task, examples, predictions, labels):
     """(right ones, given ones, (names of the former, of the latter)) to draw: what became of answers, by length."""
     rows, columns = (*(name for _, name in _LENGTHS), "more"), _OUTCOMES
-    if _has_null(task):
+    if may_have_no_answer(task):
         rows, columns = (*rows, _NO_ANSWER), (*columns, _NO_ANSWER)
     gold = [_row_of(example.answers) for example in examples]
     given = [columns.index(_outcome(task, example, one["text"])) for example, one in zip(examples, predictions)]
@@ -227,7 +232,7 @@ def _row_of(answers):
 
 
 def _outcome(task, example, text):
-    if not text and _has_null(task):
+    if not text and may_have_no_answer(task):
         return _NO_ANSWER
     is_exact, f1 = squad_scores.best_of_or_none(example.answers, text)
     exact, in_part, another = _OUTCOMES
@@ -243,7 +248,7 @@ def write_predictions(task, directory, examples, predictions):
     is_mixed = len({example.group for example in examples}) > 1
     ids = [f"{example.group}:{example.guid}" if is_mixed else example.guid for example in examples]
     files = {"predictions": "text", "nbest_predictions": "nbest"}
-    if _has_null(task):
+    if may_have_no_answer(task):
         files["null_odds"] = "null_odds"
     for file_name, key in files.items():
         with open(os.path.join(directory, f"{file_name}.json"), "w", encoding="utf-8") as file:

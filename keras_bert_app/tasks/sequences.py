@@ -16,7 +16,7 @@ from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
-_THRESHOLD = 0.5  # of a label's probability, for it to be in the set
+THRESHOLD = 0.5  # of a label's probability, for it to be in the set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +54,11 @@ def label_names(task, examples):
                         f"{f'the one label {min(of)!r}' if of else 'no label'}; a task needs labels to tell apart")
     # Numbers by their size, so that a class numbered from 0 is the output of that number.
     return tuple(sorted(of, key=int if all(label.isdecimal() and label.isascii() for label in of) else None))
+
+
+def input_names(examples):
+    """Names of what an export takes of an example."""
+    return ["text"] if all(example.text_b is None for example in examples) else ["text_a", "text_b"]
 
 
 def featurize(task, examples, tokenizer, run, labels, has_labels=True):
@@ -96,12 +101,17 @@ def _rows(a, b, run):
     if run.long_documents == "head":
         return [(a[:room], None)], True
     if run.long_documents == "head_tail":
-        # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": the first 128 and the last 382 of 510.
-        head = room * 128 // 510
+        head = head_length(room)
         return [(np.concatenate([a[:head], a[head - room:]]), None)], True
     stride = min(run.doc_stride, room)  # a longer one would leave out what lies between two windows
     starts = range(0, len(a) - room + stride, stride)[:run.max_windows]
     return [(a[start:start + room], None) for start in starts], starts[-1] + room < len(a)
+
+
+def head_length(room):
+    """How many tokens of a row of head and tail are head: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?",
+    take the first 128 and the last 382 of 510."""
+    return room * 128 // 510
 
 
 def _label_values(task, examples, labels):
@@ -154,7 +164,7 @@ def decode(task, examples, features, logits, run, labels):
     values = logits.astype(np.float64)
     if task.kind == MULTI_LABEL:
         shares = 1.0 / (1.0 + np.exp(-values))
-        return [{"labels": [label for label, share in zip(labels, row) if share > _THRESHOLD],
+        return [{"labels": [label for label, share in zip(labels, row) if share > THRESHOLD],
                  "probabilities": dict(zip(labels, row.tolist()))} for row in shares]
     shares = np.exp(values - values.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)

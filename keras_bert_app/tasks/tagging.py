@@ -16,13 +16,13 @@ from keras_bert_app.tasks import conll, entities, objectives, tagging_rows
 ENTITY_F1 = "entity_f1"  # of the metrics of tasks whose tags are those of entities
 
 
-def _has_entities(task):
+def has_entities(task):
     return ENTITY_F1 in task.metrics
 
 
 def _as_trained(task, tags):
     """Tags as the model knows them: those of entities in IOB2."""
-    return entities.write_tags(entities.spans(tags), len(tags), "IOB2") if _has_entities(task) else tags
+    return entities.write_tags(entities.spans(tags), len(tags), "IOB2") if has_entities(task) else tags
 
 
 def label_names(task, examples):
@@ -32,10 +32,15 @@ def label_names(task, examples):
     first.
     """
     tags = collections.Counter(itertools.chain.from_iterable(example.tags for example in examples))
-    if not _has_entities(task):
+    if not has_entities(task):
         return tuple(sorted(tags, key=lambda tag: (-tags[tag], tag)))
     kinds = sorted({tag.partition("-")[2] for tag in tags if tag != "O"})
     return ("O", *(f"{letter}-{kind}" if kind else letter for kind in kinds for letter in "BI"))
+
+
+def input_names(examples):
+    """Names of what an export takes of an example."""
+    return ["text"]
 
 
 def featurize(task, examples, tokenizer, run, labels, has_labels=True):
@@ -119,7 +124,7 @@ def _predictions(task, examples, tags, shares):
     for example in examples:
         end = at + len(example.words)
         own = tags[at:end]
-        if _has_entities(task):
+        if has_entities(task):
             own = entities.write_tags(entities.spans(own), len(own), example.scheme)
         found.append({"tags": own, "probabilities": shares[at:end]})
         at = end
@@ -134,7 +139,7 @@ def score(task, examples, predictions, labels):
     """
     right, found = [example.tags for example in examples], [one["tags"] for one in predictions]
     figures = {}
-    if _has_entities(task):
+    if has_entities(task):
         precision, recall, f1 = entities.precision_recall_f1(entities.count(right, found))
         figures = {ENTITY_F1: f1, "precision": precision, "recall": recall}
         right = [entities.write_tags(entities.spans(tags), len(tags), example.scheme)

@@ -37,7 +37,7 @@ class Task:
 
     Attributes:
         name: by which --task knows it. summary: for the list of tasks.
-        family: the module that has label_names, featurize, texts, make_head, make_objective, decode, score, baseline,
+        family: the module that has label_names, input_names, featurize, texts, make_head, make_objective, decode, score, baseline,
             answers, write_predictions and mistakes (tasks.sequences says what they do).
         kind: of the family's kinds.
         read: function (path, run, has_labels) -> list of the family's examples; it raises UserError with file:line.

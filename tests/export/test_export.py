@@ -15,6 +15,7 @@ from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import answers, saved_models
 from keras_bert_app.export.pretrained import export_pretrained
+from keras_bert_app.export.signatures import FillMaskModule
 from keras_bert_app.interop import surgery, workdir
 from pipelines import BertTokenizer
 from tests.interop.conftest import CONFIGS, make_weights
@@ -42,9 +43,13 @@ def run_python(code, *arguments):
 
 def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported):
     workdir, text_export, _ = exported
-    code = ("import sys, json; from keras_bert_app.export import answers; "
-            "print(json.dumps(answers.fill_mask(sys.argv[1], json.loads(sys.argv[2]))))")
-    found, truncated = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
+    code = ("import sys, json, tensorflow as tf; from keras_bert_app.export import answers, saved_models; "
+            "path, texts = sys.argv[1], json.loads(sys.argv[2]); signatures = saved_models.load(path).signatures; "
+            "score = signatures['pseudo_log_likelihood'](text=tf.constant(texts))['token_log_probabilities']; "
+            "pairs = signatures['next_sentence'](text_a=tf.constant(texts), text_b=tf.constant(texts[::-1])); "
+            "print(json.dumps([answers.fill_mask(path, texts), score.numpy().tolist(), "
+            "pairs['is_next_probability'].numpy().tolist()]))")
+    (found, truncated), scores, pairs = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
     assert [len(masks) for masks in found] == [2, 1, 0] and truncated == [False] * 3
 
     model = load_pretrained(workdir)
@@ -57,17 +62,22 @@ def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported):
             best = np.argsort(-probabilities)[:5]
             assert [piece for piece, _ in mask] == [VOCABULARY[i] for i in best]
             np.testing.assert_allclose([probability for _, probability in mask], probabilities[best], atol=1e-6)
+    live = FillMaskModule(model, tokenizer).exported
+    expected = live["pseudo_log_likelihood"](tf.constant(TEXTS))["token_log_probabilities"]
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+    expected = live["next_sentence"](tf.constant(TEXTS), tf.constant(TEXTS[::-1]))["is_next_probability"]
+    np.testing.assert_allclose(pairs, expected, atol=1e-6)
 
 
-def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported):
-    workdir, text_export, ids_export = exported
+def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, loaded):
+    workdir, _, ids_export = exported
     model = load_pretrained(workdir)
     ids = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 10, 3]], np.int32)
     inputs = {"input_word_ids": ids, "input_mask": (ids > 0).astype(np.int32),
               "input_type_ids": np.array([[0] * 5, [0, 0, 0, 1, 1]], np.int32)}
     live = model({**inputs, "masked_lm_positions": np.array([[1], [3]])})
     constants = {name: tf.constant(values) for name, values in inputs.items()}
-    signatures = saved_models.load(text_export).signatures
+    signatures = loaded.signatures
     found = signatures["ids"](**constants)
     for name in ("sequence_output", "pooled_output", "nsp_logits"):
         np.testing.assert_allclose(found[name], live[name], atol=1e-6)
@@ -88,13 +98,20 @@ def test_config_vocabulary_and_hashes_lie_beside_the_model(exported):
     assert (directory / "vocab.txt").read_text().split() == VOCABULARY
     assert json.loads((directory / "config.json").read_text())["hidden_size"] == 22
     assert "saved_model.pb" in json.loads((directory / "manifest.json").read_text())["sha256"]
+    card = (directory / "README.md").read_text()
+    assert "20 steps of 8 rows" in card and "held-out masked LM: accuracy" in card
+
+
+@pytest.fixture(scope="session")
+def loaded(exported):
+    """The raw-text export, loaded."""
+    return saved_models.load(exported[1])
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["[MASK]" * 100], ["x" * 1_000_000], [b"\xff\xfe [MASK]"],
                                    ["", "the [MASK]"]], ids=["empty", "blank", "masks", "1 MB", "bad utf-8", "mixed"])
-def test_odd_batches_get_an_answer(exported, texts):
-    serve = saved_models.load(exported[1]).signatures["serving_default"]
-    outputs = serve(text=tf.constant(texts, tf.string))
+def test_odd_batches_get_an_answer(loaded, texts):
+    outputs = loaded.signatures["serving_default"](text=tf.constant(texts, tf.string))
     assert outputs["tokens"].shape[0] == len(texts) and outputs["tokens"].shape[2] == 5
     if texts == ["[MASK]" * 100]:
         assert outputs["truncated"].numpy().tolist() == [True]
@@ -108,11 +125,17 @@ def test_a_scalar_string_gives_an_error_and_not_a_crash(exported):
     assert run_python(code, exported[1]).strip() == "refused"
 
 
-def test_the_next_export_gets_the_next_version_in_both_places(plain_run, tmp_path):  # noqa: F811
-    for version in ("1", "2"):
-        written = export_pretrained(plain_run[0], str(tmp_path / "bert"))
-        assert [os.path.relpath(path, tmp_path) for path in written] == [f"bert/{version}", f"bert_ids/{version}"]
-    assert not [name for name in os.listdir(tmp_path / "bert") if not name.isdigit()]
+def test_the_next_export_gets_a_version_that_is_free_in_all_places_and_as_many_pieces_as_asked_for(
+        plain_run, tmp_path):  # noqa: F811
+    (tmp_path / "bert_preprocess" / "4").mkdir(parents=True)
+    for top_k in (0, 1000):
+        with pytest.raises(UserError, match=f"--top_k={top_k}"):
+            export_pretrained(plain_run[0], str(tmp_path / "bert"), top_k=top_k)
+    written = export_pretrained(plain_run[0], str(tmp_path / "bert"), top_k=2)
+    assert [os.path.relpath(path, tmp_path) for path in written] == ["bert/5", "bert_ids/5", "bert_preprocess/5"]
+    assert os.listdir(tmp_path / "bert") == ["5"]
+    (masks, *_), _ = answers.fill_mask(written[0], TEXTS)
+    assert [len(mask) for mask in masks] == [2, 2]
 
 
 def test_a_changed_an_added_and_a_missing_file_are_refused_by_name(exported, tmp_path):
@@ -142,12 +165,12 @@ def test_the_ids_export_is_told_apart_when_text_is_asked(exported):
 
 def test_a_model_without_heads_is_exported_over_ids_alone_and_its_signatures_lack_what_it_lacks(golden, tmp_path):
     source = str(golden / "huggingface_files" / "encoder")
-    fill_mask, ids_export = export_pretrained(source, str(tmp_path / "encoder"))
+    fill_mask, ids_export, _ = export_pretrained(source, str(tmp_path / "encoder"))
     assert fill_mask is None and not (tmp_path / "encoder").exists()
     assert "nsp_logits" not in saved_models.load(ids_export).signatures["serving_default"].structured_outputs
     weights, _ = surgery.drop_parts(make_weights(CONFIGS["one_layer"]), ["pooler", "next_sentence"])
     workdir.write(weights, str(tmp_path / "without pairs"))
-    fill_mask, ids_export = export_pretrained(str(tmp_path / "without pairs"), str(tmp_path / "masked"))
+    fill_mask, ids_export, _ = export_pretrained(str(tmp_path / "without pairs"), str(tmp_path / "masked"))
     signatures = saved_models.load(fill_mask).signatures
     assert set(signatures["ids"].structured_outputs) == {"sequence_output"}
     assert set(signatures["masked_lm"].structured_outputs) == {"mlm_logits"}

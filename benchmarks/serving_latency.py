@@ -1,0 +1,125 @@
+"""Times sentence vectors from raw text beside ONNX Runtime and torch with the same weights, in turn, in one run.
+
+python -m benchmarks.serving_latency --model=MINILM --saved_model=EXPORT --peer_python=SERVING_ENV/bin/python
+
+MINILM is sentence-transformers/all-MiniLM-L6-v2 in Hugging Face's layout (config.json, model.safetensors, vocab.txt,
+tokenizer.json), EXPORT what export wrote of it with the same pooling (export --help says how). Every contender gets lists of str
+and gives the vectors as a numpy array: tokenization is in the time. All sides run in process, ours here, the peers in an interpreter
+of their own that is idle while we run: python3.11 -m venv SERVING_ENV && SERVING_ENV/bin/pip install -r benchmarks/requirements-serving.txt
+A figure is the median of all calls (p50); a ratio the median over the rounds of the ratio of their medians. Vectors are compared first.
+"""
+
+import json
+import os
+import random
+import statistics
+import time
+
+from absl import flags
+
+from benchmarks.peer_process import PeerProcess
+from keras_bert_app.cli import app
+
+flags.DEFINE_string("model", "", "The weights, in Hugging Face's layout.")
+flags.DEFINE_string("saved_model", "", "The export of them.")
+flags.DEFINE_string("peer_python", "", "Interpreter with benchmarks/requirements-serving.txt.")
+_BATCHES = flags.DEFINE_list("batches", ["1", "32"], "Batch sizes.")
+_TOKENS = flags.DEFINE_list("tokens", ["16", "128"], "Tokens of each text, [CLS] and [SEP] included.")
+_THREADS = flags.DEFINE_integer("threads", 2, "Threads of each contender.", lower_bound=1)
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long a contender runs in a round.", lower_bound=0.01)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+OURS = "ours"
+_VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0", "tokenizers": "0.23.3", "onnxruntime": "1.31.1"}
+_LARGEST_DIFFERENCE = 1e-4
+
+
+def main(arguments):
+    del arguments
+    model, saved_model, peer_python = app.required("model", "saved_model", "peer_python")
+    with app.quiet_start():
+        import tensorflow as tf
+        tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
+        tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
+
+        from keras_bert_app.export import saved_models
+    serve = saved_models.load(saved_model).signatures["serving_default"]
+
+    def ours(texts):
+        return serve(text=tf.constant(texts))["embedding"].numpy()
+    peer = PeerProcess(peer_python, "peer_sentence_vectors.py", "peer_python", _VERSIONS)
+    peers = peer.ask(directory=os.path.abspath(model), threads=_THREADS.value)["peers"]
+    words = _words(os.path.join(model, "vocab.txt"))
+    rows = []
+    for batch in map(int, _BATCHES.value):
+        for tokens in map(int, _TOKENS.value):
+            texts = [" ".join(random.Random(number).choices(words, k=tokens - 2)) for number in range(batch)]
+            difference = max(abs(ours(texts) - peer.ask(peer=name, texts=texts, calls=1, is_shown=True)["vectors"]).max()
+                             for name in peers)
+            seconds = _in_turn(ours, peer, peers, texts)
+            rows.append({"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": seconds})
+            print(_line(rows[-1], peers), flush=True)
+    print("\n" + "\n".join(_table(rows, peers)))
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
+            json.dump({"threads": _THREADS.value, "versions": peer.versions, "rows": rows}, file, indent=1)
+    wrong = [row for row in rows if row["difference"] > _LARGEST_DIFFERENCE]
+    if wrong:
+        raise SystemExit(f"vectors differ by {wrong[0]['difference']:.2g} at {wrong[0]['batch']} x {wrong[0]['tokens']}: no fair race")
+
+
+def _words(vocab_file):
+    """Pieces that are whole words, so that a text of n of them has n tokens."""
+    with open(vocab_file, encoding="utf-8") as file:
+        return [piece for piece in file.read().split("\n") if piece.isascii() and piece.isalpha() and len(piece) > 2]
+
+
+def _in_turn(ours, peer, peers, texts):
+    """name -> for each round the seconds of its calls."""
+    def our_calls(count):
+        found = []
+        for _ in range(count):
+            started = time.perf_counter()
+            ours(texts)
+            found.append(time.perf_counter() - started)
+        return found
+    contenders = {OURS: our_calls, **{
+        name: lambda count, name=name: peer.ask(peer=name, texts=texts, calls=count)["seconds"] for name in peers}}
+    counts = {name: max(3, round(_SECONDS.value / statistics.median(run(5)))) for name, run in contenders.items()}
+    seconds = {name: [] for name in contenders}
+    for _ in range(_ROUNDS.value):
+        for name, run in contenders.items():
+            seconds[name].append(run(counts[name]))
+    return seconds
+
+
+def _median(rounds):
+    return statistics.median(second for calls in rounds for second in calls)
+
+
+def _ratio(row, name):
+    """Ours by theirs: (median, lowest, highest) over the rounds."""
+    found = [statistics.median(mine) / statistics.median(theirs)
+             for mine, theirs in zip(row["seconds"][OURS], row["seconds"][name])]
+    return statistics.median(found), min(found), max(found)
+
+
+def _line(row, peers):
+    shown = ", ".join(f"{name} {_median(row['seconds'][name]) * 1e3:.2f} ms" for name in (OURS, *peers))
+    return f"{row['batch']} x {row['tokens']}: {shown}; largest difference {row['difference']:.1e}"
+
+
+def _table(rows, peers):
+    yield f"| batch x tokens | {OURS} p50 | {' | '.join(f'{name} p50 | {OURS} / {name}' for name in peers)} |"
+    yield "|---|---|" + "---|---|" * len(peers)
+    for row in rows:
+        cells = [f"{_median(row['seconds'][OURS]) * 1e3:.2f} ms"]
+        for name in peers:
+            middle, low, high = _ratio(row, name)
+            cells += [f"{_median(row['seconds'][name]) * 1e3:.2f} ms", f"{middle:.2f} ({low:.2f} to {high:.2f})"]
+        yield f"| {row['batch']} x {row['tokens']} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

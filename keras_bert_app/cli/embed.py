@@ -1,0 +1,79 @@
+"""Vectors of the texts of a file, one a line, in the order of the lines.
+
+python -m keras_bert_app.cli.embed --saved_model=saved_models/vectors --input_file=texts.txt --output_file=texts.npy
+python -m keras_bert_app.cli.embed --init_checkpoint=MODEL --layer=-1 --input_file=x.jsonl.gz --output_file=x.tsv
+
+Every line gives a row, an empty one too. X.npy is float32 [texts, size]; X.tsv has a line of numbers for each text.
+"""
+
+import sys
+
+from absl import flags
+
+from keras_bert_app import input_text
+from keras_bert_app.cli import app, pooling_flags
+from keras_bert_app.errors import UserError
+from keras_bert_app.vectors import texts
+from pipelines.text_files import ReaderCounts
+
+_SAVED_MODEL = flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
+_INIT_CHECKPOINT = flags.DEFINE_string("init_checkpoint", "", "Instead: a model in any layout that convert reads.")
+_OF_A_CHECKPOINT = pooling_flags.define()
+flags.DEFINE_string("input_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
+_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "auto (by the name), lines or jsonl.")
+_TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
+flags.DEFINE_string("output_file", "", "Where the vectors go: X.npy or X.tsv.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    input_file, output_file = app.required("input_file", "output_file")
+    _check_flags(output_file)
+    source, counts = (input_file, _INPUT_FORMAT.value, _TEXT_FIELD.value), ReaderCounts()
+    # Read once to be counted, so that a fault in the last line is known before hours of work.
+    num_texts, work = texts.count_work(texts.read_texts(*source, counts))
+    if not num_texts:
+        raise UserError(f"{input_file}: has no text, not even an empty line; give a file with one text a line")
+    with app.quiet_start():
+        from keras_bert_app.vectors import files
+        from keras_bert_app.vectors.progress import Progress
+    embed = _embedder()
+    input_text.make_place_for(output_file, "output_file")
+    progress = Progress("texts", num_texts, work, sys.stdout)
+    found = files.write_vectors(embed, texts.read_texts(*source), num_texts, output_file, _BATCH_SIZE.value,
+                                progress.done)
+    rate = num_texts / progress.end()
+    print(f"{output_file}: {num_texts:,} vectors of {found.size} numbers, {rate:,.0f} texts/s")
+    if found.truncated:
+        print(f"{found.truncated:,} texts had more tokens than the model reads; their ends were left out")
+    for number, what in ((counts.invalid_utf8_lines, "hold invalid UTF-8; those bytes were left out"),
+                         (counts.capped_lines, "are longer than 1 MB; the rest of them was left out")):
+        if number:
+            print(f"{number:,} lines {what}", file=sys.stderr)
+
+
+def _check_flags(output_file):
+    if bool(_SAVED_MODEL.value) == bool(_INIT_CHECKPOINT.value):
+        raise UserError("--saved_model and --init_checkpoint were both given; give one of them" if _SAVED_MODEL.value else
+                        "--saved_model is missing; give an export of embeddings, or a model as --init_checkpoint")
+    given = [flag.name for flag in _OF_A_CHECKPOINT if flag.present]
+    if _SAVED_MODEL.value and given:
+        raise UserError(f"--{given[0]} goes with --init_checkpoint; what {_SAVED_MODEL.value} computes was settled when it "
+                        "was exported")
+    if not output_file.endswith((".npy", ".tsv")):
+        raise UserError(f"--output_file={output_file}: give a name that ends in .npy (for numpy) or .tsv (text)")
+
+
+def _embedder():
+    from keras_bert_app.vectors import embedding
+    if _SAVED_MODEL.value:
+        return embedding.load_embedder(_SAVED_MODEL.value)
+    from keras_bert_app.export.embeddings import embedding_module
+    module, _ = embedding_module(_INIT_CHECKPOINT.value, pooling_flags.pooling(_OF_A_CHECKPOINT), print)
+    return embedding.Embedder(module.exported)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,133 @@
+"""The texts of a corpus that are nearest to a query, by the cosine of their vectors: exactly, every one is compared.
+
+python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_file=texts.txt "a query" "another"
+python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_file=texts.txt --vectors=texts.npy \\
+    --query_file=- --output_format=jsonl
+
+--vectors takes what `embed` wrote of the corpus; without it the corpus is embedded first.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+from absl import flags
+
+from keras_bert_app import terminal
+from keras_bert_app.cli import app
+from keras_bert_app.config import nearest
+from keras_bert_app.errors import UserError
+from keras_bert_app.vectors import texts
+from pipelines.text_files import open_text
+
+flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
+flags.DEFINE_string("corpus_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
+_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Of the corpus: auto (by the name), lines or jsonl.")
+_TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
+_VECTORS = flags.DEFINE_string("vectors", "", "The corpus's vectors, X.npy of embed.")
+_QUERY_FILE = flags.DEFINE_string("query_file", "", "File with a query a line; - for standard input.")
+_TOP_K = flags.DEFINE_integer("top_k", 5, "How many texts are shown.", lower_bound=1)
+_OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
+_FORMATS = ("table", "jsonl")
+_QUERIES_AT_A_TIME = 256
+
+
+def main(queries):
+    saved_model, corpus_file = app.required("saved_model", "corpus_file")
+    _check_flags(queries, corpus_file)
+    with app.quiet_start():
+        from keras_bert_app.vectors import embedding
+        from keras_bert_app.vectors.nearest import nearest as nearest_rows
+    embed = embedding.load_embedder(saved_model)
+    show = _jsonl if _OUTPUT_FORMAT.value == "jsonl" else _table
+    with tempfile.TemporaryDirectory() as directory:
+        vectors = _vectors(embed, corpus_file, os.path.join(directory, "corpus.npy"))
+        for batch in _batches(queries):
+            cosines, rows = nearest_rows(embed(batch)[0], vectors, _TOP_K.value)
+            found = texts.texts_at(_corpus(corpus_file), rows.ravel())
+            for query, of_query, numbers in zip(batch, cosines.tolist(), rows.tolist()):
+                sys.stdout.write(show(query, [(row, cosine, found[row]) for row, cosine in zip(numbers, of_query)]))
+            sys.stdout.flush()
+
+
+def _check_flags(queries, corpus_file):
+    if _OUTPUT_FORMAT.value not in _FORMATS:
+        raise UserError(f"--output_format={_OUTPUT_FORMAT.value} is not known: {nearest(_OUTPUT_FORMAT.value, _FORMATS)}")
+    if bool(queries) == bool(_QUERY_FILE.value):
+        raise UserError("queries and --query_file were both given; give one of them" if queries else
+                        "no query was given; write it after the flags: search --saved_model=DIR --corpus_file=FILE "
+                        '"a query", or give --query_file=FILE (- for standard input)')
+    texts.format_of(corpus_file, _INPUT_FORMAT.value)
+    for path in (corpus_file, _QUERY_FILE.value):
+        if path not in ("", "-") and "://" not in path:
+            with open_text(path):  # a wrong name is refused before TensorFlow is loaded
+                pass
+
+
+def _corpus(corpus_file):
+    return texts.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value)
+
+
+def _vectors(embed, corpus_file, temporary_file):
+    """The vectors of --vectors, or of the corpus by way of a temporary file: it may be larger than memory."""
+    from keras_bert_app.vectors import files
+    from keras_bert_app.vectors.nearest import check_vectors
+    from keras_bert_app.vectors.progress import Progress
+    if _VECTORS.value:
+        vectors = files.load_vectors(_VECTORS.value)
+        check_vectors(vectors, _corpus(corpus_file), embed, _VECTORS.value)
+        return vectors
+    num_texts, work = texts.count_work(_corpus(corpus_file))
+    if not num_texts:
+        raise UserError(f"{corpus_file}: has no text, not even an empty line; give a file with one text a line")
+    progress = Progress("texts", num_texts, work, sys.stderr)
+    files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
+    progress.end()
+    return files.load_vectors(temporary_file)
+
+
+def _batches(queries):
+    """Yields lists of queries, bytes; those that are typed one by one."""
+    if queries:
+        # Arguments that are no UTF-8 come as surrogates; this gives their bytes back.
+        yield [os.fsencode(query) for query in queries]
+        return
+    is_typed = _QUERY_FILE.value == "-" and sys.stdin.isatty()
+    if _QUERY_FILE.value == "-":
+        lines = (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
+    else:
+        lines = texts.read_texts(_QUERY_FILE.value, "lines")
+    batch = []
+    for line in lines:
+        batch.append(line)
+        if is_typed or len(batch) == _QUERIES_AT_A_TIME:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _table(query, found):
+    """The query, then a line for each text: cosine, number of the text from 1, its beginning."""
+    room = max(terminal.columns() - 20, 40)
+    lines = [_shown(query, room)]
+    for row, cosine, text in found:
+        lines.append(f"  {cosine:6.3f}  {row + 1:>9,}  {_shown(text, room)}")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(text, room):
+    shown = terminal.printable(text[:4 * room].decode("utf-8", "replace"))
+    return shown if len(shown) <= room else shown[:room - 3] + "..."
+
+
+def _jsonl(query, found):
+    """One JSON object: the query, and its nearest texts with their numbers from 1."""
+    listed = [{"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
+              for row, cosine, text in found]
+    return json.dumps({"query": query.decode("utf-8", "replace"), "nearest": listed}, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,102 @@
+"""The best answers to one question from the logits of its windows, in graph; tasks.answer_spans does it for files.
+
+Dimensions: W windows, S the longest row, P tokens of the context, M possible answers.
+"""
+
+import tensorflow as tf
+
+from pipelines.ragged import row_ids
+
+_TRIED = 20  # possible answers for each one that is kept: of several with the same text one is
+
+
+def n_best(windows, characters, start_chars, end_chars, tokens, run, has_null):
+    """The answers to one question, as `signature` has them.
+
+    Args:
+        windows: logits float64 [W, S, 2], -infinity at padding; bool [W, S], whether a token has most context here; bool
+            [W, S], whether it is of the context; int32 [W, S], its place among all tokens of a batch.
+        characters: string [C], of the context. start_chars, end_chars: int32 [P], of the context's tokens, which are those
+            of the places `tokens` int32 [P]. run: FinetuningConfig. has_null: whether there may be no answer.
+    """
+    texts, scores, start = _different_texts(windows, characters, start_chars, end_chars, tokens, run, has_null)
+    shares = tf.nn.softmax(scores)
+    chosen, odds = tf.constant(0), {}
+    if has_null:
+        is_null = texts == ""
+        # The best that is an answer; where there is none, no answer stands for itself.
+        chosen, null = (tf.argmax(tf.cast(which, tf.int32), output_type=tf.int32) for which in (~is_null, is_null))
+        null_odds = scores[null] - scores[chosen]
+        chosen = tf.where(null_odds > run.null_score_diff_threshold, null, chosen)
+        odds["null_odds"] = tf.cast(null_odds, tf.float32)
+    size = run.n_best_size + 1
+
+    def padded(values, value):
+        return tf.ensure_shape(tf.concat([values, tf.fill([size - tf.size(values)], value)], axis=0), [size])
+    answer, first = texts[chosen], start[chosen]
+    shares = tf.cast(shares, tf.float32)
+    return {**odds, "answer": answer, "probability": shares[chosen], "score": tf.cast(scores[chosen], tf.float32),
+            "start": first, "end": tf.where(first < 0, -1, first + tf.strings.length(answer, unit="UTF8_CHAR")),
+            "nbest_answers": padded(texts, ""), "nbest_probabilities": padded(shares, 0.0), "nbest_starts": padded(start, -1)}
+
+
+def signature(run, has_null):
+    """What n_best gives: dict of tf.TensorSpec."""
+    scalars = {"answer": tf.string, "probability": tf.float32, "score": tf.float32, "start": tf.int32, "end": tf.int32,
+               **({"null_odds": tf.float32} if has_null else {})}
+    vectors = {"nbest_answers": tf.string, "nbest_probabilities": tf.float32, "nbest_starts": tf.int32}
+    return {**{name: tf.TensorSpec([], dtype) for name, dtype in scalars.items()},
+            **{name: tf.TensorSpec([run.n_best_size + 1], dtype) for name, dtype in vectors.items()}}
+
+
+def _different_texts(windows, characters, start_chars, end_chars, tokens, run, has_null):
+    """Texts, scores and first characters of the best answers, each text once; arguments as of n_best."""
+    most, longest = run.n_best_size, tf.shape(windows[0])[1]
+    scores, first, last = _candidates(*windows, tf.minimum(most, longest), run.max_answer_length)
+    # The best places may all be in the question.
+    scores, first, last = tf.cond(tf.size(scores) > 0, lambda: (scores, first, last),
+                                  lambda: _candidates(*windows, longest, run.max_answer_length))
+    first_token = tf.concat([tokens, [0]], axis=0)[0]
+    start, end = tf.gather(start_chars, first - first_token), tf.gather(end_chars, last - first_token)
+    null = tf.reduce_min(tf.reduce_sum(windows[0][:, 0], axis=1))
+
+    def with_null(count, parts):
+        return [tf.concat([part, tf.fill([count], value)], axis=0) for part, value in parts]
+    if has_null:
+        scores, start, end = with_null(1, ((scores, null), (start, -1), (end, -1)))
+    order = tf.argsort(scores, direction="DESCENDING", stable=True)[:_TRIED * most]
+    scores, start, end = tf.gather(scores, order), tf.gather(start, order), tf.gather(end, order)
+    places = tf.ragged.range(tf.maximum(start, 0), tf.maximum(_with_accents(characters, end), 0))
+    texts = tf.strings.unsorted_segment_join(
+        tf.gather(characters, places.flat_values), row_ids(places.row_splits), tf.size(scores))
+    # Of equal texts the first one stays: tf.unique keeps the order.
+    texts, number = tf.unique(texts)
+    at = tf.math.unsorted_segment_min(tf.range(tf.size(number)), number, tf.size(texts))[:most]
+    texts, scores, start = texts[:most], tf.gather(scores, at), tf.gather(start, at)
+    # No answer is among them where there may be none, be it one too many, and where there is nothing else.
+    is_missing = ~tf.reduce_any(texts == "") if has_null else tf.size(texts) == 0
+    return with_null(tf.cast(is_missing, tf.int32), ((texts, ""), (scores, null), (start, -1)))
+
+
+def _candidates(logits, is_best, is_context, place, size, max_answer_length):
+    """Scores float64 [M], first and last token int32 [M] of the possible answers in windows; see n_best.
+
+    Args:
+        size: so many of the best first and last tokens of each window are tried.
+    """
+    (start_logits, starts), (end_logits, ends) = (tf.math.top_k(logits[:, :, which], size) for which in (0, 1))
+    lengths = ends[:, None, :] - starts[:, :, None] + 1
+    fits = (lengths > 0) & (lengths <= max_answer_length)
+    fits &= tf.gather(is_best, starts, batch_dims=1)[:, :, None] & tf.gather(is_context, ends, batch_dims=1)[:, None, :]
+    first, last = (tf.gather(place, places, batch_dims=1) for places in (starts, ends))
+    return (tf.boolean_mask(start_logits[:, :, None] + end_logits[:, None, :], fits),
+            tf.boolean_mask(tf.broadcast_to(first[:, :, None], tf.shape(fits)), fits),
+            tf.boolean_mask(tf.broadcast_to(last[:, None, :], tf.shape(fits)), fits))
+
+
+def _with_accents(characters, ends):
+    """Ends [M] of parts of a text, moved behind the accents that follow: an uncased tokenizer left them out of its pieces."""
+    # The end of the text is no accent.
+    others = tf.where(~tf.strings.regex_full_match(tf.concat([characters, [""]], axis=0), r"\p{Mn}"))[:, 0]
+    moved = tf.gather(others, tf.searchsorted(others, tf.cast(tf.maximum(ends, 0), tf.int64)))
+    return tf.where(ends < 0, ends, tf.cast(moved, tf.int32))

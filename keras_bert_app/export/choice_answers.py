@@ -1,0 +1,87 @@
+"""SavedModels of multiple choice: which of an example's choices is right."""
+
+import tensorflow as tf
+
+from keras_bert_app.export import rows
+from keras_bert_app.export.specs import FROM_GROUPS, about_run, text_spec, variables
+
+_EXAMPLE = {"context": ["She opened the umbrella because"], "question": ["What was the weather like?"],
+            "choices": [["it rained.", "it was a book.", "the sun had set."]]}
+
+
+class ChoiceModule(tf.Module):
+    """Raw contexts and choices to probabilities, and the same over ids.
+
+    Args:
+        finetuned: tasks.scoring.FinetunedRun. inputs: ("context", "choices") or ("context", "question", "choices").
+    """
+
+    def __init__(self, finetuned, inputs):
+        super().__init__(name="multiple_choice")
+        self.model_variables = variables(finetuned.model)
+        self.about = about_run(finetuned, {"serving_default": {name: _EXAMPLE[name] for name in inputs}})
+        model, tokenizer, max_seq_length = finetuned.model, finetuned.tokenizer, finetuned.run.max_seq_length
+
+        def answers(context, question, choices):
+            encoded, counts, truncated = _rows(tokenizer, max_seq_length, context, question, choices)
+            logits = model(rows.grouped(encoded, counts))["logits"]
+            # Choices that are "" stand anywhere: the rows that are there go to the places of those that are not "".
+            is_there = choices != ""
+            size = tf.shape(choices, out_type=tf.int64)
+            given = tf.RaggedTensor.from_tensor(logits, lengths=counts).flat_values
+            logits = tf.tensor_scatter_nd_update(tf.fill(size, logits.dtype.min), tf.where(is_there), given)
+            shares = tf.where(is_there, tf.nn.softmax(logits), 0.0)
+            return {"choice": tf.argmax(logits, axis=1, output_type=tf.int32), "probabilities": shares,
+                    "truncated": truncated}
+
+        choices_spec = tf.TensorSpec([None, None], tf.string, name="choices")
+        if "question" in inputs:
+            @tf.function(input_signature=[text_spec("context"), text_spec("question"), choices_spec])
+            def serve(context, question, choices):
+                return answers(context, question, choices)
+        else:
+            @tf.function(input_signature=[text_spec("context"), choices_spec])
+            def serve(context, choices):
+                return answers(context, tf.zeros_like(context), choices)
+
+        @tf.function(input_signature=FROM_GROUPS)
+        def ids(input_word_ids, input_mask, input_type_ids):
+            logits = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
+                            "input_type_ids": input_type_ids})["logits"]
+            is_there = input_mask[:, :, 0] > 0
+            shares = tf.nn.softmax(tf.where(is_there, logits, logits.dtype.min))
+            return {"choice": tf.argmax(shares, axis=1, output_type=tf.int32),
+                    "probabilities": tf.where(is_there, shares, 0.0)}
+
+        self.exported = {"serving_default": serve, "ids": ids}
+
+
+def _rows(tokenizer, max_seq_length, context, question, choices):
+    """(inputs of the encoder [N, S], rows of each example int32 [B], truncated bool [B]); multiple_choice.featurize."""
+    is_there = choices != ""
+    counts = tf.reduce_sum(tf.cast(is_there, tf.int32), axis=1)
+    example = tf.cast(tf.where(is_there)[:, 0], tf.int32)
+    has_question = tf.gather(question != "", example)
+    context, question = tokenizer.tokenize(context), tokenizer.tokenize(question)
+    choice = tokenizer.tokenize(tf.boolean_mask(choices, is_there))
+    parts = [tuple(tf.gather(values, example) for values in rows.spans(context)),
+             tuple(tf.gather(values, example) for values in rows.spans(question)), rows.spans(choice)]
+    lengths = [length for _, length in parts]
+    kept = rows.kept_lengths(lengths, max_seq_length - tf.where(has_question, 4, 3))
+    cut = sum(lengths) > sum(kept)
+    truncated = tf.math.unsorted_segment_max(tf.cast(cut, tf.int32), example, tf.size(counts)) > 0
+    # Segment B is question [SEP] choice, or the choice alone.
+    num_separators = tf.cast(has_question, tf.int64)
+    separator = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(num_separators)], tokenizer.sep_id), num_separators)
+    second = tf.concat([_beginnings(question.flat_values, parts[1][0], kept[1]), separator,
+                        _beginnings(choice.flat_values, parts[2][0], kept[2])], axis=1)
+    start, length = rows.spans(second)
+    tokens = tf.concat([context.flat_values, second.flat_values], axis=0)
+    b = start + tf.size(context.flat_values), length
+    return rows.pack(tokenizer, tokens, (parts[0][0], kept[0]), b), counts, truncated
+
+
+def _beginnings(tokens, starts, lengths):
+    """RaggedTensor of the tokens from starts on, so many each."""
+    places = tf.ragged.range(starts, starts + lengths)
+    return places.with_flat_values(tf.gather(tf.concat([tokens, [0]], axis=0), places.flat_values))

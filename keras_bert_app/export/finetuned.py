@@ -1,0 +1,98 @@
+"""Export of a fine-tuned run: its task's answers from raw text, and the same from ids."""
+
+import dataclasses
+import json
+
+import tensorflow as tf
+
+from keras_bert_app.config import read_json
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import saved_models
+from keras_bert_app.export.choice_answers import ChoiceModule
+from keras_bert_app.export.question_answers import QuestionAnsweringModule
+from keras_bert_app.export.sequence_answers import SequenceModule
+from keras_bert_app.export.tagging_answers import TaggingModule
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.tasks import multiple_choice, question_answering, sequences, tagging
+from keras_bert_app.tasks.scoring import FinetunedRun, best_seed
+from keras_bert_app.training import strategy as strategies
+
+MAX_WINDOWS = 64  # of a long text: enough for 8,000 tokens, and a bound on what one request can cost
+
+
+class IdsModule(tf.Module):
+    """The signature over ids of another module, alone: it loads where tensorflow-text's kernels are missing."""
+
+    def __init__(self, module):
+        super().__init__(name=f"{module.name}_ids")
+        self.about = dataclasses.replace(module.about, kind="ids", examples={})
+        self.model_variables = module.model_variables
+        self.exported = {"serving_default": module.exported["ids"]}
+
+
+def is_finetuned(path):
+    """Whether a fine-tuning run, or several seeds of one, live in a directory."""
+    try:
+        values = read_json(workdirs.path_in(best_seed(str(path)), "config.json"))
+    except UserError:
+        return False
+    return FinetuningConfig.KEY in values
+
+
+def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS):
+    """Writes EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION from the best weights of a run.
+
+    Args:
+        workdir: of the run; of several seeds the best one is taken. max_windows: most windows of a long text, of tagging
+            and question answering.
+
+    Returns:
+        (directory of the raw-text export, directory of the ids export).
+
+    Raises:
+        UserError: no fine-tuning run lives there, or it has saved nothing yet.
+    """
+    # Answers in the numbers of one machine, whatever the run was trained on.
+    finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
+    values = read_json(workdirs.path_in(finetuned.directory, "config.json"))
+    module = _module(finetuned, values["inputs"], max_windows)
+    files = {"config.json": (json.dumps(finetuned.model.config.to_dict(), indent=2) + "\n").encode(),
+             "vocab.txt": workdirs.read_vocabulary(finetuned.directory)}
+    facts = _facts(finetuned)
+    export_dir = str(export_dir).rstrip("/")
+    version = saved_models.next_version(export_dir, f"{export_dir}_ids")
+    ids = saved_models.write_saved_model(IdsModule(module), f"{export_dir}_ids", version, files, facts)
+    # The raw-text export comes last: once it is there, both are.
+    return saved_models.write_saved_model(module, export_dir, version, files, facts), ids
+
+
+def _module(finetuned, inputs, max_windows):
+    family = finetuned.task.family
+    if family is sequences:
+        return SequenceModule(finetuned, inputs)
+    if family is multiple_choice:
+        return ChoiceModule(finetuned, inputs)
+    return {tagging: TaggingModule, question_answering: QuestionAnsweringModule}[family](finetuned, max_windows)
+
+
+def _facts(finetuned):
+    """What a model card tells of a run, dict heading -> lines."""
+    run, task, config = finetuned.run, finetuned.task, finetuned.model.config
+    results = workdirs.path_in(finetuned.directory, "results.json")
+    facts = {"Trained on": [
+        f"task {task.name}: {task.summary}",
+        f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, {run.num_train_steps or 'some'} steps of "
+        f"{run.global_batch_size} examples, learning rate {run.learning_rate:g}, seed {run.seed}",
+        f"{config.num_hidden_layers} layers x {config.hidden_size}, {config.num_attention_heads} heads, vocabulary of "
+        f"{config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}"]}
+    if workdirs.exists(results):
+        found = read_json(results)
+        baseline = found["baseline"]
+        facts["Scores"] = [f"{name} {value:.4f} on {found['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
+                           f"needs no model ({baseline['what']})" for name, value in found["dev"].items()]
+    facts["Limits"] = [
+        f"texts of the kind, language and casing of the training data; rows of {run.max_seq_length} tokens, and an answer says "
+        "when something of a text was not read (truncated)",
+        "probabilities are the model's own and were not calibrated"]
+    return facts

@@ -1,0 +1,109 @@
+"""Text to the inputs of an encoder as a SavedModel of its own, with TF-Hub's interface for preprocessors.
+
+https://www.tensorflow.org/hub/common_saved_model_apis/text
+"""
+
+import tensorflow as tf
+
+from keras_bert_app.export import rows, scoring
+from keras_bert_app.export.specs import About, text_spec
+from pipelines import packing
+from pipelines.pairs import SegmentPairs
+
+SEQ_LENGTH = 128
+_EXAMPLE = "A cat sat on the mat."
+
+
+class PreprocessorModule(tf.Module):
+    """Raw text to input_word_ids, input_mask and input_type_ids.
+
+    Loaded, it can be called with strings [B] and gives a dict of int32 [B, seq_length]. For pairs, and to change the
+    tokens in between, it has two parts: `tokenize`, strings [B] to a RaggedTensor int32 [B, (words), (pieces)]; and
+    `bert_pack_inputs`, a list of one or two such segments (or of [B, (pieces)]) and seq_length to the dict.
+    tokenize.get_special_tokens_dict() gives the ids of the special pieces.
+
+    Args:
+        tokenizer: BertTokenizer. seq_length: S where none is asked for.
+    """
+
+    def __init__(self, tokenizer, seq_length=SEQ_LENGTH):
+        super().__init__(name="preprocessor")
+        self.about = About("preprocessor", {"serving_default": {"text": [_EXAMPLE]}}, max_seq_length=seq_length)
+        tokenize = scoring.tokenize_function(tokenizer)
+        self.tokenize = _callable(_words_function(tokenizer, tokenize))
+        self.tokenize.get_special_tokens_dict = _callable(_special_tokens_function(tokenizer))
+        self.bert_pack_inputs = _callable(_pack_function(tokenizer, seq_length))
+
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def serve(text):
+            return _pack(tokenizer, [tokenize(text)], seq_length)
+
+        self.__call__ = serve
+        self.exported = {"serving_default": serve}
+
+
+def _callable(function):
+    """An object that can be called when it is loaded, and have attributes."""
+    module = tf.Module()
+    module.__call__ = function
+    return module
+
+
+def _words_function(tokenizer, tokenize):
+    is_continuation = tf.constant([piece.startswith("##") for piece in tokenizer.vocabulary])
+
+    @tf.function(autograph=False, input_signature=[text_spec()])
+    def tokenize_words(text):
+        pieces = tokenize(text)
+        # Words begin at pieces that continue none.
+        begins = tf.where(~tf.gather(is_continuation, pieces.flat_values))[:, 0]
+        num_before = tf.searchsorted(begins, pieces.row_splits, out_type=tf.int64)
+        return tf.RaggedTensor.from_nested_row_splits(
+            pieces.flat_values, [num_before, tf.concat([begins, pieces.row_splits[-1:]], axis=0)], validate=False)
+    return tokenize_words
+
+
+def _pieces(words):
+    """[B, (words), (pieces)] as [B, (pieces)]."""
+    of_words, of_pieces = words.nested_row_splits
+    return tf.RaggedTensor.from_row_splits(words.flat_values, tf.gather(of_pieces, of_words), validate=False)
+
+
+def _special_tokens_function(tokenizer):
+    @tf.function(autograph=False, input_signature=[])
+    def get_special_tokens_dict():
+        values = {"padding_id": tokenizer.pad_id, "start_of_sequence_id": tokenizer.cls_id, "mask_id": tokenizer.mask_id,
+                  "end_of_segment_id": tokenizer.sep_id, "vocab_size": tokenizer.vocab_size}
+        return {name: tf.constant(value) for name, value in values.items()}
+    return get_special_tokens_dict
+
+
+def _pack_function(tokenizer, default_seq_length):
+    @tf.function(autograph=False)
+    def bert_pack_inputs(inputs, seq_length=default_seq_length):
+        segments = [segment if segment.shape.rank == 2 else _pieces(segment) for segment in inputs]
+        return _pack(tokenizer, segments, seq_length)
+
+    # What is saved are the forms in which it was called: one or two segments, of pieces or of words of pieces.
+    for shape in ([None, None], [None, None, None]):
+        for count in (1, 2):
+            bert_pack_inputs.get_concrete_function([tf.RaggedTensorSpec(shape, tf.int32)] * count,
+                                                   seq_length=tf.TensorSpec([], tf.int32))
+    return bert_pack_inputs
+
+
+def _pack(tokenizer, segments, seq_length):
+    """dict of int32 [B, seq_length]; of what is too long the longer segment loses its end.
+
+    Args:
+        segments: one or two RaggedTensors int32 [B, (pieces)].
+    """
+    tokens = tf.concat([*(segment.flat_values for segment in segments), [tokenizer.pad_id]], axis=0)
+    spans = [rows.spans(segment) for segment in segments]
+    lengths = [length for _, length in spans]
+    room = tf.fill(tf.shape(lengths[0]), tf.maximum(seq_length - len(segments) - 1, 0))
+    kept = rows.kept_lengths(lengths, room)
+    pairs = SegmentPairs(spans[0][0], kept[0], spans[-1][0] + tf.size(segments[0].flat_values), kept[-1], None)
+    ids, input_mask, input_type_ids, _ = packing.pack_pairs(
+        tokens, pairs, seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, has_b=len(segments) == 2)
+    return {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids}

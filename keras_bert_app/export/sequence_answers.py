@@ -1,0 +1,91 @@
+"""SavedModels of tasks over one text or two: a class, a number, or a set of labels."""
+
+import tensorflow as tf
+
+from keras_bert_app.export import rows
+from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.tasks.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD, head_length
+from pipelines.ragged import row_ids
+
+_TEXTS = {"text": "It was a pleasure from the first page to the last.",
+          "text_a": "A woman reads a book in the park.", "text_b": "Someone is reading outside."}
+
+
+class SequenceModule(tf.Module):
+    """Raw texts, or pairs of them, to what a fine-tuned model says of each, and the same over ids.
+
+    Args:
+        finetuned: tasks.scoring.FinetunedRun. inputs: ("text",) or ("text_a", "text_b").
+    """
+
+    def __init__(self, finetuned, inputs):
+        super().__init__(name=finetuned.task.kind)
+        self.model_variables = variables(finetuned.model)
+        self.about = about_run(finetuned, {"serving_default": {name: [_TEXTS[name]] for name in inputs}})
+        self.labels = tf.constant(finetuned.labels or [""])
+        run, model, tokenizer = finetuned.run, finetuned.model, finetuned.tokenizer
+        has_groups = bool(model.head.windows)
+
+        def answers(texts):
+            encoded, truncated = _rows([tokenizer.tokenize(text) for text in texts], tokenizer, run)
+            return {**self._answers(model(encoded)["logits"]), "truncated": truncated}
+
+        if len(inputs) == 1:
+            @tf.function(input_signature=[text_spec()])
+            def serve(text):
+                return answers([text])
+        else:
+            @tf.function(input_signature=[text_spec("text_a"), text_spec("text_b")])
+            def serve(text_a, text_b):
+                return answers([text_a, text_b])
+
+        @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS)
+        def ids(input_word_ids, input_mask, input_type_ids):
+            return self._answers(model({"input_word_ids": input_word_ids, "input_mask": input_mask,
+                                        "input_type_ids": input_type_ids})["logits"])
+
+        self.exported = {"serving_default": serve, "ids": ids}
+
+    def _answers(self, logits):
+        if self.about.kind not in (CLASSIFICATION, MULTI_LABEL):
+            return {"score": logits[:, 0]}
+        labels = tf.tile(self.labels[None], [tf.shape(logits)[0], 1])
+        if self.about.kind == MULTI_LABEL:
+            shares = tf.sigmoid(logits)
+            return {"labels": labels, "probabilities": shares, "is_chosen": shares > THRESHOLD}
+        shares = tf.nn.softmax(logits)
+        return {"labels": labels, "probabilities": shares, "label": tf.gather(self.labels, tf.argmax(shares, axis=1)),
+                "probability": tf.reduce_max(shares, axis=1)}
+
+
+def _rows(pieces, tokenizer, run):
+    """(inputs of the encoder, whether something of a text is in no row: bool [B]); sequences.featurize in graph.
+
+    Args:
+        pieces: list of one or two RaggedTensors int32 [B, (pieces)].
+    """
+    tokens = tf.concat([part.flat_values for part in pieces], axis=0)
+    (start, length), *others = [rows.spans(part) for part in pieces]
+    if others:
+        b_start, b_length = others[0][0] + tf.size(pieces[0].flat_values), others[0][1]
+        room = tf.fill(tf.shape(length), run.max_seq_length - 3)
+        kept, b_kept = rows.kept_lengths([length, b_length], room)
+        encoded = rows.pack(tokenizer, tokens, (start, kept), (b_start, b_kept))
+        return encoded, kept + b_kept < length + b_length
+    room = run.max_seq_length - 2
+    truncated = length > room
+    if run.long_documents == "head":
+        return rows.pack(tokenizer, tokens, (start, tf.minimum(length, room))), truncated
+    if run.long_documents == "head_tail":
+        # The places of what is kept, [T], beyond the head further on by what is left out.
+        kept = tf.ragged.range(tf.minimum(length, room))
+        of_row = row_ids(kept.row_splits)
+        skipped = tf.gather(tf.where(truncated, length - room, 0), of_row)
+        places = kept.flat_values + tf.where(kept.flat_values >= head_length(room), skipped, 0)
+        return rows.pack(tokenizer, tf.gather(tokens, tf.gather(start, of_row) + places), rows.spans(kept)), truncated
+    size = tf.fill(tf.shape(length), room)
+    example, at, window, counts = rows.windows(length, size, tf.fill(tf.shape(length), min(run.doc_stride, room)),
+                                               run.max_windows)
+    encoded = rows.pack(tokenizer, tokens, (tf.gather(start, example) + at, window))
+    last = (counts - 1) * min(run.doc_stride, room) + room
+    return rows.grouped(encoded, counts), last < length

@@ -1,0 +1,74 @@
+"""How requests are merged into batches: TensorFlow Serving's batching.config. Needs no TensorFlow."""
+
+import dataclasses
+import os
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2  # noqa: F401  a dependency
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.serving.model_configs import read_text_message
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+# BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, which the package of
+# TensorFlow Serving's messages leaves out: name -> (number, type).
+_FIELDS = {"max_batch_size": (1, "Int64Value"), "batch_timeout_micros": (2, "Int64Value"),
+           "max_enqueued_batches": (3, "Int64Value"), "num_batch_threads": (4, "Int64Value"),
+           "thread_pool_name": (5, "StringValue"), "allowed_batch_sizes": (6, _FIELD.TYPE_INT64),
+           "pad_variable_length_inputs": (7, _FIELD.TYPE_BOOL), "enable_large_batch_splitting": (8, "BoolValue"),
+           "max_execution_batch_size": (9, "Int64Value")}
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchingOptions:
+    """Limits of one batch and of what waits for one.
+
+    Args:
+        max_batch_size: rows of one run, of one request or of several merged. batch_timeout_micros: how long a request
+            may wait for others while other batches run; on an idle server it starts at once. max_enqueued_batches:
+            times max_batch_size, the rows that may wait. num_batch_threads: batches that run at the same time.
+        is_enabled: whether requests are merged at all.
+    """
+
+    max_batch_size: int = 64
+    batch_timeout_micros: int = 1000
+    max_enqueued_batches: int = 16
+    num_batch_threads: int = dataclasses.field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    is_enabled: bool = True
+
+
+def read(path):
+    """The options of a batching.config (text form of BatchingParameters); what it leaves out has its default.
+
+    Raises:
+        UserError: not of that form, a number that makes no sense, or an option that only TensorFlow Serving has.
+    """
+    parsed = read_text_message(path, _message_class()())
+    for name in ("allowed_batch_sizes", "pad_variable_length_inputs", "enable_large_batch_splitting",
+                 "max_execution_batch_size"):
+        if name in [field.name for field, _ in parsed.ListFields()]:
+            raise UserError(f"{path}: {name} is an option that only TensorFlow Serving has; remove it")
+    found = {field.name: getattr(parsed, field.name).value for field, _ in parsed.ListFields()
+             if field.name != "thread_pool_name"}
+    for name, value in found.items():
+        least = 0 if name == "batch_timeout_micros" else 1
+        if value < least:
+            raise UserError(f"{path}: {name} is {value}; expected at least {least}")
+    return BatchingOptions(**found)
+
+
+def _message_class():
+    file = descriptor_pb2.FileDescriptorProto(name="batching_parameters.proto", package="tensorflow.serving",
+                                              syntax="proto3", dependency=["google/protobuf/wrappers.proto"])
+    message = file.message_type.add(name="BatchingParameters")
+    for name, (number, kind) in _FIELDS.items():
+        field = message.field.add(name=name, number=number, label=_FIELD.LABEL_OPTIONAL)
+        if isinstance(kind, str):
+            field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".google.protobuf.{kind}"
+        else:
+            field.type = kind
+        if name == "allowed_batch_sizes":
+            field.label = _FIELD.LABEL_REPEATED
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.serving.BatchingParameters"))

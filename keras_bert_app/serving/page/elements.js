@@ -1,0 +1,15 @@
+// Making elements. Texts become text nodes, never markup: what people type and what models answer is not trusted.
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "style") for (const [property, set] of Object.entries(value)) made.style.setProperty(property, set);
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.map((child) => child instanceof Node ? child : String(child)));
+  return made;
+}
+
+// A probability as people read it: 97.3 %, and not 0.0 % for what is only small.
+export function percent(probability) {
+  return probability > 0 && probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(1)} %`;
+}

@@ -1,0 +1,40 @@
+// The fields of a model: text areas by kind, filled with its example; JSON for what has no form.
+import { element } from "./elements.js";
+
+// Inputs that hold several texts, one a line.
+const LINES = { embeddings: "text", multiple_choice: "choices" };
+const LONG = new Set(["context"]);
+const NAMES = { text: "Text", text_a: "First text", text_b: "Second text", question: "Question", context: "Context",
+  choices: "Choices, one a line" };
+const ORDER = ["context", "question", "text", "text_a", "text_b", "choices"];
+
+export function fieldsFor(model, signature, hasForm) {
+  const inputs = Object.keys(model.signatures[signature].inputs);
+  const example = model.examples?.[signature] ?? {};
+  if (!hasForm || !inputs.every((name) => model.signatures[signature].inputs[name].type === "string")) {
+    const columns = inputs.map((name) => ` ${JSON.stringify(name)}: ${JSON.stringify(example[name] ?? [])}`);
+    return [element("label", {}, "Inputs as JSON, a column for each",
+      element("textarea", { class: "code", rows: 8, spellcheck: "false", "data-json": "" },
+        `{\n${columns.join(",\n")}\n}`))];
+  }
+  const place = (name) => (ORDER.indexOf(name) + ORDER.length + 1) % (ORDER.length + 1);
+  return inputs.sort((a, b) => place(a) - place(b)).map((name) => {
+    const isLines = LINES[model.kind] === name;
+    const values = isLines ? [example[name] ?? []].flat(2) : [example[name]?.[0] ?? ""];
+    const title = isLines && name === "text" ? "Texts, one a line" : NAMES[name] ?? name;
+    return element("label", {}, title, element("textarea", { name, rows: LONG.has(name) ? 7 : isLines ? 5 : 3,
+      ...(isLines && { "data-lines": model.kind === "multiple_choice" ? "group" : "batch" }) }, values.join("\n")));
+  });
+}
+
+// The "inputs" of a request in column form. Throws SyntaxError where JSON was asked for and is not there.
+export function readInputs(fields) {
+  const json = fields.querySelector("[data-json]");
+  if (json) return JSON.parse(json.value);
+  const inputs = {};
+  for (const field of fields.querySelectorAll("textarea")) {
+    const lines = field.value.split("\n").filter((line) => line.trim());
+    inputs[field.name] = { batch: lines, group: [lines] }[field.dataset.lines] ?? [field.value];
+  }
+  return inputs;
+}

@@ -1,0 +1,110 @@
+// Picks a model among those served, asks it, and draws its answer.
+import { draw } from "./drawings.js";
+import { fieldsFor, readInputs } from "./forms.js";
+import { element } from "./elements.js";
+
+const byId = (id) => document.getElementById(id);
+let models = [];
+
+const chosenModel = () => models.find((model) => model.name === byId("model").value);
+const hasForm = (model) => byId("signature").value === "serving_default" && model.kind;
+
+function showError(message) {
+  byId("error").textContent = message;
+  byId("error").hidden = !message;
+}
+
+function clearAnswer() {
+  showError("");
+  byId("took").textContent = "";
+  byId("answer").replaceChildren();
+  byId("raw").hidden = true;
+}
+
+function setOptions(select, names) {
+  select.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+}
+
+function showModel() {
+  const model = chosenModel();
+  const facts = [model.kind && model.kind.replaceAll("_", " "), model.task, `version ${model.version}`,
+    model.max_seq_length && `up to ${model.max_seq_length} pieces`];
+  byId("about").textContent = facts.filter(Boolean).join(" · ");
+  const names = Object.keys(model.signatures ?? {});
+  setOptions(byId("signature"), names.sort((a, b) => (b === "serving_default") - (a === "serving_default")));
+  showFields();
+}
+
+function showFields() {
+  clearAnswer();
+  const model = chosenModel();
+  byId("fields").replaceChildren(...fieldsFor(model, byId("signature").value, hasForm(model)));
+}
+
+async function load() {
+  try {
+    models = (await (await fetch("/v1/models")).json()).models.filter((model) => model.version);
+  } catch (error) {
+    return showError("The server does not answer.");
+  }
+  if (!models.length) return showError("No model is loaded.");
+  setOptions(byId("model"), models.map((model) => model.name));
+  const wanted = decodeURIComponent(location.hash.slice(1));
+  if (models.some((model) => model.name === wanted)) byId("model").value = wanted;
+  showModel();
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    return null;  // NaN or Infinity, which TensorFlow Serving writes and JavaScript does not read
+  }
+}
+
+async function ask() {
+  const model = chosenModel(), signature = byId("signature").value;
+  clearAnswer();
+  let inputs;
+  try {
+    inputs = readInputs(byId("fields"), hasForm(model));
+  } catch (error) {
+    return showError(`This is no JSON: ${error.message}`);
+  }
+  const request = JSON.stringify({ signature_name: signature, inputs });
+  const start = performance.now();
+  byId("ask").disabled = true;
+  try {
+    const path = `/v1/models/${encodeURIComponent(model.name)}:predict`;
+    const response = await fetch(path, { method: "POST", body: request });
+    const text = await response.text(), answer = parsed(text);
+    byId("took").textContent = `${(performance.now() - start).toFixed(0)} ms`;
+    byId("request").textContent = `POST ${path}\n\n${request}`;
+    byId("response").textContent = text;
+    byId("raw").hidden = false;
+    if (!response.ok) return showError(answer?.error ?? `The server answered ${response.status}.`);
+    const names = model.signatures[signature].outputs;
+    const outputs = names.length === 1 ? { [names[0]]: answer?.outputs } : answer?.outputs;
+    const drawing = hasForm(model) && outputs ? draw(model, inputs, outputs) : null;
+    if (drawing) byId("answer").replaceChildren(...drawing);
+    else byId("raw").open = true;
+  } catch (error) {
+    showError("The server does not answer.");
+  } finally {
+    byId("ask").disabled = false;
+  }
+}
+
+byId("model").addEventListener("change", () => {
+  history.replaceState(null, "", `#${encodeURIComponent(byId("model").value)}`);
+  showModel();
+});
+byId("signature").addEventListener("change", showFields);
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask();
+});
+byId("form").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !byId("ask").disabled) ask();
+});
+load();

@@ -1,0 +1,93 @@
+"""Loading one version of a model: its files checked, its graph and variables in a session, its caches warm."""
+
+import json
+import os
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  registers the tokenizer's ops, without which a raw-text model does not load
+from google.protobuf import json_format
+from tensorflow_serving.apis import get_model_metadata_pb2, prediction_log_pb2
+
+from keras_bert_app import saved_model_files
+from keras_bert_app.errors import UserError
+from keras_bert_app.serving.signatures import Signature, can_be_served
+
+DESCRIPTION = "export.json"
+WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")
+# TensorFlow Serving's bound on the records of a warm-up file.
+_MOST_WARM_UPS = 1000
+
+
+class Servable:
+    """A version in memory.
+
+    A session rather than tf.saved_model.load: it is what TensorFlow Serving runs, so that what works here works there;
+    a run past its time limit can be stopped, closing frees what the version held, and a call costs less.
+
+    Args:
+        directory: of one version. allow_unverified: serve also what has no manifest.json. log: called with a line.
+
+    Attributes:
+        signatures: dict name -> Signature. metadata: the SignatureDefs as JSON values. description: what export.json
+            says.
+
+    Raises:
+        UserError: files are not as they were written, or the warm-up fails. tf.errors.OpError, OSError, ValueError:
+            there is no SavedModel in it that TensorFlow can load.
+    """
+
+    def __init__(self, directory, allow_unverified=False, log=print):
+        self.directory = directory
+        if allow_unverified and not tf.io.gfile.exists(os.path.join(directory, saved_model_files.MANIFEST)):
+            log(f"{directory}: has no {saved_model_files.MANIFEST}; served unverified")
+        else:
+            saved_model_files.check_manifest(directory)
+        graph = tf.Graph()
+        self._session = tf.compat.v1.Session(graph=graph)
+        try:
+            with graph.as_default():
+                meta_graph = tf.compat.v1.saved_model.load(self._session, [tf.saved_model.SERVING], directory)
+            definitions = meta_graph.signature_def
+            self.signatures = {name: Signature(self._session, name, definition)
+                               for name, definition in definitions.items() if can_be_served(definition)}
+            self.metadata = _metadata(definitions)
+            self.description = _read_description(directory)
+            self._warm_up(os.path.join(directory, WARM_UP))
+        except BaseException:
+            self._session.close()
+            raise
+
+    def close(self):
+        """Frees the graph and the variables; nothing may run any more."""
+        self._session.close()
+
+    def _warm_up(self, path):
+        if not tf.io.gfile.exists(path):
+            return
+        for number, record in enumerate(tf.compat.v1.io.tf_record_iterator(path)):
+            request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
+            signature = self.signatures.get(request.model_spec.signature_name or "serving_default")
+            names = signature and {spec.name for spec in signature.inputs}
+            if number == _MOST_WARM_UPS or names != set(request.inputs):
+                raise UserError(f"{path}: record {number} is no predict request to one of this model's signatures, or "
+                                f"there are more than {_MOST_WARM_UPS:,}; export again, or remove the file")
+            signature.run([tf.make_ndarray(request.inputs[spec.name]) for spec in signature.inputs])
+
+
+def _metadata(definitions):
+    message = get_model_metadata_pb2.SignatureDefMap()
+    for name, definition in definitions.items():
+        message.signature_def[name].CopyFrom(definition)
+    return json_format.MessageToDict(message, preserving_proto_field_name=True,
+                                     always_print_fields_with_no_presence=True)
+
+
+def _read_description(directory):
+    path = os.path.join(directory, DESCRIPTION)
+    if not tf.io.gfile.exists(path):
+        return {}
+    with tf.io.gfile.GFile(path) as file:
+        try:
+            return dict(json.loads(file.read()))
+        except (ValueError, TypeError):
+            raise UserError(f"{path}: is no JSON object; export again") from None

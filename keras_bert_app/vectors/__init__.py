@@ -1,0 +1,1 @@
+"""Sentence vectors of whole files, and the nearest among them."""

@@ -1,0 +1,66 @@
+"""Vectors of many texts: what an export makes of them, in batches of like lengths."""
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import saved_models
+from keras_bert_app.vectors.texts import work_of
+
+BATCH_SIZE = 32  # beyond it a CPU is no faster
+
+
+class Embedder:
+    """Vectors of texts by an export of embeddings, or by a module that is to be one.
+
+    Args:
+        signatures: dict name -> function.
+    """
+
+    def __init__(self, signatures):
+        self._embed, self._num_tokens = signatures["serving_default"], signatures["num_tokens"]
+
+    def __call__(self, texts):
+        """(vectors float32 [B, D], truncated bool [B]) of a list of bytes."""
+        found = self._embed(text=tf.constant(texts, tf.string))
+        return found["embedding"].numpy(), found["truncated"].numpy()
+
+    def num_tokens(self, texts):
+        """int32 [B], before anything is cut off."""
+        return self._num_tokens(text=tf.constant(texts, tf.string))["num_tokens"].numpy()
+
+
+def load_embedder(saved_model):
+    """The Embedder of an export.
+
+    Raises:
+        UserError: see saved_models.load; or the export answers something else.
+    """
+    signatures = saved_models.load(saved_model).signatures
+    outputs = signatures["serving_default"].structured_outputs
+    if "embedding" not in outputs:
+        raise UserError(f"{saved_model}: gives {', '.join(sorted(outputs))}, and no sentence vectors; write an export that "
+                        "does with `export --kind=embeddings`")
+    return Embedder(signatures)
+
+
+def embed_texts(embed, texts, batch_size=BATCH_SIZE, done=lambda texts, work: None):
+    """Vectors of texts, in their order.
+
+    Args:
+        embed: Embedder. texts: list of bytes. done: called after each batch with the number of its texts, and what they
+            cost as texts.work_of counts it.
+
+    Returns:
+        (float32 [N, D], truncated bool [N]).
+    """
+    # The longest first: if memory is short, that is known at once. Lengths in bytes would do worse: with them a third of
+    # what is computed is padding.
+    order = np.argsort(-embed.num_tokens(texts), kind="stable")
+    parts = []
+    for at in range(0, len(order), batch_size):
+        batch = [texts[row] for row in order[at:at + batch_size]]
+        parts.append(embed(batch))
+        done(len(batch), sum(map(work_of, batch)))
+    places = np.argsort(order)
+    return tuple(np.concatenate(kind)[places] for kind in zip(*parts))

@@ -1,0 +1,140 @@
+"""`embed` and `search` as a user runs them."""
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import numpy as np
+import pytest
+
+from keras_bert_app.export import embeddings
+from keras_bert_app.export.embeddings import Pooling
+from keras_bert_app.interop import workdir
+from tests.cli.test_commands import ROOT, assert_refused, command
+from tests.export.small_model import WEIGHTS
+
+LINES = ["a b c", "", "d e f", "ab. h", "a b c", "c b a " * 20]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory, its name with a space, with a model, its export, and texts."""
+    directory = tmp_path_factory.mktemp("my vectors")
+    workdir.write(WEIGHTS, str(directory / "model"))
+    embeddings.export_embeddings(str(directory / "model"), str(directory / "export"), Pooling(normalize=True))
+    (directory / "texts.txt").write_text("".join(f"{line}\n" for line in LINES))
+    return directory
+
+
+@pytest.fixture
+def embed(run, place):
+    return lambda *flags: run("embed", f"--input_file={place}/texts.txt", f"--output_file={place}/out.npy", *flags)
+
+
+@pytest.fixture
+def search(run, place):
+    return lambda *arguments: run("search", f"--saved_model={place}/export", f"--corpus_file={place}/texts.txt",
+                                  *arguments)
+
+
+def test_lines_become_rows_and_the_nearest_of_them_are_found(embed, search, place):
+    result = embed(f"--saved_model={place}/export")
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+    assert "6 vectors of 33 numbers" in result.stdout
+    assert "1 texts had more tokens than the model reads" in result.stdout
+    vectors = np.load(place / "out.npy")
+    assert vectors.shape == (6, 33) and np.abs(vectors[0] - vectors[4]).max() < 1e-6
+    cosines = vectors @ vectors[3]
+    expected = np.argsort(-cosines)[:3]
+    for more in ([f"--vectors={place}/out.npy"], []):
+        found = search("--top_k=3", "--output_format=jsonl", *more, LINES[3], "d")
+        assert found.returncode == 0 and found.stderr == "", found.stderr
+        first, second = map(json.loads, found.stdout.splitlines())
+        assert first["query"] == LINES[3] and second["query"] == "d"
+        assert [near["text_number"] for near in first["nearest"]] == [3 + 1, *(expected[1:] + 1)]
+        np.testing.assert_allclose([near["cosine"] for near in first["nearest"]], cosines[expected], atol=2e-6)
+        assert [near["text"] for near in first["nearest"]] == [LINES[row] for row in expected]
+    table = search(f"--vectors={place}/out.npy", "--top_k=1", LINES[3]).stdout.splitlines()
+    assert table[0] == LINES[3] and table[1].split() == ["1.000", "4", "ab.", "h"]
+
+
+def test_a_model_is_pooled_as_asked_without_an_export_and_from_json_lines(run, place):
+    with gzip.open(place / "x.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"body": line}) + "\n" for line in LINES)
+    result = run("embed", f"--init_checkpoint={place}/model", "--pooling=mean_max", "--layer=1", "--text_field=body",
+                 f"--input_file={place}/x.jsonl.gz", f"--output_file={place}/new/x.tsv", "--batch_size=2")
+    assert result.returncode == 0, result.stderr
+    assert "layers 3 -> 1" in result.stdout
+    module, _ = embeddings.embedding_module(str(place / "model"), Pooling("mean_max", 1))
+    expected = module.exported["serving_default"](LINES)["embedding"]
+    np.testing.assert_allclose(np.loadtxt(place / "new" / "x.tsv", delimiter="\t"), expected, atol=1e-6)
+
+
+def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
+    assert run("embed", f"--saved_model={place}/export", f"--input_file={place}/texts.txt",
+               f"--output_file={place}/corpus.npy").returncode == 0
+    flags = (f"--vectors={place}/corpus.npy", "--output_format=jsonl", "--top_k=1")
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"d e f\r\n\xff a"), isatty=lambda: False))
+    piped = search(*flags, "--query_file=-")
+    assert [json.loads(line)["query"] for line in piped.stdout.splitlines()] == ["d e f", "\ufffd a"], piped.stderr
+    (place / "queries.txt").write_text("d e f\nh\n")
+    filed = search(*flags, f"--query_file={place}/queries.txt")
+    assert piped.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and filed.stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize("flags, parts", [
+    (["--input_file="], ["--input_file is missing"]),
+    ([], ["--saved_model is missing", "--init_checkpoint"]),
+    (["--saved_model=PLACE/export", "--init_checkpoint=PLACE/model"], ["give one of them"]),
+    (["--saved_model=PLACE/export", "--layer=1"], ["--layer goes with --init_checkpoint"]),
+    (["--saved_model=PLACE/export", "--output_file=PLACE/x.txt"], [".npy", ".tsv"]),
+    (["--saved_model=PLACE/export", "--output_file=PLACE/folder.npy"], ["is a directory"]),
+    (["--saved_model=PLACE/export", "--input_file=PLACE/none.txt"], ["none.txt", "o such file"]),
+    (["--saved_model=PLACE/export", "--input_file=PLACE/empty.txt"], ["empty.txt", "has no text"]),
+    (["--saved_model=PLACE/export", "--input_format=xml"], ["--input_format=xml", "jsonl"]),
+    (["--saved_model=PLACE/none"], ["no SavedModel there"]),
+    (["--init_checkpoint=PLACE/model", "--pooling=avg"], ["--pooling=avg"]),
+    (["--init_checkpoint=PLACE/model", "--layer=7"], ["layers 1 to 3"]),
+    (["--saved_model=PLACE/export", "surplus"], ["unexpected argument 'surplus'"]),
+])
+def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flags, parts):
+    (place / "empty.txt").touch()
+    (place / "folder.npy").mkdir(exist_ok=True)
+    (place / "out.npy").unlink(missing_ok=True)
+    before = set(os.listdir(place))
+    assert_refused(embed(*(flag.replace("PLACE", str(place)) for flag in flags)), *parts)
+    assert set(os.listdir(place)) == before
+
+
+@pytest.mark.parametrize("arguments, parts", [
+    ([], ["no query was given"]), (["x", "--query_file=-"], ["give one of them"]),
+    (["x", "--output_format=csv"], ["csv", "table"]), (["x", "--top_k=0"], ["top_k"]),
+    (["x", "--corpus_file=PLACE/empty.txt"], ["has no text"]),
+    (["x", "--vectors=PLACE/texts.txt"], ["texts.txt", "embed"]),
+    (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]),
+    (["x", "--vectors=PLACE/other.npy"], ["vector 1 is not that of text 1"])])
+def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
+    (place / "empty.txt").touch()
+    np.save(place / "few.npy", np.ones((5, 33), np.float32))
+    np.save(place / "other.npy", np.random.default_rng(0).normal(size=(6, 33)))
+    assert_refused(search(*(argument.replace("PLACE", str(place)) for argument in arguments)), *parts)
+
+
+def test_ctrl_c_leaves_nothing_half_written(place):
+    (place / "many.txt").write_text("a b c d e f\n" * 500_000)
+    flags = (f"--init_checkpoint={place}/model", f"--input_file={place}/many.txt", f"--output_file={place}/many.npy")
+    process = subprocess.Popen(command("embed", *flags), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env={**os.environ, "PYTHONPATH": str(ROOT)})
+    while not (place / "many.npy.writing").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and errors == "interrupted\n"
+    assert not [name for name in os.listdir(place) if name.startswith("many.npy")]

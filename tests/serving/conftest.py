@@ -1,0 +1,215 @@
+"""Tiny SavedModels and a server in a thread of its own."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import pathlib
+import re
+import shutil
+import threading
+import time
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_app import saved_model_files
+from keras_bert_app.serving import server
+from keras_bert_app.serving.batching_options import BatchingOptions
+from keras_bert_app.serving.model_configs import ModelConfig
+
+
+class Tiny(tf.Module):
+    """Signatures of every kind that a request can meet; `number` is told by the signature "which"."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.number = tf.Variable(number)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+        def texts(text):
+            text = tf.ensure_shape(text, [None])
+            return {"length": tf.strings.length(text), "same": text, "same_bytes": text}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+        def half(x):
+            return {"y": x / 2}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="pair"),
+                                      tf.TensorSpec([None], tf.int32, name="count"),
+                                      tf.TensorSpec([None], tf.int64, name="large"),
+                                      tf.TensorSpec([None], tf.bool, name="flag")])
+        def kinds(pair, count, large, flag):
+            return {"pair": pair, "count": count, "large": large, "flag": flag, "none": pair[:, :0]}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="ids")])
+        def total(ids):
+            return {"total": tf.reduce_sum(ids, axis=1)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+        def refuses_bad(text):
+            with tf.control_dependencies([tf.debugging.assert_none_equal(text, "bad", message="a bad text")]):
+                return {"length": tf.strings.length(text)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="rounds")])
+        def slow(rounds):
+            matrix = tf.while_loop(lambda i, _: i < tf.reduce_max(rounds), lambda i, m: (i + 1, tf.tanh(m @ m)),
+                                   (0, tf.ones([64, 64])))[1]
+            return {"done": tf.cast(rounds, tf.float32) * matrix[0, 0]}
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32, name="scale"),
+                                      tf.TensorSpec([None], tf.float32, name="x")])
+        def scaled(scale, x):
+            return {"total": tf.reduce_sum(scale * x)}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="x")])
+        def which(x):
+            return {"number": tf.fill(tf.shape(x), self.number)}
+
+        self.exported = {"serving_default": texts, "half": half, "kinds": kinds, "total": total,
+                         "refuses_bad": refuses_bad, "slow": slow, "scaled": scaled, "which": which}
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """Directories of the tiny model saved as number 1 and as number 2, each with its manifest."""
+    directories = {}
+    for number in (1, 2):
+        directory = str(tmp_path_factory.mktemp("saved") / "model")
+        module = Tiny(number)
+        tf.saved_model.save(module, directory, signatures=module.exported)
+        pathlib.Path(directory, "export.json").write_text(json.dumps(
+            {"kind": "tiny", "labels": ["a"], "examples": {"serving_default": {"text": ["hello"]}}}))
+        saved_model_files.write_manifest(directory)
+        directories[number] = directory
+    return directories
+
+
+@pytest.fixture
+def base_path(saved, tmp_path):
+    """A base path with version 1."""
+    put_version(saved[1], tmp_path / "tiny" / "1")
+    return tmp_path / "tiny"
+
+
+def put_version(directory, target):
+    """A version as the exporter makes it appear: copied under another name, then renamed."""
+    target = pathlib.Path(target)
+    writing = target.parent / f"writing-{target.name}"
+    shutil.copytree(directory, writing)
+    writing.rename(target)
+
+
+class Client:
+    """Asks a server; every request on a connection of its own unless `connection` is given."""
+
+    def __init__(self, port):
+        self.port = port
+
+    def ask(self, method, path, body=None):
+        """(status, headers, body as bytes)."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
+        finally:
+            connection.close()
+
+    def get(self, path):
+        status, _, body = self.ask("GET", path)
+        return status, json.loads(body)
+
+    def post(self, path, value):
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        status, _, answer = self.ask("POST", path, body)
+        return status, json.loads(answer)
+
+    def predict(self, model="tiny", **request):
+        return self.post(f"/v1/models/{model}:predict", request)
+
+    def begin(self, **request):
+        """A request that the server has accepted but whose body is not all there.
+
+        Returns:
+            a function that sends the rest and gives status and answer; its attribute `leave` hangs up instead.
+        """
+        body, before = json.dumps(request).encode(), self.metric("serving_requests_under_way")
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.putrequest("POST", "/v1/models/tiny:predict")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:5])
+        wait_for(lambda: self.metric("serving_requests_under_way") > before)
+
+        def finish():
+            connection.send(body[5:])
+            with contextlib.closing(connection):
+                response = connection.getresponse()
+                return response.status, json.loads(response.read())
+
+        finish.leave = connection.close
+        return finish
+
+    def metric(self, name):
+        text = self.ask("GET", "/metrics")[2].decode()
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)[1])
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def running(*configs, batching=BatchingOptions(num_batch_threads=2), log=None, **options):
+    """A server in a thread; yields its Client, stops it afterwards and raises what it raised."""
+    log = [] if log is None else log
+    state = {"ready": threading.Event()}
+
+    async def main():
+        state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
+
+        def started(port):
+            state["port"] = port
+            state["ready"].set()
+
+        await server.serve(list(configs), batching, server.ServerOptions(port=0, **{"poll_seconds": 0.05, **options}),
+                           state["stop"], log.append, started)
+
+    def target():
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            state["error"] = error
+        finally:
+            state["ready"].set()
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    state["ready"].wait(60)
+    try:
+        if "error" not in state:
+            client = Client(state["port"])
+            client.stop = lambda: state["loop"].call_soon_threadsafe(state["stop"].set)
+            client.thread = thread
+            yield client
+    finally:
+        if thread.is_alive():
+            state["loop"].call_soon_threadsafe(state["stop"].set)
+        thread.join(60)
+    assert not thread.is_alive()
+    if "error" in state:
+        raise state["error"]
+
+
+@pytest.fixture(scope="session")
+def client(saved, tmp_path_factory):
+    """A server of the tiny model that tests share; it has versions 1 and 2 with labels."""
+    base_path = tmp_path_factory.mktemp("shared") / "tiny"
+    for number in (1, 2):
+        put_version(saved[number], base_path / str(number))
+    config = ModelConfig("tiny", str(base_path), latest=None, version_labels={"stable": 1, "gone": 7})
+    with running(config, max_request_bytes=3 << 20) as client:
+        yield client

@@ -1,0 +1,104 @@
+"""What a request may get wrong: a 4xx with the reason, and the server goes on."""
+
+import base64
+import json
+import socket
+
+import pytest
+
+from keras_bert_app.serving.batching_options import BatchingOptions
+from keras_bert_app.serving.model_configs import ModelConfig
+from tests.serving.conftest import running, wait_for
+
+PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
+
+
+@pytest.mark.parametrize("request_, expected", [
+    ({"inputs": "scalar"}, "a string ('scalar') is where a list should be at depth 1"),
+    ({"inputs": {"text": "scalar"}}, "depth 1"),
+    ({"inputs": {"b64": "QQ=="}}, "depth 1"),
+    ({"inputs": [["x"]]}, "there is a list in it"),
+    ({"instances": [["x"]]}, "there is a list in it"),
+    ({"instances": []}, "empty"),
+    ({"instances": "x"}, "\"instances\" is a string"),
+    ({"instances": {"text": ["x"]}}, "\"instances\" is an object"),
+    ({"instances": [1]}, "there is an integer in it"),
+    ({"instances": [None]}, "there is null in it"),
+    ({"instances": [{"b64": "?"}]}, "no base64"),
+    ({"instances": [{"b64": "QQ==", "more": 1}]}, "lacks text and has unknown 'b64', 'more'"),
+    ({"instances": ["x"], "inputs": ["x"]}, "both"),
+    ({}, "neither"),
+    ({"instances": ["x"], "signature_name": 3}, "expected a string"),
+    ({"instances": [{"texts": "x"}]}, "lacks text and has unknown 'texts'; expected text"),
+    ({"inputs": {"text": ["x"], "b": 1}}, "has unknown 'b'; expected text"),
+    ({"signature_name": "half", "instances": ["1"]}, "there is a string ('1') in it"),
+    ({"signature_name": "half", "instances": [True]}, "there is a boolean in it"),
+    ({"signature_name": "half", "instances": [[1]]}, "there is a list in it"),
+    ({"signature_name": "half", "instances": [10 ** 400]}, "out of that type's range"),
+    ({"signature_name": "total", "instances": [[1, 2], [3]]}, "ragged: lengths 1 and 2"),
+    ({"signature_name": "total", "instances": [[1, 2], 3]}, "an integer (3) is where a list should be at depth 2"),
+    ({"signature_name": "total", "instances": [[1.5]]}, "there is a float (1.5) in it"),
+    ({"signature_name": "total", "instances": [[2 ** 31]]}, "out of that type's range"),
+    ({"signature_name": "kinds", "inputs": [1]}, "expected an object with count, flag, large, pair"),
+    ({"signature_name": "kinds", "instances": [1]}, "row 0"),
+    ({"signature_name": "kinds", "inputs": {**PAIR, "pair": [[1, 2, 3]]}}, "shape [any, 2], but its shape is [1, 3]"),
+    ({"signature_name": "kinds", "inputs": {**PAIR, "flag": [1]}}, "there is an integer (1) in it"),
+    ({"signature_name": "kinds", "inputs": {**PAIR, "count": [1, 2]}}, "different batch sizes (count 2, flag 1"),
+    ({"signature_name": "kinds", "inputs": {**PAIR, "large": [2 ** 63]}}, "out of that type's range"),
+    ({"signature_name": "half", "instances": [1] * 65}, "65 rows; expected at most 64"),
+], ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else "")
+def test_a_request_that_does_not_fit_is_told_what_was_given_and_expected(client, request_, expected):
+    status, answer = client.predict(**request_)
+    assert status == 400 and expected in answer["error"] and "\n" not in answer["error"]
+
+
+@pytest.mark.parametrize("body, expected", [
+    (b"", "no JSON"), (b"[1]", "the body is a list"), (b"{", "no JSON"), (b"\xff\xfe", "not UTF-8"),
+    (b'{"instances": ["\xff"]}', "not UTF-8 (byte 16)"), (b'{"instances": ["\\ud800"]}', "surrogate"),
+    (b'{"inputs": ' + b"[" * 100_000, "nested too deeply"), (b'{"inputs": ' + b"1" * 5000 + b"}", "no JSON"),
+], ids=["empty", "list", "cut", "utf-16", "bytes", "surrogate", "deep", "digits"])
+def test_a_body_that_is_no_json_is_told_so(client, body, expected):
+    status, answer = client.post("/v1/models/tiny:predict", body)
+    assert status == 400 and expected in answer["error"]
+
+
+def test_odd_but_right_batches_get_an_answer(client):
+    outputs = {"length": [], "same": [], "same_bytes": []}
+    assert client.predict(inputs=[]) == (200, {"outputs": outputs})
+    assert client.predict(inputs={"text": []}) == (200, {"outputs": outputs})
+    assert client.predict(signature_name="total", inputs=[]) == (200, {"outputs": []})
+    assert client.predict(signature_name="total", instances=[[], []]) == (200, {"predictions": [0, 0]})
+    assert client.predict(instances=[""])[1]["predictions"][0]["length"] == 0
+    assert client.predict(instances=["x" * 1_000_000])[1]["predictions"][0]["length"] == 1_000_000
+    bad_utf8 = base64.b64encode(b"\xf0\x28" * 500_000).decode()
+    assert client.predict(instances=[{"b64": bad_utf8}])[1]["predictions"][0]["length"] == 1_000_000
+
+
+def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
+    status, answer = client.predict(instances=["x" * (4 << 20)])
+    assert status == 413 and "3,145,728" in answer["error"]
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            for _ in range(80):
+                connection.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+        except OSError:
+            pass  # it has hung up already
+        assert connection.recv(20).startswith(b"HTTP/1.1 413")
+
+
+def test_what_the_model_itself_refuses_is_400_and_what_is_not_http_too(client):
+    status, answer = client.predict(signature_name="refuses_bad", instances=["good", "bad"])
+    assert status == 400 and "a bad text" in answer["error"]
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert connection.recv(20).startswith(b"HTTP/1.")
+    assert client.predict(instances=["x"])[0] == 200
+
+
+def test_a_request_over_the_time_limit_is_504_and_its_run_is_ended(base_path):
+    batching = BatchingOptions(num_batch_threads=1)
+    with running(ModelConfig("tiny", str(base_path)), batching=batching, timeout_ms=200) as client:
+        assert client.predict(signature_name="slow", instances=[10 ** 8])[0] == 504
+        # Were it still running, it would hold the only thread for minutes.
+        wait_for(lambda: client.predict(instances=["x"])[0] == 200)

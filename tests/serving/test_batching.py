@@ -1,0 +1,190 @@
+"""Dynamic batching: who shares a run, who waits, who is turned away."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+
+import numpy as np
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.serving import batching_options
+from keras_bert_app.serving.batcher import Batcher
+from keras_bert_app.serving.batching_options import BatchingOptions
+from keras_bert_app.serving.errors import RequestError
+from keras_bert_app.serving.metrics import Metrics
+from keras_bert_app.serving.versions import Version
+
+
+class Doubling:
+    """A signature that doubles its one input, keeps what it was run on, and can be held back."""
+
+    can_be_merged = True
+
+    def __init__(self):
+        self.runs, self.gate = [], threading.Event()
+        self.gate.set()
+
+    def run(self, arrays, options):
+        self.runs.append(arrays[0].tolist())
+        assert self.gate.wait(10)
+        if (arrays[0] < 0).any():
+            raise ValueError("a negative number")
+        return [arrays[0] * 2]
+
+
+class Summing(Doubling):
+    """Its output has no batch axis, which its definition did not tell."""
+
+    def run(self, arrays, options):
+        return [super().run(arrays, options)[0].sum()]
+
+
+@contextlib.asynccontextmanager
+async def batching(signature, **options):
+    """`ask(values)` of a batcher, which makes a task of one request."""
+    options = BatchingOptions(**{"num_batch_threads": 1, "batch_timeout_micros": 0, **options})
+    with concurrent.futures.ThreadPoolExecutor(options.num_batch_threads) as threads:
+        batcher = Batcher(options, threads, None, Metrics())
+        version = Version(1, "", None)
+        yield lambda values: asyncio.ensure_future(batcher.run(version, signature, [np.array(values)]))
+        signature.gate.set()
+
+
+def run(coroutine):
+    asyncio.run(asyncio.wait_for(coroutine, 20))
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_a_lone_request_does_not_wait_for_company():
+    async def case():
+        signature = Doubling()
+        async with batching(signature, batch_timeout_micros=10 ** 9) as ask:
+            assert (await asyncio.wait_for(ask([1, 2]), 5))[0].tolist() == [2, 4]
+    run(case())
+
+
+def test_requests_that_wait_together_share_runs_up_to_the_limit_and_get_their_own_rows():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature, max_batch_size=4) as ask:
+            requests = [ask(values) for values in ([0], [1], [2, 3], [4, 5], [6, 7, 8], [9])]
+            await until(lambda: signature.runs)
+            signature.gate.set()
+            found = [(await request)[0].tolist() for request in requests]
+            assert found == [[0], [2], [4, 6], [8, 10], [12, 14, 16], [18]]
+            assert signature.runs == [[0], [1, 2, 3], [4, 5], [6, 7, 8, 9]]
+    run(case())
+
+
+def test_rows_of_different_lengths_and_disabled_batching_are_not_merged():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature) as ask:
+            requests = [ask(values) for values in ([0], [[1, 2]], [[3]], [[4, 5]])]
+            await until(lambda: signature.runs)
+            signature.gate.set()
+            await asyncio.gather(*requests)
+            assert signature.runs == [[0], [[1, 2], [4, 5]], [[3]]]
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature, is_enabled=False) as ask:
+            requests = [ask(values) for values in ([0], [1], [2])]
+            signature.gate.set()
+            await asyncio.gather(*requests)
+            assert signature.runs == [[0], [1], [2]]
+    run(case())
+
+
+def test_a_request_that_spoils_its_batch_fails_alone():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature) as ask:
+            requests = [ask(values) for values in ([0], [1], [-2], [3])]
+            await until(lambda: signature.runs)
+            signature.gate.set()
+            found = await asyncio.gather(*requests, return_exceptions=True)
+            assert [found[index][0].tolist() for index in (0, 1, 3)] == [[0], [2], [6]]
+            assert isinstance(found[2], ValueError)
+            assert signature.runs == [[0], [1, -2, 3], [1], [-2], [3]]
+    run(case())
+
+
+def test_outputs_that_turn_out_to_have_no_batch_axis_are_computed_one_by_one():
+    async def case():
+        signature = Summing()
+        signature.gate.clear()
+        async with batching(signature) as ask:
+            requests = [ask(values) for values in ([0], [1, 2], [3])]
+            await until(lambda: signature.runs)
+            signature.gate.set()
+            assert [(await request)[0] for request in requests] == [0, 6, 6]
+    run(case())
+
+
+def test_what_waits_is_bounded_and_who_gives_up_is_not_run():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature, max_batch_size=2, max_enqueued_batches=2) as ask:
+            running = ask([0])
+            await until(lambda: signature.runs)
+            waiting = [ask([1]), ask([2]), ask([3, 4])]
+            await asyncio.sleep(0)
+            with pytest.raises(RequestError, match="4 rows wait already") as raised:
+                await ask([5])
+            assert raised.value.status == 503
+            with pytest.raises(RequestError, match="3 rows; expected at most 2"):
+                await ask([5, 6, 7])
+            waiting[0].cancel()
+            await asyncio.sleep(0)
+            taken = ask([8])
+            signature.gate.set()
+            await asyncio.gather(running, *waiting[1:], taken)
+            assert signature.runs == [[0], [2], [3, 4], [8]]
+    run(case())
+
+
+def test_a_busy_server_with_a_free_thread_gives_company_its_time():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature, num_batch_threads=2, batch_timeout_micros=50_000, max_batch_size=3) as ask:
+            requests = [ask([0])]
+            await until(lambda: signature.runs)
+            requests.append(ask([1]))
+            await asyncio.sleep(0.01)
+            assert signature.runs == [[0]]
+            requests += [ask([2]), ask([3])]  # full: it need not wait any longer
+            await until(lambda: len(signature.runs) == 2)
+            assert signature.runs == [[0], [1, 2, 3]]
+            signature.gate.set()
+            await asyncio.gather(*requests)
+            signature.gate.clear()
+            requests = [ask([4])]
+            await until(lambda: len(signature.runs) == 3)
+            requests.append(ask([5]))
+            await until(lambda: len(signature.runs) == 4)  # its time is over
+            assert signature.runs[2:] == [[4], [5]]
+            signature.gate.set()
+            await asyncio.gather(*requests)
+    run(case())
+
+
+def test_batching_config_is_read_and_its_faults_are_named(tmp_path):
+    path = tmp_path / "batching.config"
+    path.write_text("max_batch_size { value: 7 }\nbatch_timeout_micros { value: 0 }\nthread_pool_name { value: 'x' }\n")
+    assert batching_options.read(str(path)) == BatchingOptions(max_batch_size=7, batch_timeout_micros=0)
+    for text, expected in (("max_batch_size { value: 0 }", "max_batch_size is 0; expected at least 1"),
+                           ("max_batch { value: 1 }", "1:1.*max_batch"), ("allowed_batch_sizes: 4", "remove it")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=expected):
+            batching_options.read(str(path))

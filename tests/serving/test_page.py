@@ -1,0 +1,101 @@
+"""The page on /: its files, and what a person sees in a headless browser."""
+
+import asyncio
+import pathlib
+import re
+
+import pytest
+
+from keras_bert_app.serving.model_configs import ModelConfig
+from tests.serving import browser, contract_models
+from tests.serving.conftest import running
+
+PAGE = pathlib.Path(__file__).parents[2] / "keras_bert_app" / "serving" / "page"
+needs_browser = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
+
+# What stands in the answer of each kind: element -> texts, in order.
+EXPECTED = {
+    "fill_mask": {".text mark": ["name", "list"], "h2": ["Mask 1", "Mask 2"], ".chosen .name": ["name", "list"],
+                  ".number": ["61.0 %", "20.0 %", "10.0 %", "5.0 %", "< 0.1 %",
+                              "40.0 %", "30.0 %", "20.0 %", "6.0 %", "4.0 %"]},
+    "classification": {".name": ["entailment", contract_models.HOSTILE, "contradiction"],
+                       ".chosen .name": ["entailment"],
+                       ".note": ["Longer than the model reads: only the beginning was read."]},
+    "multi_label": {".name": ["wheat", "grain", "corn", "trade"], ".note": [],
+                    ".chosen .name": ["wheat", "grain", "corn"]},
+    "regression": {".large": ["4.751"]},
+    "tagging": {"mark": ["Ada LovelacePER 98.0 %", "Charles BabbagePER 95.0 %", "LondonLOC 99.0 %",
+                         f"Paris{contract_models.HOSTILE} 50.0 %"],
+                ".text": ["Ada LovelacePER 98.0 % met Charles BabbagePER 95.0 % in LondonLOC 99.0 % \U0001f600 and "
+                          f"Paris{contract_models.HOSTILE} 50.0 %."]},
+    "part_of_speech": {".words mark": ["Dogs", "bark", "loudly", "."],
+                       ".words small": ["NOUN", "VERB", "ADV", "PUNCT"]},
+    "question_answering": {".large": ["1889"], "mark": ["188983.0 %"],
+                           ".name": ["1889", "in 1889", contract_models.HOSTILE]},
+    "multiple_choice": {".name": ["to go out", "to sleep", "to cook"], ".chosen .name": ["to go out"]},
+    "embeddings": {"th": ["1", "2", "3", "1  A cat sits.", "2  A cat sat.", f"3  {contract_models.HOSTILE}"]},
+    "encoder": {"*": []},
+}
+
+
+@pytest.fixture(scope="module")
+def contract(tmp_path_factory):
+    """A server of one model of each kind."""
+    root = str(tmp_path_factory.mktemp("contract"))
+    names = contract_models.write_all(root)
+    with running(*[ModelConfig(name, f"{root}/{name}") for name in names]) as client:
+        yield client
+
+
+def test_the_page_and_its_files_load_nothing_from_elsewhere(client):
+    status, headers, body = client.ask("GET", "/")
+    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    named = re.findall(r'(?:src|href)="([^"]+)"', body.decode())
+    for name in [*named, *(f"/page/{path.name}" for path in PAGE.glob("*.js"))]:
+        if name != "data:,":
+            status, headers, body = client.ask("GET", name)
+            assert status == 200 and headers["X-Content-Type-Options"] == "nosniff"
+            assert not re.search(rb"https?://|innerHTML|document\.write|eval\(", body)
+
+
+@needs_browser
+def test_every_kind_is_drawn_and_no_text_becomes_markup(contract, tmp_path):
+    texts = "[...document.querySelectorAll('#answer {}')].map((node) => node.textContent)"
+
+    async def case():
+        async with browser.open_page(str(tmp_path)) as page:
+            await page.open(f"http://127.0.0.1:{contract.port}/")
+            await page.until("document.querySelector('#fields textarea')")
+            for name, expected in EXPECTED.items():
+                await page.evaluate(f"model.value = '{name}'; model.dispatchEvent(new Event('change')); ask.click()")
+                await page.until("!raw.hidden && !ask.disabled")
+                assert {key: await page.evaluate(texts.format(key)) for key in expected} == expected, name
+                assert await page.evaluate("error.textContent") == ""
+                assert await page.evaluate("document.querySelectorAll('img').length") == 0
+                assert await page.evaluate("document.title") == "Served models"
+                assert await page.evaluate("raw.open") is (name == "encoder")
+    asyncio.run(case())
+
+
+@needs_browser
+def test_the_page_works_from_the_keyboard_and_shows_errors(contract, tmp_path):
+    async def case():
+        async with browser.open_page(str(tmp_path)) as page:
+            await page.open(f"http://127.0.0.1:{contract.port}/#encoder")
+            await page.until("document.querySelector('#fields textarea')")
+            for expected in ("model", "signature", "", "ask"):
+                await page.press("Tab")
+                assert await page.evaluate("document.activeElement.id") == expected
+            await page.press("Enter")
+            await page.until("!raw.hidden")
+            await page.press("Tab", modifiers=8)
+            await page.evaluate("document.activeElement.select()")
+            await page.command("Input.insertText", text='{"input_word_ids": [["a"]]}')
+            await page.press("Enter", modifiers=2)
+            await page.until("error.textContent.includes('there is a string')")
+            await page.evaluate("document.activeElement.select()")
+            await page.command("Input.insertText", text="no json")
+            await page.press("Enter", modifiers=2)
+            await page.until("error.textContent.startsWith('This is no JSON')")
+    asyncio.run(case())

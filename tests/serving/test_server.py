@@ -1,0 +1,132 @@
+"""The server as a whole: limits, health, metrics, stopping; once as a process of its own."""
+
+import asyncio
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.serving import server
+from keras_bert_app.serving.batching_options import BatchingOptions
+from keras_bert_app.serving.model_configs import ModelConfig
+from tests.serving.conftest import Client, put_version, running, wait_for
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_beyond_the_queue_the_answer_is_503_and_who_was_accepted_gets_an_answer(base_path):
+    with running(ModelConfig("tiny", str(base_path)), max_queued_requests=3) as client:
+        unfinished = [client.begin(signature_name="half", instances=[number]) for number in range(3)]
+        status, headers, body = client.ask("POST", "/v1/models/tiny:predict", b'{"instances": ["x"]}')
+        assert status == 503 and headers["Retry-After"] == "1" and "3 requests" in json.loads(body)["error"]
+        assert client.get("/healthz")[0] == 200  # who only asks how it is, is told
+        assert [finish() for finish in unfinished] == [(200, {"predictions": [number / 2]}) for number in range(3)]
+        assert client.predict(instances=["x"])[0] == 200
+
+
+def test_stopping_finishes_what_was_accepted_and_takes_nothing_more(base_path):
+    log = []
+    with running(ModelConfig("tiny", str(base_path)), log=log) as client:
+        unfinished = [client.begin(signature_name="half", instances=[number]) for number in range(3)]
+        client.stop()
+        wait_for(lambda: is_refused(client))
+        assert client.thread.is_alive()
+        assert [finish() for finish in unfinished] == [(200, {"predictions": [number / 2]}) for number in range(3)]
+        client.thread.join(30)
+        assert not client.thread.is_alive() and "version 1 unloaded" in log[-1]
+
+
+def is_refused(client):
+    try:
+        client.get("/healthz")
+    except ConnectionError:
+        return True
+    return False
+
+
+def test_metrics_count_requests_by_model_and_code_and_never_by_made_up_names(base_path):
+    with running(ModelConfig("tiny", str(base_path))) as client:
+        for value in ("x", "y", 1):
+            client.predict(instances=[value])
+        client.predict(model="made-up", instances=["x"])
+        assert client.metric('serving_requests_total{code="200",method="predict",model="tiny"}') == 2
+        assert client.metric('serving_requests_total{code="400",method="predict",model="tiny"}') == 1
+        assert client.metric('serving_requests_total{code="404",method="",model=""}') == 1
+        assert client.metric('serving_request_seconds_count{method="predict",model="tiny"}') == 3
+        assert client.metric('serving_loaded_version{model="tiny",version="1"}') == 1
+        assert client.metric("serving_batch_rows_sum") == 2 and client.metric("serving_waiting_rows") == 0
+        assert b"made-up" not in client.ask("GET", "/metrics")[2]
+        status, headers, _ = client.ask("GET", "/monitoring/prometheus/metrics")
+        assert status == 200 and headers["Content-Type"].startswith("text/plain")
+
+
+def test_health_tells_live_and_ready(client):
+    assert client.get("/healthz") == (200, {"live": True, "ready": True, "loaded": {"tiny": [1, 2]}})
+    assert client.get("/healthz/ready")[0] == client.get("/healthz/live")[0] == 200
+
+
+def test_the_list_of_models_has_what_export_json_says(client):
+    (described,) = client.get("/v1/models")[1]["models"]
+    assert described["kind"] == "tiny" and described["labels"] == ["a"] and described["version"] == 2
+    assert described["versions"] == [1, 2] and described["version_labels"] == {"stable": 1, "gone": 7}
+    assert described["examples"] == {"serving_default": {"text": ["hello"]}}
+    assert described["signatures"]["total"]["inputs"] == {"ids": {"type": "int32", "shape": [None, None]}}
+
+
+def test_a_taken_port_and_a_strange_address_are_named(base_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"127.0.0.1:{port}: Address already in use; give another --rest_api_port"):
+            server._bind("127.0.0.1", port)
+    with pytest.raises(UserError, match="--rest_api_host"):
+        server._bind("no.such.host.invalid", 0)
+
+
+def test_serve_as_a_process_answers_and_stops_with_code_0(saved, tmp_path):
+    put_version(saved[1], tmp_path / "docs_bert" / "1")
+    (tmp_path / "models.config").write_text((ROOT / "saved_models" / "models.config").read_text())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_bert_app.cli.serve", f"--model_config_file={tmp_path}/models.config",
+         f"--batching_parameters_file={ROOT}/saved_models/batching.config", "--rest_api_port=0", "--log_requests"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        lines = []
+        while not (lines and lines[-1].startswith("listening")):
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr.read()
+        assert "serving docs_bert version 1 from" in lines[-2]
+        port = int(re.search(r"http://127\.0\.0\.1:(\d+)/", lines[-1])[1])
+        assert Client(port).predict(model="docs_bert", instances=["x"])[0] == 200
+        logged = process.stdout.readline()
+        assert re.fullmatch(r"127\.0\.0\.1 POST /v1/models/docs_bert:predict 200 [\d.]+ ms\n", logged)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
+            assert page.headers["Content-Type"].startswith("text/html")
+        process.send_signal(signal.SIGTERM)
+        rest, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and rest.endswith("stopped\n") and errors == ""
+
+
+def test_a_client_that_leaves_frees_its_place(base_path):
+    with running(ModelConfig("tiny", str(base_path))) as client:
+        client.begin(signature_name="half", instances=[1]).leave()
+        wait_for(lambda: client.metric("serving_requests_under_way") == 0)
+
+
+def test_stopping_while_models_load_ends_at_once(base_path):
+    async def case():
+        stop = asyncio.Event()
+        stop.set()
+        await server.serve([ModelConfig("tiny", str(base_path))], BatchingOptions(), server.ServerOptions(port=0), stop,
+                           started=lambda port: pytest.fail("it took requests"))
+    asyncio.run(case())

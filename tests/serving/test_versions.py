@@ -1,0 +1,155 @@
+"""Versions come and go under a running server: policies, swaps, broken and changed ones, warm-up."""
+
+import pathlib
+import shutil
+import time
+
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from keras_bert_app import saved_model_files
+from keras_bert_app.errors import UserError
+from keras_bert_app.serving import model_configs
+from keras_bert_app.serving.model_configs import ModelConfig
+from tests.serving.conftest import put_version, running, wait_for
+
+
+def states(client):
+    statuses = client.get("/v1/models/tiny")[1]["model_version_status"]
+    return {int(status["version"]): status["state"] for status in statuses}
+
+
+def which(client):
+    return client.predict(signature_name="which", instances=[0])[1]["predictions"]
+
+
+def test_a_new_version_takes_over_and_requests_of_the_old_one_are_finished(base_path, saved):
+    log = []
+    with running(ModelConfig("tiny", str(base_path)), log=log) as client:
+        assert which(client) == [1]
+        finish = client.begin(signature_name="which", instances=[0])
+        shutil.copytree(saved[2], base_path / "writing-2")  # not yet whole, so not yet looked at
+        time.sleep(0.2)
+        assert states(client) == {1: "AVAILABLE"}
+        (base_path / "writing-2").rename(base_path / "2")
+        wait_for(lambda: states(client).get(2) == "AVAILABLE")
+        assert which(client) == [2]
+        assert states(client)[1] == "UNLOADING"  # held by the request that it has accepted
+        assert client.post("/v1/models/tiny/versions/1:predict", {"instances": ["x"]})[0] == 404
+        assert finish() == (200, {"predictions": [1]})
+        wait_for(lambda: states(client) == {1: "END", 2: "AVAILABLE"})
+        assert "version 1 unloaded" in log[-1]
+        # Going back: the newest is taken away.
+        shutil.rmtree(base_path / "2")
+        wait_for(lambda: states(client) == {1: "AVAILABLE"})
+        assert which(client) == [1]
+        # A folder that is empty for a moment is no reason to stop answering.
+        (base_path / "1").rename(base_path / "one")
+        time.sleep(0.2)
+        assert which(client) == [1]
+
+
+def test_a_broken_version_is_reported_and_taken_up_once_mended(base_path, saved):
+    log = []
+    with running(ModelConfig("tiny", str(base_path)), log=log) as client:
+        broken = base_path / "writing-2"
+        shutil.copytree(saved[2], broken)
+        graph = (broken / "saved_model.pb").read_bytes()
+        (broken / "saved_model.pb").write_bytes(graph[:-1] + bytes([graph[-1] ^ 1]))
+        broken.rename(base_path / "2")
+        wait_for(lambda: states(client) == {1: "AVAILABLE", 2: "END"})
+        status = client.get("/v1/models/tiny/versions/2")[1]["model_version_status"][0]["status"]
+        assert status["error_code"] == "FAILED_PRECONDITION"
+        assert "2/saved_model.pb: is not as it was exported" in status["error_message"]
+        time.sleep(0.2)
+        assert [line for line in log if "cannot be served" in line] == [f"model 'tiny': {status['error_message']}"]
+        assert which(client) == [1]
+        assert client.metric('serving_failed_loads_total{model="tiny"}') == 1
+        (base_path / "2" / "saved_model.pb").write_bytes(graph)
+        wait_for(lambda: which(client) == [2])
+
+
+def test_policies_choose_the_versions(saved, tmp_path):
+    for number in (1, 2, 3, 10):
+        put_version(saved[1], tmp_path / "tiny" / str(number))
+    (tmp_path / "tiny" / "²").mkdir()
+    for policy, expected in (({}, [10]), ({"latest": 2}, [3, 10]), ({"latest": None}, [1, 2, 3, 10]),
+                             ({"specific": (1, 3, 4)}, [1, 3])):
+        with running(ModelConfig("tiny", str(tmp_path / "tiny"), **policy)) as client:
+            assert sorted(states(client)) == expected
+
+
+def test_what_has_no_manifest_is_served_only_when_told(base_path):
+    (base_path / "1" / "manifest.json").unlink()
+    config = ModelConfig("tiny", str(base_path))
+    with pytest.raises(UserError, match="manifest.json: missing or damaged"):
+        with running(config):
+            pass
+    log = []
+    with running(config, allow_unverified=True, log=log) as client:
+        assert which(client) == [1] and "served unverified" in log[0]
+
+
+def warm_up_with(directory, **inputs):
+    """Lays a warm-up request into a version and writes its manifest anew."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name, request.model_spec.signature_name = "tiny", "refuses_bad"
+    for name, values in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+    log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+    (directory / "assets.extra").mkdir()
+    with tf.io.TFRecordWriter(str(directory / "assets.extra" / "tf_serving_warmup_requests")) as writer:
+        writer.write(log.SerializeToString())
+    saved_model_files.write_manifest(str(directory))
+
+
+@pytest.mark.parametrize("inputs, expected", [
+    ({"text": ["good"]}, None), ({"text": ["bad"]}, "a bad text"), ({"texts": ["good"]}, "record 0"),
+    ({"text": "scalar"}, "Cannot feed")])
+def test_warm_up_requests_are_run_before_a_version_takes_traffic(base_path, inputs, expected):
+    warm_up_with(base_path / "1", **inputs)
+    config = ModelConfig("tiny", str(base_path))
+    if expected is None:
+        with running(config) as client:
+            assert which(client) == [1]
+    else:
+        with pytest.raises(UserError, match=expected):
+            with running(config):
+                pass
+
+
+def test_a_model_that_is_not_there_or_cannot_be_read_ends_the_start(tmp_path):
+    with pytest.raises(UserError, match="no version to serve there"):
+        with running(ModelConfig("tiny", str(tmp_path))):
+            pass
+    (tmp_path / "3").write_text("a file")
+    with pytest.raises(UserError, match="version 3 cannot be served"):
+        with running(ModelConfig("tiny", str(tmp_path)), allow_unverified=True):
+            pass
+
+
+def test_models_config_is_read_and_its_faults_are_named(tmp_path):
+    path = tmp_path / "models.config"
+    path.write_text("""model_config_list {
+      config { name: "a" base_path: "/models/a" model_platform: "tensorflow"
+               model_version_policy { specific { versions: 2 versions: 5 } } version_labels { key: "stable" value: 2 } }
+      config { name: "b" base_path: "sub/b" model_version_policy { latest { num_versions: 3 } } }
+      config { name: "c" base_path: "/c" model_version_policy { all {} } } }""")
+    assert not pathlib.Path("/models").is_dir()
+    assert model_configs.read(str(path)) == [
+        ModelConfig("a", str(tmp_path / "a"), specific=(2, 5), version_labels={"stable": 2}),
+        ModelConfig("b", str(tmp_path / "sub/b"), latest=3), ModelConfig("c", "/c", latest=None)]
+    other, specific = "model_platform: 'other'", "model_version_policy { specific {} }"
+    entry = 'config { name: "a" base_path: "/a" %s }'
+    for text, expected in (("", "names no model"), ("model_config_list { config { nam: 1 } }", "1:30.*nam"),
+                           ("model_config_list { config { name: \"a\" } }", "has no base_path"),
+                           (f"model_config_list {{ {entry % ''} {entry % ''} }}", "there twice"),
+                           (f"model_config_list {{ {entry % other} }}", "model_platform 'other'"),
+                           (f"model_config_list {{ {entry % specific} }}", "without versions"),
+                           ('model_config_list { config { name: "a/b" base_path: "/a" } }', "stands in the URL")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=expected):
+            model_configs.read(str(path))
+    with pytest.raises(UserError, match="no such file"):
+        model_configs.read(str(tmp_path / "nothing"))

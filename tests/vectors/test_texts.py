@@ -1,0 +1,70 @@
+"""Texts of files: lines and JSON lines, plain and gzip, however long."""
+
+import gzip
+import json
+
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.vectors import texts
+from pipelines.text_files import ReaderCounts
+
+
+def read(path, **arguments):
+    return list(texts.read_texts(str(path), **arguments))
+
+
+def test_every_line_is_a_text_and_an_empty_one_too(tmp_path):
+    path = tmp_path / "my texts.txt"
+    path.write_bytes(b"\xef\xbb\xbffirst\r\n\n  \nl\xc3\xa4st")
+    assert read(path) == [b"first", b"", b"  ", "läst".encode()]
+    path.write_bytes(b"one\n\n")
+    assert read(path) == [b"one", b""]
+    path.write_bytes(b"")
+    assert read(path) == []
+
+
+def test_gzip_is_read_whatever_the_name(tmp_path):
+    (tmp_path / "x.txt").write_bytes(gzip.compress(b"a\nb\n"))
+    assert read(tmp_path / "x.txt") == [b"a", b"b"]
+
+
+def test_json_lines_give_the_named_field(tmp_path):
+    lines = [{"title": "no", "text": "one\ntwo"}, {"text": ""}, {"text": "ä\ud800"}]
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress("\n\n".join(map(json.dumps, lines)).encode()))
+    assert read(path) == [b"one\ntwo", b"", "ä?".encode()]
+    assert read(path, input_format="lines")[0].startswith(b"{")
+
+
+@pytest.mark.parametrize("line, message", [
+    ("{", r":2: not JSON"), ("[1]", r":2: .*a list"), ('{"body": "x"}', r"it has body; --text_field"),
+    ('{"text": 3}', "is a string")])
+def test_a_record_without_the_text_is_named(tmp_path, line, message):
+    (tmp_path / "x.jsonl").write_text('{"text": "a"}\n' + line + "\n")
+    with pytest.raises(UserError, match=message):
+        read(tmp_path / "x.jsonl")
+
+
+def test_of_a_line_that_is_too_long_the_beginning_is_taken_and_it_is_counted(tmp_path):
+    (tmp_path / "x.txt").write_bytes(b"a\n" + b"word " * 500_000 + b"\nb\xff\n")
+    counts = ReaderCounts()
+    found = read(tmp_path / "x.txt", counts=counts)
+    assert len(found) == 3 and found[0] == b"a" and found[2] == "b\ufffd".encode()
+    assert 1 << 19 < len(found[1]) <= 1 << 20
+    assert (counts.capped_lines, counts.invalid_utf8_lines) == (1, 1)
+
+
+def test_texts_of_some_rows_are_found_without_reading_on():
+    def endless():
+        number = 0
+        while True:
+            yield number
+            number += 1
+    assert texts.texts_at(endless(), [7, 2, 7]) == {2: 2, 7: 7}
+    assert texts.texts_at(endless(), []) == {}
+
+
+def test_an_unknown_format_is_refused():
+    with pytest.raises(UserError, match="did you mean 'jsonl'"):
+        texts.format_of("x", "json")
