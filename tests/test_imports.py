@@ -37,6 +37,8 @@ ALLOWED = {
     "keras_bert_app/saved_model_files.py": {"keras_bert_app.errors"},
     # A server needs SavedModels alone, no code that made them.
     "keras_bert_app/serving": {"keras_bert_app.serving", "keras_bert_app.saved_model_files", "keras_bert_app.errors"},
+    "keras_bert_app/vectors": {"keras_bert_app.vectors", "keras_bert_app.export", "keras_bert_app.training",
+                               "keras_bert_app.config", "keras_bert_app.errors", "pipelines"},
     "keras_bert_app/export": {"keras_bert_app.export", "keras_bert_app.saved_model_files", "keras_bert_app.tasks", "keras_bert_app.training",
                               "keras_bert_app.interop", "keras_bert_app.modeling", "keras_bert_app.runs",
                               "keras_bert_app.config", "keras_bert_app.finetuning_config", "keras_bert_app.errors",

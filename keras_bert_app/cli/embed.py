@@ -10,8 +10,8 @@ import sys
 
 from absl import flags
 
-from keras_bert_app import input_text
-from keras_bert_app.cli import app, pooling_flags
+from keras_bert_app import input_text, pooling_flags
+from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import texts
 from pipelines.text_files import ReaderCounts

@@ -10,6 +10,7 @@ import os
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which loading a raw-text export needs
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from keras_bert_app import saved_model_files
@@ -39,7 +40,7 @@ def write_saved_model(module, export_dir, version, files, facts=None):
         tf.saved_model.save(module, temporary, signatures=module.exported)
         name = os.path.basename(export_dir)
         texts = {"export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
-                 "README.md": card(module, name, facts or {})}
+                 "README.md": card(module.about, _signatures(temporary), name, facts or {})}
         for file_name, content in {**files, **{key: text.encode() for key, text in texts.items()}}.items():
             with tf.io.gfile.GFile(os.path.join(temporary, file_name), "wb") as file:
                 file.write(content)
@@ -51,6 +52,14 @@ def write_saved_model(module, export_dir, version, files, facts=None):
             tf.io.gfile.rmtree(temporary)
         raise
     return directory
+
+
+def _signatures(directory):
+    """dict name -> SignatureDef of what a function can be called as: read from the file, since tracing takes seconds."""
+    with tf.io.gfile.GFile(os.path.join(directory, "saved_model.pb"), "rb") as file:
+        model = saved_model_pb2.SavedModel.FromString(file.read())
+    found = model.meta_graphs[0].signature_def
+    return {name: found[name] for name in found if found[name].inputs}
 
 
 def _write_warm_up(module, name, path):

@@ -129,8 +129,8 @@ class Batcher:
 
     async def _run_merged(self, signature, tasks):
         """Whether the batch ran as a whole; if not, one request may have spoilt it, and each must run by itself."""
-        merged = [np.concatenate(columns) for columns in zip(*(task.arrays for task in tasks))]
         try:
+            merged = [np.concatenate(columns) for columns in zip(*(task.arrays for task in tasks))]
             outputs = await self._in_thread(signature, merged)
         except Exception:
             return False

@@ -20,3 +20,10 @@ def short(value):
     """A JSON value as it is shown in a message: at most 60 characters."""
     text = repr(value) if isinstance(value, (str, int, float, bool, type(None))) else f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def one_line(error):
+    """The line of an exception's message that says what failed; above it TensorFlow may tell where the op was made."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith((" ", "\t", "Graph execution error", "Detected at node"))]
+    return (said or lines or [type(error).__name__])[0]

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
-from keras_bert_app.serving.errors import RequestError, short
+from keras_bert_app.serving.errors import RequestError, one_line, short
 from keras_bert_app.serving.servable import Servable
 from keras_bert_app.serving.versions import AVAILABLE, END, LOADING, UNLOADING, Version
 
@@ -84,8 +84,8 @@ class Models:
             if model.default() is None:
                 errors = [version.error for version in model.versions.values()]
                 raise UserError(f"model {model.config.name!r}: {errors[-1]}" if errors else
-                                f"{model.config.base_path}: no version to serve there; expected 1/saved_model.pb and so "
-                                f"on below it, as `export` writes, as the base path of model {model.config.name!r}")
+                                f"{model.config.base_path}: no version of model {model.config.name!r} there; expected "
+                                "1/saved_model.pb below it, or another whole number: the --export_dir of `export`")
 
     async def refresh(self):
         """Looks into every model's folder once; a version that fails is logged and leaves the others as they are."""
@@ -94,7 +94,7 @@ class Models:
             try:
                 await self._refresh_model(model)
             except Exception as error:  # whatever the file system may raise: the next look must come
-                trouble = f"{model.config.base_path}: cannot be read: {_first_line(error)}"
+                trouble = f"{model.config.base_path}: cannot be read: {one_line(error)}"
             if trouble and trouble != model.trouble:
                 self._log(trouble)
             model.trouble = trouble
@@ -126,7 +126,7 @@ class Models:
             version.became_available(await self._in_thread(Servable, directory, self._allow_unverified, self._log))
         except Exception as error:
             # Whatever a damaged SavedModel makes TensorFlow raise: the others must go on.
-            version.failed(f"version {number} cannot be served: {_first_line(error)}")
+            version.failed(f"version {number} cannot be served: {one_line(error)}")
             self._metrics.failed_loads.labels(name).inc()
             self._log(f"model {name!r}: {version.error}")
             return
@@ -166,7 +166,3 @@ def _fingerprint(directory):
 
     paths = [os.path.join(directory, name) for name in saved_model_files.files_below(directory)]
     return [(path, tf.io.gfile.stat(path).length, time_of(path)) for path in paths]
-
-
-def _first_line(error):
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from keras_bert_app.serving import decoding, encoding, page
-from keras_bert_app.serving.errors import RequestError, short
+from keras_bert_app.serving.errors import RequestError, one_line, short
 
 _WHERE = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _POST = re.compile(_WHERE + r":(?P<method>predict|classify|regress)", re.IGNORECASE)
@@ -80,7 +80,7 @@ class Routes:
             response = _error(504, f"no answer within {self._options.timeout_ms:,} ms (--rest_api_timeout_in_ms)")
         except tf.errors.OpError as error:
             status = next((status for kind, status in _STATUS_OF_ERROR if isinstance(error, kind)), 500)
-            response = _error(status, f"the model failed: {_message(error)}")
+            response = _error(status, f"the model failed: {one_line(error)}")
         except Exception as error:
             self._log(f"{request.method} {request.path}: {type(error).__name__}: {error}")
             response = _error(500, f"internal error: {type(error).__name__}")
@@ -179,13 +179,6 @@ def _decode(body, servable):
 
 async def _maybe_in_thread(is_large, function, *arguments):
     return await asyncio.to_thread(function, *arguments) if is_large else function(*arguments)
-
-
-def _message(error):
-    """The line of TensorFlow's message that says what failed; above it may stand where the op was made."""
-    lines = [line for line in error.message.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith((" ", "\t", "Graph execution error", "Detected at node"))]
-    return (said or lines or [type(error).__name__])[0]
 
 
 def _version_or_label(match):

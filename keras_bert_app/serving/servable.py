@@ -64,7 +64,7 @@ class Servable:
     def _warm_up(self, path):
         if not tf.io.gfile.exists(path):
             return
-        for number, record in enumerate(tf.compat.v1.io.tf_record_iterator(path)):
+        for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator()):
             request = prediction_log_pb2.PredictionLog.FromString(record).predict_log.request
             signature = self.signatures.get(request.model_spec.signature_name or "serving_default")
             names = signature and {spec.name for spec in signature.inputs}

@@ -120,7 +120,7 @@ def test_warm_up_requests_are_run_before_a_version_takes_traffic(base_path, inpu
 
 
 def test_a_model_that_is_not_there_or_cannot_be_read_ends_the_start(tmp_path):
-    with pytest.raises(UserError, match="no version to serve there"):
+    with pytest.raises(UserError, match="no version of model 'tiny' there"):
         with running(ModelConfig("tiny", str(tmp_path))):
             pass
     (tmp_path / "3").write_text("a file")
