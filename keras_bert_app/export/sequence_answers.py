@@ -4,7 +4,8 @@ import tensorflow as tf
 
 from keras_bert_app.export import rows
 from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, text_spec, variables
-from keras_bert_app.tasks.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD, head_length
+from keras_bert_app.tasks.features import head_length
+from keras_bert_app.tasks.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD
 from pipelines.ragged import row_ids
 
 _TEXTS = {"text": "It was a pleasure from the first page to the last.",

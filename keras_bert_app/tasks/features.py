@@ -143,3 +143,9 @@ def truncated(parts, max_tokens):
             part, rest = part[:level + (rest > 0)], rest - 1
         kept.append(part)
     return kept
+
+
+def head_length(room):
+    """How many tokens of a row of head and tail are head: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?",
+    take the first 128 and the last 382 of 510."""
+    return room * 128 // 510

@@ -12,7 +12,7 @@ import numpy as np
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TEXT, Head
 from keras_bert_app.tasks import metrics, objectives
-from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated
+from keras_bert_app.tasks.features import RowBuilder, head_length, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
@@ -106,12 +106,6 @@ def _rows(a, b, run):
     stride = min(run.doc_stride, room)  # a longer one would leave out what lies between two windows
     starts = range(0, len(a) - room + stride, stride)[:run.max_windows]
     return [(a[start:start + room], None) for start in starts], starts[-1] + room < len(a)
-
-
-def head_length(room):
-    """How many tokens of a row of head and tail are head: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?",
-    take the first 128 and the last 382 of 510."""
-    return room * 128 // 510
 
 
 def _label_values(task, examples, labels):

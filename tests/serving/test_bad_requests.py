@@ -37,6 +37,7 @@ PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
     ({"signature_name": "half", "instances": [10 ** 400]}, "out of that type's range"),
     ({"signature_name": "total", "instances": [[1, 2], [3]]}, "ragged: lengths 1 and 2"),
     ({"signature_name": "total", "instances": [[1, 2], 3]}, "an integer (3) is where a list should be at depth 2"),
+    ({"signature_name": "total", "instances": [[True]]}, "there is a boolean in it"),
     ({"signature_name": "total", "instances": [[1.5]]}, "there is a float (1.5) in it"),
     ({"signature_name": "total", "instances": [[2 ** 31]]}, "out of that type's range"),
     ({"signature_name": "kinds", "inputs": [1]}, "expected an object with count, flag, large, pair"),
@@ -102,3 +103,10 @@ def test_a_request_over_the_time_limit_is_504_and_its_run_is_ended(base_path):
         assert client.predict(signature_name="slow", instances=[10 ** 8])[0] == 504
         # Were it still running, it would hold the only thread for minutes.
         wait_for(lambda: client.predict(instances=["x"])[0] == 200)
+
+
+def test_a_body_that_does_not_come_in_time_is_504_and_frees_its_place(base_path):
+    with running(ModelConfig("tiny", str(base_path)), timeout_ms=200) as client:
+        finish = client.begin(instances=["x"])
+        wait_for(lambda: client.metric("serving_requests_under_way") == 0)
+        assert finish()[0] == 504

@@ -321,7 +321,8 @@ def test_a_profile_names_the_most_costly_ops(make_workdir, shards):
     workdir = make_workdir("profile", run=dataclasses.replace(RUN, profile_steps=3))
     _, output = train(workdir, shards)
     table = output.split("most costly ops")[1]
-    assert "MatMul" in table and "ms a step" in table
+    # The optimizer updates each of the 38 weights once a step; of a model so small the products are not among the costly.
+    assert "ResourceApplyAdam" in table and "38.0 times" in table and "ms a step" in table
     assert os.path.isdir(os.path.join(workdir, "profile", "plugins", "profile"))
 
 
