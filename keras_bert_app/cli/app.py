@@ -98,8 +98,8 @@ def required(*names):
 def quiet_start():
     """Imports TensorFlow with its start-up chatter kept from the user's sight; printed only if the import fails."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks; with AVX2
-    # alone a training step is 1.2 times and an encoder up to 2 times as fast with them (BUILD.md).
+    # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: training is
+    # faster with them where there is AVX2 alone (BUILD.md, "Choices with their trials").
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     sys.stderr.flush()
     kept = os.dup(2)

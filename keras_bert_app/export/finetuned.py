@@ -79,15 +79,16 @@ def _module(finetuned, inputs, max_windows):
 def _facts(finetuned):
     """What a model card tells of a run, dict heading -> lines."""
     run, task, config = finetuned.run, finetuned.task, finetuned.model.config
-    results = workdirs.path_in(finetuned.directory, "results.json")
+    path = workdirs.path_in(finetuned.directory, "results.json")
+    found = read_json(path) if workdirs.exists(path) else {}
     facts = {"Trained on": [
         f"task {task.name}: {task.summary}",
-        f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, {run.num_train_steps or 'some'} steps of "
-        f"{run.global_batch_size} examples, learning rate {run.learning_rate:g}, seed {run.seed}",
+        f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, batches of {run.global_batch_size} examples, "
+        f"learning rate {run.learning_rate:g}, seed {run.seed}"
+        + (f"; the weights of step {found['best_step']:,} of {found['num_train_steps']:,}" if found else ""),
         f"{config.num_hidden_layers} layers x {config.hidden_size}, {config.num_attention_heads} heads, vocabulary of "
         f"{config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}"]}
-    if workdirs.exists(results):
-        found = read_json(results)
+    if found:
         baseline = found["baseline"]
         facts["Scores"] = [f"{name} {value:.4f} on {found['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
                            f"needs no model ({baseline['what']})" for name, value in found["dev"].items()]
