@@ -66,6 +66,10 @@ class BertConfig:
         do_lower_case: whether the vocabulary is uncased.
         tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as BERT does, or with a table
             of its own.
+        num_heads_by_layer: heads left in each layer of a pruned model, 1 to N; () for N in each. A head keeps its size,
+            hidden_size // num_attention_heads.
+        is_causal: whether a token attends to itself and to what stands before it alone; no BERT, but what one is compared
+            with (Devlin et al. 2018, section 5.1, "LTR").
 
     Raises:
         UserError: a value out of its range; the message names key, value and range.
@@ -85,8 +89,11 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     do_lower_case: bool = True
     tie_word_embeddings: bool = True
+    num_heads_by_layer: tuple = ()
+    is_causal: bool = False
 
     def __post_init__(self):
+        object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is float and type(value) is int:
@@ -99,6 +106,7 @@ class BertConfig:
         if self.hidden_size % self.num_attention_heads:
             raise UserError(f"config hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
                             f"{self.num_attention_heads}; change one of them")
+        self._check_heads()
         if self.hidden_act not in ACTIVATIONS:
             hint = "say gelu_tanh (Google's) or gelu_exact (Hugging Face's)" if self.hidden_act == "gelu" \
                 else nearest(self.hidden_act, ACTIVATIONS)
@@ -109,6 +117,23 @@ class BertConfig:
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise UserError(f"config key {name!r} is {getattr(self, name)}; expected between 0 and 1")
+
+    def _check_heads(self):
+        counts, layers, heads = self.num_heads_by_layer, self.num_hidden_layers, self.num_attention_heads
+        if counts and (len(counts) != layers or not all(1 <= count <= heads for count in counts)):
+            raise UserError(f"config key 'num_heads_by_layer' is {list(counts)}; expected a number from 1 to {heads} for each "
+                            f"of {layers} layers")
+        if set(counts) == {heads}:
+            object.__setattr__(self, "num_heads_by_layer", ())  # two configurations of one model are equal
+
+    @property
+    def head_counts(self):
+        """Heads of each layer, tuple of L int."""
+        return self.num_heads_by_layer or (self.num_attention_heads,) * self.num_hidden_layers
+
+    @property
+    def head_size(self):
+        return self.hidden_size // self.num_attention_heads
 
     @property
     def has_dropout(self):
@@ -161,14 +186,29 @@ class BertConfig:
             raise UserError(f"{path}: {error}") from None
 
     def to_dict(self):
-        """The keys that Google's and Hugging Face's readers share; "gelu" in Hugging Face's sense (model_type says so)."""
+        """The keys that Google's and Hugging Face's readers share; "gelu" in Hugging Face's sense (model_type says so).
+
+        num_heads_by_layer and is_causal, which are ours, are there only where they say something.
+        """
         values = dataclasses.asdict(self)
+        for name in ("num_heads_by_layer", "is_causal"):
+            if not values[name]:
+                del values[name]
         values["hidden_act"] = _WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)
         return {"model_type": "bert", **values}
 
     def replace(self, **changes):
         """A copy with some keys changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _counts(name, values):
+    """A tuple of int from a list of numbers, or of their digits as a flag has them."""
+    are_numbers = isinstance(values, (list, tuple)) and all(
+        type(value) is int or isinstance(value, str) and value.isdecimal() for value in values)
+    if not are_numbers:
+        raise UserError(f"config key {name!r} is {values!r}; expected a list of numbers")
+    return tuple(map(int, values))
 
 
 def read_json(path):

@@ -32,6 +32,8 @@ _PARITY = flags.DEFINE_bool("write_parity", False, "Lay inputs and outputs besid
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Change to this vocabulary, grown or trimmed; extend_vocab makes one.")
 _POSITIONS = flags.DEFINE_integer("max_position_embeddings", None, "Change to so many positions.", lower_bound=1)
 _LAYERS = flags.DEFINE_list("keep_layers", [], "Keep these layers alone, from 0: 0,2,4 of six.")
+_HEADS = flags.DEFINE_string("prune_heads", "", "Leave out attention heads, LAYER:HEAD,HEAD;LAYER:HEAD from 0, such as 0:1,3;2:5; "
+                            "analyze --what=pruning says which.")
 _TIE = flags.DEFINE_bool("tie_word_embeddings", None, "Tie the masked-LM head to the word embeddings, or give it its own table.")
 _TABLE = flags.DEFINE_enum("keep_table", "", ("", "word_embeddings", "output_embeddings"),
                            "Of two tables that differ, which one stays when they are tied.")
@@ -47,6 +49,7 @@ def main(arguments):
                         "at --input")
     if not all(index.isdecimal() for index in _LAYERS.value):
         raise UserError(f"--keep_layers={','.join(_LAYERS.value)}: expected numbers of layers, from 0, comma-separated")
+    pruned = _heads_of(_HEADS.value)
     for name, needed, by in (("write_parity", _OUTPUT.value, "--output"), ("reference_python", _CHECK.value, "--check"),
                              ("keep_table", _TIE.value, "--tie_word_embeddings=true")):
         if flags.FLAGS[name].value and not needed:
@@ -64,7 +67,7 @@ def main(arguments):
     if weights.vocabulary is None and vocabulary_bytes is not None:
         weights, vocabulary_bytes = load.with_vocabulary(weights, vocabulary_bytes), None
         print(f"--vocab_file is taken as the vocabulary of {source}, which has none", flush=True)
-    for operation in _operate(vocabulary_bytes):
+    for operation in _operate(vocabulary_bytes, pruned):
         weights, said = operation(weights)
         print(said, flush=True)
     if _OUTPUT.value:
@@ -76,7 +79,18 @@ def main(arguments):
         sys.exit(1)
 
 
-def _operate(vocabulary_bytes):
+def _heads_of(text):
+    """dict layer -> list of heads of "0:1,3;2:5"."""
+    found = {}
+    for entry in filter(None, text.split(";")):
+        layer, _, heads = entry.partition(":")
+        if not all(number.isdecimal() for number in (layer, *heads.split(","))):
+            raise UserError(f"--prune_heads={text}: {entry!r} is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5, all from 0")
+        found.setdefault(int(layer), []).extend(map(int, heads.split(",")))
+    return found
+
+
+def _operate(vocabulary_bytes, pruned):
     """The operations that were asked for, each Weights -> (Weights, a line)."""
     from keras_bert_app.interop import surgery
     if _DROP.value:
@@ -85,6 +99,8 @@ def _operate(vocabulary_bytes):
         yield lambda weights: surgery.replace_vocabulary(weights, vocabulary_bytes)
     if _POSITIONS.value:
         yield lambda weights: surgery.grow_positions(weights, _POSITIONS.value)
+    if pruned:
+        yield lambda weights: surgery.prune_heads(weights, pruned)
     if _LAYERS.value:
         yield lambda weights: surgery.keep_layers(weights, [int(index) for index in _LAYERS.value])
     if _TIE.value is not None:

@@ -99,9 +99,12 @@ def write_weights(weights, target_format, directory):
         lines that say what the layout cannot hold, and how many tensors came back bit for bit.
 
     Raises:
-        UserError: the directory is there already, or the layout cannot hold these weights.
+        UserError: the directory is there already, or the layout cannot hold these weights or this model.
     """
     module = format_module(target_format)
+    if weights.config.is_causal and target_format != "workdir":
+        raise UserError(f"{weights.origin}: attends to what stands before alone (is_causal), for which {target_format} has no "
+                        "place; write --to=workdir")
     lines = list(module.write(weights, directory))
     try:
         found = module.read(directory)

@@ -177,7 +177,42 @@ def _with_layers(weights, indices):
         elif int(layer[1]) in indices:
             tensors[f"encoder/layer_{indices.index(int(layer[1]))}/{path[layer.end():]}"] = tensor
     line = f"layers {layers} -> {len(indices)}: kept {', '.join(map(str, indices)) or 'none'}"
-    return _changed(weights, tensors, num_hidden_layers=len(indices)), line
+    counts = weights.config.num_heads_by_layer and tuple(weights.config.num_heads_by_layer[index] for index in indices)
+    return _changed(weights, tensors, num_hidden_layers=len(indices), num_heads_by_layer=counts), line
+
+
+def prune_heads(weights, heads):
+    """Weights without some attention heads: what those with a gate of 0 compute, in less memory and time (Michel et al. 2019,
+    Are Sixteen Heads Really Better than One?).
+
+    Args:
+        heads: dict layer -> numbers of the heads that go, both from 0; of a pruned model the heads that are left are
+            numbered.
+
+    Raises:
+        UserError: there is no such layer or head, or a layer would have none left.
+    """
+    config, tensors = weights.config, dict(weights.tensors)
+    counts = list(config.head_counts)
+    for layer, pruned in heads.items():
+        if not 0 <= layer < len(counts):
+            raise UserError(f"heads to prune: there is no layer {layer}; expected 0 to {len(counts) - 1}")
+        if wrong := sorted(head for head in pruned if not 0 <= head < counts[layer]):
+            raise UserError(f"heads to prune: layer {layer} has no head {wrong[0]}; expected 0 to {counts[layer] - 1}")
+        kept = [head for head in range(counts[layer]) if head not in pruned]
+        if not kept:
+            raise UserError(f"heads to prune: layer {layer} would have none left of {counts[layer]}; leave it one at least")
+        attention = f"encoder/layer_{layer}/attention"
+        for path in (f"{attention}/query_key_value/kernel", f"{attention}/query_key_value/bias"):
+            # [..., 3 x N x D]
+            by_head = tensors[path].reshape(-1, 3, counts[layer], config.head_size)[:, :, kept]
+            tensors[path] = by_head.reshape(*tensors[path].shape[:-1], -1)
+        path = f"{attention}/output/kernel"
+        by_head = tensors[path].reshape(counts[layer], config.head_size, -1)[kept]
+        tensors[path] = by_head.reshape(-1, config.hidden_size)
+        counts[layer] = len(kept)
+    line = f"heads {sum(config.head_counts)} -> {sum(counts)}: by layer {', '.join(map(str, counts))}"
+    return _changed(weights, tensors, num_heads_by_layer=tuple(counts)), line
 
 
 def untie(weights):

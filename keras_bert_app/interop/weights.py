@@ -63,10 +63,10 @@ def shapes(config, parts=PARTS):
         "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
         "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
         **layer_norm("encoder/embeddings/layer_norm")}
-    for index in range(config.num_hidden_layers):
-        layer = f"encoder/layer_{index}"
-        found |= {**dense(f"{layer}/attention/query_key_value", hidden, 3 * hidden),
-                  **dense(f"{layer}/attention/output", hidden, hidden), **layer_norm(f"{layer}/attention_layer_norm"),
+    for index, num_heads in enumerate(config.head_counts):
+        layer, width = f"encoder/layer_{index}", num_heads * config.head_size
+        found |= {**dense(f"{layer}/attention/query_key_value", hidden, 3 * width),
+                  **dense(f"{layer}/attention/output", width, hidden), **layer_norm(f"{layer}/attention_layer_norm"),
                   **dense(f"{layer}/intermediate", hidden, inner), **dense(f"{layer}/output", inner, hidden),
                   **layer_norm(f"{layer}/output_layer_norm")}
     found |= {**dense("encoder/pooler", hidden, hidden), "masked_lm/output_bias": (config.vocab_size,),
@@ -87,12 +87,20 @@ def split_attention(values):
 
     Args:
         values: path -> array (kernel [H, 3H], bias [3H]) or shape tuple.
+
+    Raises:
+        UserError: heads were pruned, for which the other formats have no place.
     """
     found = {}
     for path, value in values.items():
         if "/query_key_value/" not in path:
             found[path] = value
-        elif isinstance(value, tuple):
+            continue
+        shape = value if isinstance(value, tuple) else value.shape
+        if path.endswith("/kernel") and shape[-1] != 3 * shape[0]:
+            raise UserError(f"{path} is {list(shape)}: heads of this layer were pruned, for which this layout has no place; "
+                            "write it with --to=workdir")
+        if isinstance(value, tuple):
             found |= {path.replace("query_key_value", name): (*value[:-1], value[-1] // 3) for name in _QUERY_KEY_VALUE}
         else:
             found |= {path.replace("query_key_value", name): np.ascontiguousarray(third)

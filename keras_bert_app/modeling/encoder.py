@@ -1,5 +1,7 @@
 """BertEncoder: embeddings, a stack of post-LayerNorm Transformer layers, and the pooler."""
 
+import contextlib
+
 import keras
 
 from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
@@ -12,14 +14,17 @@ _DROPOUTS_PER_LAYER = 3
 class TransformerLayer(keras.layers.Layer):
     """Self-attention and a feed-forward part, each followed by dropout, residual sum and LayerNorm.
 
+    Args:
+        num_heads: N of this layer.
+
     Call arguments:
-        x: [B, S, H]. mask_scores: [B, 1, 1, S]. dropout_seed: int [2], or None for inference.
+        x: [B, S, H]. mask_scores: [B, 1, 1 or S, S]. dropout_seed: int [2], or None for inference.
 
     Returns:
         (output [B, S, H], attention probabilities [B, N, S, S]).
     """
 
-    def __init__(self, config, seed, first_dropout_place, **kwargs):
+    def __init__(self, config, seed, first_dropout_place, num_heads, **kwargs):
         super().__init__(**kwargs)
 
         def dense(name, input_size, output_size):
@@ -29,8 +34,8 @@ class TransformerLayer(keras.layers.Layer):
         def layer_norm(name):
             return LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name=name)
 
-        self.attention = SelfAttention(config, f"{seed}/{self.name}", first_dropout_place, dtype=self.dtype_policy,
-                                       name="attention")
+        self.attention = SelfAttention(config, f"{seed}/{self.name}", first_dropout_place, num_heads,
+                                       dtype=self.dtype_policy, name="attention")
         self.attention_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 1)
         self.attention_layer_norm = layer_norm("attention_layer_norm")
         self.intermediate = dense("intermediate", config.hidden_size, config.intermediate_size)
@@ -81,8 +86,8 @@ class BertEncoder(keras.Model):
         self.config = config
         self.embeddings = BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
         self.transformer_layers = [
-            TransformerLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * i, dtype=dtype, name=f"layer_{i}")
-            for i in range(config.num_hidden_layers)]
+            TransformerLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * i, num_heads, dtype=dtype, name=f"layer_{i}")
+            for i, num_heads in enumerate(config.head_counts)]
         self.pooler = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "pooler"), dtype=dtype,
                             name="pooler") if has_pooler else None
         self.build()
@@ -95,7 +100,13 @@ class BertEncoder(keras.Model):
 
     def call(self, inputs, dropout_seed=None, return_attention_scores=False):
         mask = keras.ops.cast(inputs["input_mask"], "float32")
-        mask_scores = (1.0 - mask)[:, None, None, :] * MASKED_SCORE
+        # [B, 1, 1, S]; not by slicing, for which LiteRT has no kernel of that rank
+        mask_scores = keras.ops.expand_dims((1.0 - mask) * MASKED_SCORE, (1, 2))
+        if self.config.is_causal:
+            # [S, S], where the token of a row comes before that of a column
+            places = keras.ops.arange(keras.ops.shape(mask)[1])
+            is_later = keras.ops.expand_dims(places, 1) < places
+            mask_scores = mask_scores + keras.ops.cast(is_later, "float32") * MASKED_SCORE
         embedding_output = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"], dropout_seed)
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:
@@ -108,3 +119,21 @@ class BertEncoder(keras.Model):
         if return_attention_scores:
             outputs["attention_scores"] = attention_scores
         return outputs
+
+
+@contextlib.contextmanager
+def gated_heads(encoder, gates):
+    """Within the block the outputs of an encoder's heads are multiplied with gates, whatever model the encoder is part of.
+
+    A tf.function that is traced in the block has the gates in it, and keeps them; one traced before has none.
+
+    Args:
+        encoder: BertEncoder. gates: for each layer a tensor or variable [N], or [B, N] for gates of each row.
+    """
+    for layer, of_layer in zip(encoder.transformer_layers, gates, strict=True):
+        layer.attention.head_gates = of_layer
+    try:
+        yield
+    finally:
+        for layer in encoder.transformer_layers:
+            layer.attention.head_gates = None

@@ -165,7 +165,7 @@ def pooled(x, mask, pooling):
         return x[:, 0]
     if pooling == "concat":
         return ops.concatenate([x[:, 0], pooled(x, mask, "max"), pooled(x, mask, "mean")], axis=-1)
-    mask = ops.cast(mask, x.dtype)[:, :, None]
+    mask = ops.expand_dims(ops.cast(mask, x.dtype), -1)
     if pooling == "mean":
         return ops.sum(x * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)
     # Less than any value that LayerNorm, tanh or an LSTM gives, and finite in bfloat16.
