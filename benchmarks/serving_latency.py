@@ -3,9 +3,10 @@
 python -m benchmarks.serving_latency --model=MINILM --saved_model=EXPORT --peer_python=SERVING_ENV/bin/python
 
 MINILM is sentence-transformers/all-MiniLM-L6-v2 in Hugging Face's layout (config.json, model.safetensors, vocab.txt,
-tokenizer.json), EXPORT what export wrote of it with the same pooling (export --help says how). Every contender gets lists of str
-and gives the vectors as a numpy array: tokenization is in the time. All sides run in process, ours here, the peers in an interpreter
-of their own that is idle while we run: python3.11 -m venv SERVING_ENV && SERVING_ENV/bin/pip install -r benchmarks/requirements-serving.txt
+tokenizer.json), EXPORT what export wrote of it with the same pooling (--kind=embeddings --layer=-1 --normalize
+--pool_special_tokens) and --litert: "ours" is what `embed` runs then, the SavedModel is timed alone beside it. Every contender
+gets lists of str and gives the vectors as a numpy array: tokenization is in the time. All sides run in process, ours here, the
+peers in an interpreter of their own that is idle while we run: python3.11 -m venv SERVING_ENV && SERVING_ENV/bin/pip install -r benchmarks/requirements-serving.txt
 A figure is the median of all calls (p50); a ratio the median over the rounds of the ratio of their medians. Vectors are compared first.
 """
 
@@ -30,7 +31,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", 
 _SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long a contender runs in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
-OURS = "ours"
+OURS, SAVED_MODEL = "ours", "SavedModel"
 _VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0", "tokenizers": "0.23.3", "onnxruntime": "1.31.1"}
 _LARGEST_DIFFERENCE = 1e-4
 
@@ -44,23 +45,25 @@ def main(arguments):
         tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
 
         from keras_bert_app.export import saved_models
-    serve = saved_models.load(saved_model).signatures["serving_default"]
-
-    def ours(texts):
-        return serve(text=tf.constant(texts))["embedding"].numpy()
+        from keras_bert_app.vectors.embedding import load_embedder
+    embed, serve = load_embedder(saved_model, _THREADS.value), saved_models.load(saved_model).signatures["serving_default"]
+    contenders = {OURS: lambda texts: embed(texts)[0],
+                  SAVED_MODEL: lambda texts: serve(text=tf.constant(texts))["embedding"].numpy()}
     peer = PeerProcess(peer_python, "peer_sentence_vectors.py", "peer_python", _VERSIONS)
     peers = peer.ask(directory=os.path.abspath(model), threads=_THREADS.value)["peers"]
+    others = [SAVED_MODEL, *peers]
     words = _words(os.path.join(model, "vocab.txt"))
     rows = []
     for batch in map(int, _BATCHES.value):
         for tokens in map(int, _TOKENS.value):
             texts = [" ".join(random.Random(number).choices(words, k=tokens - 2)) for number in range(batch)]
-            difference = max(abs(ours(texts) - peer.ask(peer=name, texts=texts, calls=1, is_shown=True)["vectors"]).max()
+            difference = max(abs(contenders[OURS](texts) - peer.ask(peer=name, texts=texts, calls=1, is_shown=True)["vectors"]).max()
                              for name in peers)
-            seconds = _in_turn(ours, peer, peers, texts)
+            seconds = _in_turn({**{name: _timed(run, texts) for name, run in contenders.items()}, **{
+                name: lambda count, name=name: peer.ask(peer=name, texts=texts, calls=count)["seconds"] for name in peers}})
             rows.append({"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": seconds})
-            print(_line(rows[-1], peers), flush=True)
-    print("\n" + "\n".join(_table(rows, peers)))
+            print(_line(rows[-1], others), flush=True)
+    print("\n" + "\n".join(_table(rows, others)))
     if _OUTPUT_FILE.value:
         with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
             json.dump({"threads": _THREADS.value, "versions": peer.versions, "rows": rows}, file, indent=1)
@@ -75,17 +78,20 @@ def _words(vocab_file):
         return [piece for piece in file.read().split("\n") if piece.isascii() and piece.isalpha() and len(piece) > 2]
 
 
-def _in_turn(ours, peer, peers, texts):
-    """name -> for each round the seconds of its calls."""
-    def our_calls(count):
+def _timed(run, texts):
+    """Function of a number of calls that gives the seconds of each."""
+    def calls(count):
         found = []
         for _ in range(count):
             started = time.perf_counter()
-            ours(texts)
+            run(texts)
             found.append(time.perf_counter() - started)
         return found
-    contenders = {OURS: our_calls, **{
-        name: lambda count, name=name: peer.ask(peer=name, texts=texts, calls=count)["seconds"] for name in peers}}
+    return calls
+
+
+def _in_turn(contenders):
+    """name -> for each round the seconds of its calls."""
     counts = {name: max(3, round(_SECONDS.value / statistics.median(run(5)))) for name, run in contenders.items()}
     seconds = {name: [] for name in contenders}
     for _ in range(_ROUNDS.value):
@@ -105,17 +111,17 @@ def _ratio(row, name):
     return statistics.median(found), min(found), max(found)
 
 
-def _line(row, peers):
-    shown = ", ".join(f"{name} {_median(row['seconds'][name]) * 1e3:.2f} ms" for name in (OURS, *peers))
+def _line(row, others):
+    shown = ", ".join(f"{name} {_median(row['seconds'][name]) * 1e3:.2f} ms" for name in (OURS, *others))
     return f"{row['batch']} x {row['tokens']}: {shown}; largest difference {row['difference']:.1e}"
 
 
-def _table(rows, peers):
-    yield f"| batch x tokens | {OURS} p50 | {' | '.join(f'{name} p50 | {OURS} / {name}' for name in peers)} |"
-    yield "|---|---|" + "---|---|" * len(peers)
+def _table(rows, others):
+    yield f"| batch x tokens | {OURS} p50 | {' | '.join(f'{name} p50 | {OURS} / {name}' for name in others)} |"
+    yield "|---|---|" + "---|---|" * len(others)
     for row in rows:
         cells = [f"{_median(row['seconds'][OURS]) * 1e3:.2f} ms"]
-        for name in peers:
+        for name in others:
             middle, low, high = _ratio(row, name)
             cells += [f"{_median(row['seconds'][name]) * 1e3:.2f} ms", f"{middle:.2f} ({low:.2f} to {high:.2f})"]
         yield f"| {row['batch']} x {row['tokens']} | {' | '.join(cells)} |"

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sys
+import tempfile
 import unicodedata
 
 COLORS = ("auto", "always", "never")
@@ -30,6 +31,26 @@ def can_write(text, stream):
     except UnicodeEncodeError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def hidden_chatter():
+    """Keeps from the terminal what native code writes to stderr within the block; shown only if the block fails."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as chatter:
+        os.dup2(chatter.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            sys.stderr.flush()
+            chatter.seek(0)
+            os.write(kept, chatter.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def printable(text):

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 
 from absl import app, flags, logging
 
@@ -101,22 +100,9 @@ def quiet_start():
     # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: training is
     # faster with them where there is AVX2 alone (BUILD.md, "Choices with their trials").
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as chatter:
-        os.dup2(chatter.fileno(), 2)
-        try:
-            import tensorflow as tf
-            tf.get_logger().setLevel("ERROR")
-            logging.set_verbosity(logging.ERROR)  # absl's own, in which TensorFlow's savers talk
-            tf.config.list_physical_devices()  # drivers chatter when devices are first asked for
-            yield
-        except BaseException:
-            sys.stderr.flush()
-            chatter.seek(0)
-            os.write(kept, chatter.read())
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
+    with terminal.hidden_chatter():
+        import tensorflow as tf
+        tf.get_logger().setLevel("ERROR")
+        logging.set_verbosity(logging.ERROR)  # absl's own, in which TensorFlow's savers talk
+        tf.config.list_physical_devices()  # drivers chatter when devices are first asked for
+        yield

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import pooling as poolings
-from keras_bert_app.export import rows, saved_models, scoring
+from keras_bert_app.export import litert, rows, saved_models, scoring
 from keras_bert_app.export.pretrained import TRAINING, facts, training_record
 from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
 from keras_bert_app.interop import load, surgery
@@ -75,14 +75,20 @@ class EmbeddingModule(tf.Module):
             # What a text costs, so that who has many can batch those of like lengths.
             return {"num_tokens": rows.spans(tokenize(text))[1] + 2}
 
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def rows_of_ids(text):
+            # What comes before the encoder, for a runtime that has the encoder alone.
+            inputs, truncated = scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
+            return {**inputs, "truncated": truncated}
+
         @tf.function(autograph=False, input_signature=FROM_IDS)
         def ids(input_word_ids, input_mask, input_type_ids):
             return {"embedding": vectors({"input_word_ids": input_word_ids, "input_mask": input_mask,
                                           "input_type_ids": input_type_ids})}
 
-        self.exported = {"serving_default": embed, "num_tokens": num_tokens, "ids": ids}
+        self.exported = {"serving_default": embed, "num_tokens": num_tokens, "tokenize": rows_of_ids, "ids": ids}
         example = [[tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]]
-        examples = {"serving_default": {"text": [_EXAMPLE]}, "num_tokens": {"text": [_EXAMPLE]},
+        examples = {**{name: {"text": [_EXAMPLE]} for name in ("serving_default", "num_tokens", "tokenize")},
                     "ids": {"input_word_ids": example, "input_mask": [[1] * len(example[0])],
                             "input_type_ids": [[0] * len(example[0])]}}
         self.about = AboutEmbeddings("embeddings", examples, max_seq_length=how.max_seq_length, how=how)
@@ -120,11 +126,12 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
 
 
-def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None):
+def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, has_litert=False):
     """Writes EXPORT_DIR/VERSION, the next free version, from a model.
 
     Args:
-        path, how, log: see embedding_module.
+        path, how, log: see embedding_module. has_litert: whether the way from ids to vectors is written as LiteRT too, which
+            `embed` and `search` run where it is there.
 
     Returns:
         the directory written.
@@ -138,6 +145,8 @@ def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None):
     module, weights = embedding_module(path, how, log)
     files = {"config.json": (json.dumps(weights.config.to_dict(), indent=2) + "\n").encode(),
              "vocab.txt": weights.vocabulary, TRAINING: training_record(path, weights.origin)}
+    if has_litert:
+        files |= litert.files(module, "ids")
     version = saved_models.next_version(export_dir)
     return saved_models.write_saved_model(module, export_dir, version, files,
                                           {"Vectors": _told(module.about.how), **facts(path, weights)})

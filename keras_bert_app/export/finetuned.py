@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_app.config import read_json
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import saved_models
+from keras_bert_app.export import litert, saved_models
 from keras_bert_app.export.choice_answers import ChoiceModule
 from keras_bert_app.export.question_answers import QuestionAnsweringModule
 from keras_bert_app.export.sequence_answers import SequenceModule
@@ -40,12 +40,12 @@ def is_finetuned(path):
     return FinetuningConfig.KEY in values
 
 
-def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS):
+def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS, has_litert=False):
     """Writes EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION from the best weights of a run.
 
     Args:
         workdir: of the run; of several seeds the best one is taken. max_windows: most windows of a long text, of tagging
-            and question answering.
+            and question answering. has_litert: whether a LiteRT model is laid beside the ids export.
 
     Returns:
         (directory of the raw-text export, directory of the ids export).
@@ -62,7 +62,9 @@ def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS):
     facts = _facts(finetuned)
     export_dir = str(export_dir).rstrip("/")
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
-    ids = saved_models.write_saved_model(IdsModule(module), f"{export_dir}_ids", version, files, facts)
+    of_ids = IdsModule(module)
+    converted = litert.files(of_ids) if has_litert else {}
+    ids = saved_models.write_saved_model(of_ids, f"{export_dir}_ids", version, {**files, **converted}, facts)
     # The raw-text export comes last: once it is there, both are.
     return saved_models.write_saved_model(module, export_dir, version, files, facts), ids
 

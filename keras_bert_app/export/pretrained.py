@@ -6,7 +6,7 @@ import os
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import saved_models
+from keras_bert_app.export import litert, saved_models
 from keras_bert_app.export.encoder import EncoderModule
 from keras_bert_app.export.preprocessor import SEQ_LENGTH, PreprocessorModule
 from keras_bert_app.export.signatures import TOP_K, FillMaskModule
@@ -20,13 +20,14 @@ from pipelines.wordpiece import BertTokenizer
 TRAINING = "training.json"
 
 
-def export_pretrained(path, export_dir, top_k=TOP_K, log=lambda line: None):
+def export_pretrained(path, export_dir, top_k=TOP_K, log=lambda line: None, has_litert=False):
     """Writes EXPORT_DIR/VERSION, EXPORT_DIR_ids/VERSION and EXPORT_DIR_preprocess/VERSION from a model.
 
     Args:
         path: a work directory (its newest checkpoint is taken), one checkpoint's directory, or a model in any layout
             that interop.load reads. export_dir: the next version that is free in all of them is taken. top_k: how many
-            pieces each [MASK] gets. log: called with the lines of the report of what was loaded.
+            pieces each [MASK] gets. log: called with the lines of the report of what was loaded. has_litert: whether a
+            LiteRT model is laid beside the ids export.
 
     Returns:
         (directory of the raw-text export, or None for a model without a masked-LM head; directory of the ids export;
@@ -56,13 +57,17 @@ def export_pretrained(path, export_dir, top_k=TOP_K, log=lambda line: None):
     places = export_dir, f"{export_dir}_ids", f"{export_dir}_preprocess"
     version, told = saved_models.next_version(*places), facts(path, weights)
 
-    def write(module, place):
-        return saved_models.write_saved_model(module, place, version, files, told)
+    def write(module, place, more=None):
+        return saved_models.write_saved_model(module, place, version, {**files, **(more or {})}, told)
+
+    def write_ids(*example):
+        module = EncoderModule(model.encoder, *example)
+        return write(module, places[1], litert.files(module) if has_litert else {})
 
     if weights.vocabulary is None:
-        return None, write(EncoderModule(model.encoder), places[1]), None
+        return None, write_ids(), None
     tokenizer = BertTokenizer(weights.vocabulary, config.do_lower_case)
-    ids_export = write(EncoderModule(model.encoder, [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]), places[1])
+    ids_export = write_ids([tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id])
     preprocessor = write(PreprocessorModule(tokenizer, min(SEQ_LENGTH, config.max_position_embeddings)), places[2])
     if not has_head:
         return None, ids_export, preprocessor

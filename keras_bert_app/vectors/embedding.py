@@ -1,10 +1,13 @@
 """Vectors of many texts: what an export makes of them, in batches of like lengths."""
 
+import os
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
+from keras_bert_app.litert_model import MODEL_FILE, LiteRTModel
 from keras_bert_app.vectors.texts import work_of
 
 BATCH_SIZE = 32  # beyond it a CPU is no faster
@@ -15,34 +18,48 @@ class Embedder:
     """Vectors of texts by an export of embeddings, or by a module that is to be one.
 
     Args:
-        signatures: dict name -> function.
+        signatures: dict name -> function. from_ids: LiteRTModel of the signature "ids", which is faster, or None.
     """
 
-    def __init__(self, signatures):
+    def __init__(self, signatures, from_ids=None):
         self._embed, self._num_tokens = signatures["serving_default"], signatures["num_tokens"]
+        self._tokenize, self._from_ids = signatures["tokenize"] if from_ids else None, from_ids
 
     def __call__(self, texts):
         """(vectors float32 [B, D], truncated bool [B]) of a list of bytes."""
-        found = self._embed(text=tf.constant(texts, tf.string))
-        return found["embedding"].numpy(), found["truncated"].numpy()
+        texts = tf.constant(texts, tf.string)
+        if self._from_ids is None or not len(texts):
+            found = self._embed(text=texts)
+            return found["embedding"].numpy(), found["truncated"].numpy()
+        inputs = {name: values.numpy() for name, values in self._tokenize(text=texts).items()}
+        truncated = inputs.pop("truncated")
+        return self._from_ids(**inputs)["embedding"], truncated
 
     def num_tokens(self, texts):
         """int32 [B], before anything is cut off."""
         return self._num_tokens(text=tf.constant(texts, tf.string))["num_tokens"].numpy()
 
 
-def load_embedder(saved_model):
-    """The Embedder of an export.
+def load_embedder(saved_model, num_threads=0):
+    """The Embedder of an export; it runs model.tflite where that is beside it.
+
+    Args:
+        num_threads: of model.tflite; 0 for as many as this process may use.
 
     Raises:
         UserError: see saved_models.load; or the export answers something else.
     """
-    signatures = saved_models.load(saved_model).signatures
+    loaded, directory = saved_models.load(saved_model), saved_models.find(saved_model)
+    signatures = loaded.signatures
     outputs = signatures["serving_default"].structured_outputs
     if "embedding" not in outputs:
         raise UserError(f"{saved_model}: gives {', '.join(sorted(outputs))}, and no sentence vectors; write an export that "
                         "does with `export --kind=embeddings`")
-    return Embedder(signatures)
+    path = os.path.join(directory, MODEL_FILE)
+    if not tf.io.gfile.exists(path):
+        return Embedder(signatures)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return Embedder(signatures, LiteRTModel(file.read(), num_threads))
 
 
 def embed_texts(embed, texts, batch_size=BATCH_SIZE, done=lambda texts, work: None):

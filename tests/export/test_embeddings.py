@@ -12,6 +12,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import embeddings, saved_models
 from keras_bert_app.export.embeddings import Pooling
 from keras_bert_app.interop import load, workdir
+from keras_bert_app.vectors import embedding
 from tests.export.small_model import TEXTS, TOKENIZER, WEIGHTS, rows_of
 from tests.export.test_export import run_python
 
@@ -91,6 +92,20 @@ def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
         np.testing.assert_allclose(np.linalg.norm(vector), 1.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("how", [Pooling("mean_max", normalize=True), Pooling("first_last", pool_special_tokens=True)], ids=str)
+def test_with_litert_the_vectors_are_the_same_for_batches_of_every_shape(model, tmp_path, how):
+    directory = embeddings.export_embeddings(model, str(tmp_path / "vectors"), how, has_litert=True)
+    fast = embedding.load_embedder(directory)
+    os.remove(os.path.join(directory, "model.tflite"))
+    os.remove(os.path.join(directory, "manifest.json"))
+    plain = embedding.Embedder(tf.saved_model.load(directory).signatures)
+    for texts in (TEXTS, TEXTS[:1], ["", " ".join(TEXTS * 9)], []):
+        texts = [text.encode() for text in texts]
+        for found, expected in zip(fast(texts), plain(texts)):
+            np.testing.assert_allclose(found, expected, atol=2e-6)
+    assert fast([b" ".join(text.encode() for text in TEXTS * 9)])[1].all()
+
+
 def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(model, live, tmp_path):
     written = embeddings.export_embeddings(model, str(tmp_path / "vectors"), Pooling(normalize=True))
     assert os.path.relpath(written, tmp_path) == os.path.join("vectors", "1")
@@ -112,6 +127,8 @@ def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(mod
         found = signatures[name](**values)
         if name == "num_tokens":
             assert found["num_tokens"].numpy().tolist() == [9]
+        elif name == "tokenize":
+            assert found["input_word_ids"].shape == (1, 9) and not found["truncated"].numpy().any()
         else:
             assert found["embedding"].shape == (1, 33)
 
