@@ -1,0 +1,133 @@
+"""A dependency parser that only weighs attention heads (Clark et al. 2019, What Does BERT Look At?, section 5).
+
+The chance that word j is the head of word i is the softmax over j of a weighted sum of all heads' attention between the
+two, both ways: what two numbers for each head know of syntax. Dimensions: L layers, N heads, K = 2 L N, P pairs.
+"""
+
+import numpy as np
+
+from keras_bert_app.analysis import encoders, sentences, treebank
+from keras_bert_app.analysis.findings import Table
+from keras_bert_app.analysis.progress import reported
+
+_MOST_TRAINING = 1000  # sentences; a few hundred weights need no more, and their pairs are held in memory
+_FARTHEST = 10
+
+
+def parser_table(subject, options, dev_trees, log):
+    """(Table of UAS, its remarks). UAS: the share of words with the right head, but roots and punctuation."""
+    train_trees = treebank.read_trees(options.train_file, options.max_sentences)
+    train_trees = train_trees[::max(1, -(-len(train_trees) // _MOST_TRAINING))]
+    gold_train, gold_dev = (Arcs(trees) for trees in (train_trees, dev_trees))
+    offset = max((float(np.mean(gold_dev.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))
+    rows = [[f"fixed offset {offset[1]:+d}", 1, offset[0], None]]
+    weights = fit(gold_train, distance_vectors(gold_train))
+    rows.append(["distance alone", len(weights), gold_dev.uas(distance_vectors(gold_dev) @ weights), None])
+    untrained = []
+    for seed in range(options.seed, options.seed + options.num_seeds):
+        uas, _ = _attention_uas(encoders.untrained(subject, seed), gold_train, gold_dev, log)
+        untrained.append(uas)
+    uas, num_weights = _attention_uas(subject, gold_train, gold_dev, log)
+    rows += [["attention, untrained", num_weights, float(np.mean(untrained)), float(np.std(untrained))],
+             [f"attention, {subject.name}", num_weights, uas, None]]
+    table = Table(f"Parsing by attention alone: UAS of {len(gold_dev.counted):,} words",
+                  ("parser", "weights", "UAS", "spread"), rows)
+    best = max(row[2] for row in rows[:3])
+    verdict = "above" if uas > best else "not above"
+    return table, [f"Attention alone parses at {uas:.1%}, {verdict} the best baseline ({best:.1%}); "
+                   f"weights from {len(train_trees):,} sentences of {options.train_file}. The root is not guessed."]
+
+
+def _attention_uas(subject, train, dev, log):
+    """(UAS, K)."""
+    weights = fit(train, attention_vectors(subject, train, log))
+    return dev.uas(attention_vectors(subject, dev, log) @ weights), len(weights)
+
+
+class Arcs:
+    """For each word that has a head (D of them) all other words of its sentence: P pairs, word after word.
+
+    Attributes:
+        trees: list of Tree. pairs: for each tree int64 [2, its pairs]: dependents and candidates. starts: int64 [D],
+            the first pair of each dependent. sizes: int64 [D], how many it has. gold: int64 [D], the right one.
+        counted: int64, which of the D words count for UAS: all but punctuation; away: how far their heads stand.
+    """
+
+    def __init__(self, trees):
+        self.trees, self.pairs = trees, []
+        starts, gold, away, is_counted, at = [], [], [], [], 0
+        for tree in trees:
+            words = np.flatnonzero(tree.heads >= 0)
+            candidates = np.array([[other for other in range(len(tree)) if other != word] for word in words],
+                                  np.int64).reshape(len(words), len(tree) - 1)
+            self.pairs.append(np.stack([np.repeat(words, candidates.shape[1]), candidates.ravel()]))
+            starts.append(at + np.arange(len(words)) * candidates.shape[1])
+            gold.append(starts[-1] + tree.heads[words] - (tree.heads[words] > words))
+            away.append(tree.heads[words] - words)
+            is_counted.append(~tree.is_punctuation()[words])
+            at += candidates.size
+        self.starts, self.gold = np.concatenate(starts), np.concatenate(gold)
+        self.sizes = np.diff(np.append(self.starts, at))
+        self.counted = np.flatnonzero(np.concatenate(is_counted))
+        self.away = np.concatenate(away)[self.counted]
+
+    def log_shares(self, scores):
+        """Scores [P] less the logarithm of their sum of exponentials over each dependent's candidates."""
+        most = np.maximum.reduceat(scores, self.starts)
+        exponentials = np.exp(scores - np.repeat(most, self.sizes))
+        return scores - np.repeat(most + np.log(np.add.reduceat(exponentials, self.starts)), self.sizes)
+
+    def uas(self, scores):
+        """Share of the counted words whose right pair has the highest of scores [P]; a tie counts as wrong."""
+        gold = np.repeat(scores[self.gold], self.sizes)
+        rivals = np.add.reduceat((scores >= gold).astype(np.int64), self.starts)
+        return float(np.mean(rivals[self.counted] == 1))
+
+
+def fit(arcs, vectors):
+    """float32 [K]: weights that make the right heads of vectors [P, K] likeliest; a convex problem without chance."""
+    from scipy.optimize import minimize
+
+    def loss(weights):
+        log_shares = arcs.log_shares(vectors @ weights.astype(np.float32))
+        wrong = np.exp(log_shares)
+        wrong[arcs.gold] -= 1
+        return float(-np.mean(log_shares[arcs.gold])), (wrong @ vectors).astype(np.float64) / len(arcs.gold)
+    found = minimize(loss, np.zeros(vectors.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 150})
+    return found.x.astype(np.float32)
+
+
+def pair_vectors(one, pairs):
+    """float32 [pairs, K]: of an Encoded with attention, all heads' weights from pairs[0] to pairs[1], then back.
+
+    Args:
+        pairs: int64 [2, pairs], places of words.
+    """
+    attention = one.word_attention()[:, :, 1:-1, 1:-1]
+    attention = attention.reshape(-1, *attention.shape[2:])
+    first, second = pairs
+    return np.concatenate([attention[:, first, second], attention[:, second, first]]).T
+
+
+def attention_vectors(subject, arcs, log):
+    """float32 [P, K]; zeros for sentences longer than the encoder's positions."""
+    counts = [pairs.shape[1] for pairs in arcs.pairs]
+    ends = np.cumsum(counts)
+    config = subject.config
+    result = np.zeros((ends[-1], 2 * config.num_hidden_layers * config.num_attention_heads), np.float32)
+    encoded = sentences.encode(subject, [tree.words for tree in arcs.trees], with_attention=True)
+    for one in reported(encoded, len(arcs.trees), f"sentences through {subject.name}", log):
+        if counts[one.number]:
+            result[ends[one.number] - counts[one.number]:ends[one.number]] = pair_vectors(one, arcs.pairs[one.number])
+    return result
+
+
+def distance_vectors(arcs):
+    """float32 [P, distances]: one where the candidate stands so far from the dependent, farther ones together."""
+    pairs = np.concatenate(arcs.pairs, axis=1)
+    return one_hot_distances(pairs[1] - pairs[0])
+
+
+def one_hot_distances(distances):
+    """float32 [pairs, 2 * 10 + 1] of int [pairs]."""
+    return np.eye(2 * _FARTHEST + 1, dtype=np.float32)[np.clip(distances, -_FARTHEST, _FARTHEST) + _FARTHEST]

@@ -1,0 +1,156 @@
+"""Heads removed from the weights: what a smaller model costs and gains (Michel et al. 2019, section 4 and table 4).
+
+The heads of least importance go, but the last one of each layer. What is left computes what the whole model computes
+with gates of 0 on those heads; its kernels are smaller.
+"""
+
+import statistics
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.analysis import head_importance, head_tasks
+from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import load, surgery
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.encoder import gated_heads
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.modeling.task_model import BertTaskModel
+
+SUMMARY = "heads removed for real: parameters, latency and score beside the whole model's (--input_file or --workdir)"
+NEEDS = ()
+
+_SAME = 1e-5  # float32: the products have other sizes, and add up in another order
+_NUM_ROWS, _LENGTH = (1, 16), 128
+_WARM_UP, _REPEATS = 3, 15
+
+
+def run(subject, options, log):
+    """Findings; options.input_file or workdir, prune_percent, max_sentences, seed."""
+    if not 0 < options.prune_percent < 100:
+        raise UserError(f"--prune_percent={options.prune_percent}: expected 1 to 99, the share of heads that go")
+    task = head_tasks.load(subject, options)
+    counts = task.model.config.head_counts
+    order = np.argsort(head_importance.importance(task, log), kind="stable")
+    heads = chosen(order, counts, round(len(order) * options.prune_percent / 100))
+    smaller, line = pruned_model(task.model, heads)
+    log(line)
+
+    gates, call = head_importance.gated_call(task)
+    whole_scores = task.score(call)
+    places = [head_importance.place_of(head, counts) for head in range(sum(counts))]
+    gates.assign([float(head not in heads.get(layer, ())) for layer, head in places])
+    gated_scores, pruned_scores = task.score(call), task.score(
+        tf.function(lambda batch: task.outputs(smaller, batch), autograph=False))
+    difference = largest_difference(task.model.encoder, smaller.encoder, tf.split(gates, counts), task.inputs)
+    log("timing both encoders")
+    length = min(_LENGTH, task.model.config.max_position_embeddings)
+    milliseconds = [latencies((task.model.encoder, smaller.encoder), num_rows, length) for num_rows in _NUM_ROWS]
+
+    names = list(whole_scores)
+    columns = ("", "heads", "parameters", "of layers", "MB", *(f"ms, {number} x {length}" for number in _NUM_ROWS),
+               *names)
+    rows = []
+    for at, (name, model, scores) in enumerate(
+        (("whole", task.model, whole_scores), ("pruned", smaller, pruned_scores))):
+        size = model.count_params()
+        rows.append([
+            name,
+            sum(model.config.head_counts), size,
+            _of_layers(model), 4 * size / 1e6, *(times[at] for times in milliseconds), *(scores[key] for key in names)
+        ])
+    rows.append(["whole, those heads closed", *[None] * (4 + len(_NUM_ROWS)), *(gated_scores[key] for key in names)])
+    flag = written(heads)
+    fits = "within" if difference <= _SAME else "NOT within"
+    remarks = [
+        f"{task.data}.",
+        f"{line}. States of the pruned encoder and of the whole one with those heads closed differ by up to {difference:.1e}, "
+        f"{fits} {_SAME:.0e}.",
+        f"ms: encoder alone, rows x tokens, median of {_REPEATS} calls, each in turn with the other's. The pruned one is "
+        f"{' and '.join(f'{whole / cut:.2f}' for whole, cut in milliseconds)} times as fast.",
+        f'To write it: convert --input={options.workdir or "MODEL"} --to=workdir --output=DIRECTORY --prune_heads="{flag}"'
+    ]
+    values = {
+        "prune_heads": flag, "head_counts": list(smaller.config.head_counts), "difference": difference,
+        "milliseconds": milliseconds,
+        "scores": {"whole": whole_scores, "closed": gated_scores, "pruned": pruned_scores}
+    }
+    name = options.workdir or subject.name
+    return Findings("pruning", f"Heads removed: {name}, {task.name}",
+                    [Table(f"{options.prune_percent} % of the heads removed", columns, rows)], remarks, {}, values)
+
+
+def chosen(order, counts, number):
+    """dict layer -> list of heads: the first `number` of an order of all heads, but the last that is left of a layer.
+
+    Args:
+        order: heads of all layers, to go first ones first. counts: heads of each layer.
+    """
+    left, found = list(counts), {}
+    for head in order.tolist():
+        layer, place = head_importance.place_of(head, counts)
+        if number and left[layer] > 1:
+            found.setdefault(layer, []).append(place)
+            left[layer], number = left[layer] - 1, number - 1
+    return {layer: sorted(found[layer]) for layer in sorted(found)}
+
+
+def written(heads):
+    """As convert --prune_heads takes them."""
+    return ";".join(f"{layer}:{','.join(map(str, of_layer))}" for layer, of_layer in heads.items())
+
+
+def pruned_model(model, heads):
+    """(a model of the same kind without some heads, a line that says so).
+
+    Args:
+        model: BertPretrainer or BertTaskModel. heads: see surgery.prune_heads.
+    """
+    weights = Weights(model.config, {variable.path: variable.numpy() for variable in model.weights})
+    weights, line = surgery.prune_heads(weights, heads)
+    smaller = (BertTaskModel(weights.config, model.head)
+               if isinstance(model, BertTaskModel) else BertPretrainer(weights.config, parts=model.parts))
+    load.assign(smaller, weights)
+    return smaller, line
+
+
+def largest_difference(encoder, smaller, gates, inputs):
+    """The largest difference of any layer's states, padding left out.
+
+    Args:
+        gates: of the heads of `encoder`, for each layer [N]. inputs: a batch.
+    """
+    # An example may be of several rows [B, G, S].
+    inputs = {
+        name: tf.reshape(inputs[name], [-1, inputs[name].shape[-1]])
+        for name in ("input_word_ids", "input_mask", "input_type_ids")
+    }
+    with gated_heads(encoder, gates):
+        theirs = encoder(inputs)["encoder_outputs"]
+    ours = smaller(inputs)["encoder_outputs"]
+    is_token = inputs["input_mask"].numpy() > 0
+    return max(float(np.abs(a.numpy() - b.numpy())[is_token].max()) for a, b in zip(ours, theirs))
+
+
+def latencies(encoders, num_rows, length):
+    """Milliseconds of each encoder for rows of random tokens, taken in turn: medians."""
+    ids = np.random.default_rng(0).integers(0, encoders[0].config.vocab_size, (num_rows, length)).astype(np.int32)
+    inputs = {"input_word_ids": tf.constant(ids), "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
+    calls = [
+        tf.function(lambda inputs, encoder=encoder: encoder(inputs)["sequence_output"], autograph=False)
+        for encoder in encoders
+    ]
+    times = [[] for _ in calls]
+    for repeat in range(_WARM_UP + _REPEATS):
+        for call, taken in zip(calls, times):
+            started = time.perf_counter()
+            call(inputs).numpy()
+            if repeat >= _WARM_UP:
+                taken.append(1000 * (time.perf_counter() - started))
+    return [statistics.median(taken) for taken in times]
+
+
+def _of_layers(model):
+    return sum(layer.count_params() for layer in model.encoder.transformer_layers)

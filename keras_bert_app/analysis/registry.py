@@ -1,0 +1,25 @@
+"""All analyses by name: each is the module keras_bert_app.analysis.NAME.
+
+Such a module has SUMMARY, one line; NEEDS, names of Options that must be given; and
+run(subject, options, log) -> findings.Findings, where subject is an encoders.Subject and log is called with lines of progress.
+"""
+
+import importlib
+
+from keras_bert_app.config import nearest
+from keras_bert_app.errors import UserError
+
+NAMES = ("attention", "patterns", "grammar_heads", "coreference", "attention_probe",
+         "structural_probe", "edge_probing", "head_importance", "pruning",
+         "senses", "minimal_pairs", "surprise", "endings", "features")
+
+
+def find(name):
+    """The module of an analysis.
+
+    Raises:
+        UserError: there is none; the nearest is named.
+    """
+    if name not in NAMES:
+        raise UserError(f"--what={name} is not known: {nearest(name, NAMES)}")
+    return importlib.import_module(f"keras_bert_app.analysis.{name}")

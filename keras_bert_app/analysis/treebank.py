@@ -1,0 +1,120 @@
+"""Sentences with dependency trees: CoNLL-U (universaldependencies.org/format.html), and distances in a tree."""
+
+import dataclasses
+import re
+
+import numpy as np
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.tables import lines_of
+
+_COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """A sentence of W words with its tree.
+
+    Attributes:
+        path: of the file. lines: number of each word's line. document: number of its one.
+        words, tags (UPOS), relations, misc: tuples of W str.
+        heads: int32 [W], the place of each word's head from 0; -1 at the root.
+    """
+
+    path: str
+    lines: tuple
+    document: int
+    words: tuple
+    tags: tuple
+    heads: np.ndarray
+    relations: tuple
+    misc: tuple
+
+    def __len__(self):
+        return len(self.words)
+
+    def is_punctuation(self):
+        """bool [W]."""
+        return np.array([tag == "PUNCT" for tag in self.tags])
+
+
+def read_trees(path, max_sentences=0):
+    """The trees of a CoNLL-U file, in their order.
+
+    Ranges of words written as one (3-4) and words that are not written (3.1) are left out. Documents begin at # newdoc.
+
+    Args:
+        max_sentences: only the first so many; 0: all.
+
+    Raises:
+        UserError: a line that is no word's, a sentence that is no tree, no sentence at all: file:line and why.
+    """
+    trees, rows, document = [], [], 0
+    for number, line in lines_of(path):
+        if not line.strip(" \t"):
+            if rows:
+                trees.append(_tree(path, rows, document))
+                rows = []
+                if len(trees) == max_sentences:
+                    return trees
+        elif line.startswith("#"):
+            document += line.startswith("# newdoc")
+        elif not re.match(r"\d+[-.]\d+\t", line):
+            rows.append((number, _fields(path, number, line, len(rows) + 1)))
+    if rows:
+        trees.append(_tree(path, rows, document))
+    if not trees:
+        raise UserError(f"{path}: holds no sentence; expected CoNLL-U")
+    return trees
+
+
+def depths(heads):
+    """int32 [W]: how many edges lie between each word and the root; None where heads [W] go in a circle."""
+    result, at = np.zeros(len(heads), np.int32), np.array(heads)
+    for _ in range(len(heads)):
+        if np.all(at < 0):
+            return result
+        result += at >= 0
+        at = np.where(at >= 0, heads[at], -1)
+    return result if np.all(at < 0) else None
+
+
+def distances(heads):
+    """int32 [W, W]: how many edges lie between two words of a tree."""
+    order = np.argsort(depths(heads), kind="stable")
+    result = np.zeros((len(heads), len(heads)), np.int32)
+    for place, word in enumerate(order[1:], 1):
+        before = order[:place]
+        result[word, before] = result[before, word] = result[heads[word], before] + 1
+    return result
+
+
+def _fields(path, number, line, expected_id):
+    fields = line.split("\t")
+    if len(fields) != len(_COLUMNS):
+        raise UserError(f"{path}:{number}: has {len(fields)} column{'s' * (len(fields) != 1)}; expected CoNLL-U, "
+                        f"{len(_COLUMNS)} between tabs")
+    fields = dict(zip(_COLUMNS, fields))
+    if fields["ID"] != str(expected_id):
+        raise UserError(f"{path}:{number}: ID is {fields['ID']!r}; expected {expected_id}, words are numbered from 1")
+    for name in ("FORM", "UPOS", "DEPREL"):
+        if not fields[name]:
+            raise UserError(f"{path}:{number}: the column {name} is empty")
+    if not re.fullmatch(r"[0-9]{1,6}", fields["HEAD"]):
+        raise UserError(f"{path}:{number}: HEAD is {fields['HEAD']!r}; expected a word's number, or 0 for the root")
+    return fields
+
+
+def _tree(path, rows, document):
+    heads = np.array([int(fields["HEAD"]) - 1 for _, fields in rows], np.int32)
+    for at, (number, _) in enumerate(rows):
+        if heads[at] >= len(rows) or heads[at] == at:
+            raise UserError(f"{path}:{number}: HEAD is {heads[at] + 1}; expected another word of the sentence's "
+                            f"{len(rows)}, or 0")
+    lines, roots = tuple(number for number, _ in rows), int(np.sum(heads < 0))
+    if roots != 1 or depths(heads) is None:
+        fault = f"{roots} words have HEAD 0" if roots != 1 else "heads go in a circle"
+        raise UserError(f"{path}:{lines[0]}: the sentence is no tree: {fault}; expected one root with all words on it")
+    columns = ([fields[name] for _, fields in rows] for name in ("FORM", "UPOS", "DEPREL", "MISC"))
+    words, tags, relations, misc = map(tuple, columns)
+    return Tree(path, lines, document, words, tags, heads, relations, misc)

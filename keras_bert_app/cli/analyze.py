@@ -1,0 +1,86 @@
+"""Looks into an encoder: attention, grammar in heads and vectors, heads that can go, senses of words.
+
+python -m keras_bert_app.cli.analyze --what=attention --init_checkpoint=MODEL --text="The cat sat." --output_dir=seen
+python -m keras_bert_app.cli.analyze --what=structural_probe --init_checkpoint=MODEL --train_file=en-train.conllu \\
+    --dev_file=en-dev.conllu --output_dir=seen
+python -m keras_bert_app.cli.analyze --what=list
+
+MODEL is in any layout that convert reads. Each analysis prints its table beside a baseline and leaves NAME.json and its
+pictures in --output_dir; --what takes several, between commas. report.html there shows all that was found so far.
+"""
+
+import os
+
+from absl import flags
+
+from keras_bert_app import input_text
+from keras_bert_app.analysis import registry
+from keras_bert_app.analysis.options import Options
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+from keras_bert_app.output_files import write_files
+
+_WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(registry.NAMES)}; list says what each is.")
+flags.DEFINE_string("init_checkpoint", "", "The model, in any layout that convert reads.")
+flags.DEFINE_string("output_dir", "", "Directory for what is found.")
+_HELP = {
+    "text": "The text to look at.",
+    "text_pair": "A second text, segment B of the same row.",
+    "input_file": "Texts, one a line.",
+    "train_file": "CoNLL-U to train probes on.",
+    "dev_file": "CoNLL-U to measure on.",
+    "ner_train_file": "Named entities in CoNLL-2003's columns, to train a probe on.",
+    "ner_dev_file": "The same, to measure on.",
+    "pairs_file": "Minimal pairs, a line each: the good sentence, a tab, the bad one.",
+    "endings_file": "Beginnings with their endings: CODAH's or SWAG's layout.",
+    "workdir": "Directory of a fine-tuned run.",
+    "words": "Words to look up in --input_file.",
+    "layers": "Layers whose vectors to write: 0 the embeddings' output, 1 the first layer's, -1 the last one's.",
+    "max_sentences": "Only the first so many sentences of each file; 0: all.",
+    "num_seeds": "Seeds of probes and random baselines.",
+    "probe_rank": "Dimensions that the structural probe maps to.",
+    "prune_percent": "Share of the heads that are removed.",
+    "seed": "The first of them.",
+}
+_DEFAULTS = Options()
+for _name, _help in _HELP.items():
+    _default = getattr(_DEFAULTS, _name)
+    if isinstance(_default, int):
+        flags.DEFINE_integer(_name, _default, _help, lower_bound=1 if _name in ("num_seeds", "probe_rank") else 0)
+    elif isinstance(_default, tuple):
+        flags.DEFINE_list(_name, list(_default), _help)
+    else:
+        flags.DEFINE_string(_name, _default, _help)
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    app.required("what")
+    if _WHAT.value == ["list"]:
+        with app.quiet_start():
+            for name in registry.NAMES:
+                module = registry.find(name)
+                print(f"{name:20} {module.SUMMARY} ({', '.join('--' + need for need in module.NEEDS)})")
+        return
+    init_checkpoint, output_dir = app.required("init_checkpoint", "output_dir")
+    options = Options(**{name: tuple(value) if isinstance(value, list) else value
+                         for name, value in ((name, flags.FLAGS[name].value) for name in _HELP)})
+    with app.quiet_start():
+        from keras_bert_app.analysis import encoders, findings, report
+        modules = [registry.find(name) for name in _WHAT.value]
+    for name, module in zip(_WHAT.value, modules):
+        for need in module.NEEDS:
+            if not getattr(options, need):
+                raise UserError(f"--{need} is missing, which --what={name} reads; it says: {flags.FLAGS[need].help}")
+    input_text.make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
+    subject = encoders.load_subject(init_checkpoint, log=print)
+    for module in modules:
+        found = module.run(subject, options, print)
+        print("\n" + "\n".join(findings.text_lines(found)))
+        write_files(output_dir, findings.contents(found))
+    write_files(output_dir, {report.REPORT: report.report(output_dir, f"Inside {os.path.basename(init_checkpoint.rstrip('/'))}")})
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

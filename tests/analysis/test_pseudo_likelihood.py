@@ -1,0 +1,141 @@
+"""Minimal pairs, surprise and endings, with values worked out by hand and a model that is asked directly."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.analysis import endings, minimal_pairs, pseudo_likelihood, surprise
+from keras_bert_app.analysis.encoders import Subject
+from keras_bert_app.analysis.options import Options
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from tests.analysis.tiny_subject import VOCABULARY, tiny_subject
+
+
+@pytest.fixture(scope="module")
+def subject():
+    tiny = tiny_subject()
+    model = BertPretrainer(tiny.config, seed=11)
+    return Subject("tiny", model.encoder, tiny.tokenizer, model)
+
+
+def asked_directly(subject, row):
+    """log p of each piece, each masked in a call of its own."""
+    found = []
+    for place, piece in enumerate(row):
+        ids = np.array([[2, *row, 3]], np.int32)
+        ids[0, place + 1] = 4
+        logits = subject.model(
+            {"input_word_ids": ids, "input_mask": np.ones_like(ids),
+             "input_type_ids": np.zeros_like(ids)})["mlm_logits"]
+        found.append(float(tf.nn.log_softmax(logits[0, place + 1])[piece]))
+    return found
+
+
+def test_each_piece_is_scored_with_itself_masked_alone_whatever_the_order_of_the_texts(subject):
+    rows = [np.array(row, np.int32) for row in ([8, 9, 10, 5], [7], [10, 13, 14, 15], [11, 8])]
+    found = pseudo_likelihood.piece_log_probabilities(subject, rows, print)
+    for scores, row in zip(found, rows):
+        np.testing.assert_allclose(scores, asked_directly(subject, row), atol=1e-4)
+
+
+def test_unigrams_are_counts_with_one_added():
+    found = pseudo_likelihood.unigram_log_probabilities([np.array([1, 1]), np.array([3])], 4)
+    np.testing.assert_allclose(np.exp(found), np.array([1, 3, 1, 2]) / 7)
+
+
+def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
+    pairs, corpus = tmp_path / "pairs.tsv", tmp_path / "corpus.txt"
+    pairs.write_text("the cat sat\tthe cat on\n\nthe bank.\tthe river was.\nmoney\tmoney\n")
+    corpus.write_text("the cat sat on the bank\nthe cat sat\n")
+    found = minimal_pairs.run(subject, Options(pairs_file=str(pairs), input_file=str(corpus)), print)
+    first = [
+        sum(asked_directly(subject, [VOCABULARY.index(word)
+                                     for word in text.split()]))
+        for text in ("the cat sat", "the cat on")
+    ]
+    np.testing.assert_allclose(found.values["pairs"][0]["scores"], first, atol=1e-3)
+    results = dict(found.tables[0].rows)
+    # Of three pairs two are as long, and one of those is the same sentence; "sat" stands in the corpus twice, "on" once.
+    assert results["baseline: fewer pieces"] == pytest.approx((0.5 + 1 + 0.5) / 3)
+    assert results["baseline: unigrams"] == pytest.approx((1 + 1 + 0.5) / 3)
+    wins = [np.sign(good - bad) / 2 + 0.5 for good, bad in (pair["scores"] for pair in found.values["pairs"])]
+    assert results["pseudo-log-likelihood"] == pytest.approx(np.mean(wins))
+
+
+@pytest.mark.parametrize("text, message", [
+    ("a b c\n", ":1: 1 cells; expected a good sentence, a tab and a bad one"),
+    ("a\tb\na\t\n", ":2: 2 cells"),
+    ("a\tb\tc\n", ":1: 3 cells"),
+    ("\n", "holds no pair"),
+])
+def test_lines_that_are_no_pair_are_named(tmp_path, text, message):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        minimal_pairs.read_pairs(str(path))
+    with pytest.raises(UserError, match="there is no such file"):
+        minimal_pairs.read_pairs(str(tmp_path / "none"))
+
+
+def test_a_planted_piece_is_another_word_in_the_place_of_a_word_of_one_piece():
+    # "unflapp" is no word of one piece, "." no word; the second text has none.
+    rows = [np.array(row, np.int32) for row in ([7, 13, 14, 15, 5], [5, 13, 14], [10], [11, 6])]
+    planted, where = surprise.plant(rows, VOCABULARY, seed=1)
+    assert where == [0, 0, 0]
+    for before, after in zip((rows[0], rows[2], rows[3]), planted):
+        assert after[0] in {7, 10, 11, 12} - {before[0]}
+        np.testing.assert_array_equal(after[1:], before[1:])
+    assert rows[0][0] == 7  # what was given is not changed
+
+
+def test_hits_share_where_several_are_as_surprising():
+    assert surprise.hits(
+        [np.array([1.0, 3, 2]), np.array([2.0, 2]), np.array([5.0, 1])], [1, 0, 1]) == pytest.approx(1.5 / 3)
+
+
+def test_the_most_surprising_pieces_come_first_with_what_the_model_expected(subject, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("The cat sat on the bank.\nMoney was by the river.\n")
+    found = surprise.run(subject, Options(input_file=str(path)), print)
+    bits = [row[0] for row in found.tables[0].rows]
+    assert bits == sorted(bits, reverse=True) and len(bits) == 13
+    direct = asked_directly(subject, [VOCABULARY.index(word) for word in "the cat sat on the bank .".split()])
+    one = next(row for row in found.tables[0].rows if row[2] == "cat")
+    assert one[:4] == [pytest.approx(-direct[1] / np.log(2), abs=1e-3), "the", "cat", "sat on the bank ."]
+    assert one[5] >= np.exp(direct[1]) - 1e-6  # the likeliest piece is no less likely than the one that stands there
+    assert set(found.values["planted"]) == {"most surprising piece", "baseline: rarest piece", "baseline: chance"}
+    assert found.values["planted"]["baseline: chance"] == pytest.approx((1 / 7 + 1 / 6) / 2)
+
+
+def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_path):
+    path = tmp_path / "codah.tsv"
+    path.write_text("o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n"
+                    "o\tMoney\twas a b c.\tsat.\tsat by the bank.\twas on.\t0\n")
+    found = endings.run(subject, Options(endings_file=str(path)), print)
+    results = found.values["accuracy"]
+    assert results["baseline: shortest ending"] == 0.5 and results["baseline: chance"] == 0.25
+    assert results["baseline: longest ending"] == 0.25  # of the second beginning two are of five pieces
+    ids = [[VOCABULARY.index(piece)
+            for piece in text.split()]
+           for text in ("the cat sat on the bank .", "the cat was .", "the cat sat by .",
+                        "the cat was money on the river .")]
+    sums = [sum(asked_directly(subject, row)[2:]) for row in ids]
+    single = tmp_path / "one.tsv"
+    single.write_text(f"o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t{int(np.argmax(sums))}\n")
+    assert endings.run(subject, Options(endings_file=str(single)), print).values["accuracy"]["ending, sum"] == 1.0
+
+
+def test_measures_of_an_ending_and_shares_of_ties():
+    assert endings.measures(np.array([-1.0, -2.0, -4.0]), 2) == (-7.0, -6.0, -3.0, 2)
+    assert endings.accuracy(np.array([[1.0, 2, 2, 0], [0, 3, 1, 2]]), np.array([2, 3])) == 0.25
+
+
+def test_models_without_a_masked_lm_head_and_files_of_no_known_kind_are_refused(subject):
+    for module in (minimal_pairs, surprise, endings):
+        with pytest.raises(UserError, match="no masked-LM head"):
+            module.run(tiny_subject(), Options(), print)
+    with pytest.raises(UserError, match=r"expected \.tsv of codah"):
+        endings.run(subject, Options(endings_file="x.txt"), print)
+    with pytest.raises(UserError, match="--text is missing"):
+        surprise.run(subject, Options(), print)

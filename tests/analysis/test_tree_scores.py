@@ -1,0 +1,85 @@
+"""UUAS, root accuracy and correlations against scipy and by hand."""
+
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.stats import spearmanr
+
+from keras_bert_app.analysis import structural_probe, tree_scores, treebank
+
+
+def random_trees(generator, count):
+    for _ in range(count):
+        length = int(generator.integers(1, 12))
+        order, heads = generator.permutation(length), np.full(length, -1, np.int32)
+        for place in range(1, length):
+            heads[order[place]] = order[generator.integers(place)]
+        tags = tuple(generator.choice(["PUNCT", "NOUN"], length, p=[0.2, 0.8]))
+        yield treebank.Tree("t", (1,), 0, ("w",) * length, tags, heads, ("dep",) * length, ("_",) * length)
+
+
+def test_uuas_is_that_of_scipys_minimum_spanning_trees():
+    generator = np.random.default_rng(1)
+    trees = list(random_trees(generator, 60))
+    groups = tree_scores.groups_of(trees, np.zeros(len(trees), int))
+    predicted, right, edges = {}, 0, 0
+    for number, tree in enumerate(trees):
+        values = generator.uniform(0.1, 1, (len(tree), len(tree)))
+        predicted[number] = values + values.T
+        kept = [word for word, tag in enumerate(tree.tags) if tag != "PUNCT"]
+        spanning = minimum_spanning_tree(predicted[number][np.ix_(kept, kept)]).tocoo()
+        found = {frozenset((kept[a], kept[b])) for a, b in zip(spanning.row, spanning.col)}
+        gold = {frozenset((word, tree.heads[word])) for word in kept if tree.heads[word] in kept}
+        right, edges = right + len(found & gold), edges + len(gold)
+    scores = tree_scores.score(groups, [np.stack([predicted[number] for number in group.numbers]) for group in groups],
+                               [np.zeros(group.heads.shape) for group in groups])
+    assert 0 < right < edges and scores["uuas"] == right / edges and tree_scores.num_edges(groups) == edges
+
+
+def test_gold_distances_and_depths_score_one_throughout():
+    trees = [tree for tree in random_trees(np.random.default_rng(2), 40) if "PUNCT" not in tree.tags]
+    groups = tree_scores.groups_of(trees, np.zeros(len(trees), int))
+    scores = tree_scores.score(groups, [group.distances for group in groups], [group.depths for group in groups])
+    assert {name: round(value, 12) for name, value in scores.items()} == {
+        "uuas": 1.0, "root_accuracy": 1.0, "distance_spearman": 1.0, "depth_spearman": 1.0}
+
+
+def test_the_shallowest_word_that_is_no_punctuation_is_taken_for_the_root():
+    tree = treebank.Tree("t", (1,), 0, ("a", "b", "."), ("X", "X", "PUNCT"), np.array([1, -1, 1]), ("",) * 3, ("",) * 3)
+    groups = tree_scores.groups_of([tree], np.array([0]))
+    for depths, expected in (([0.5, 0.2, 0.1], 1.0), ([0.2, 0.5, 0.1], 0.0)):
+        assert tree_scores.score(groups, [groups[0].distances], [np.array([depths])])["root_accuracy"] == expected
+
+
+def test_spearman_with_ties_is_scipys():
+    generator = np.random.default_rng(3)
+    found, gold = generator.normal(size=(5, 7)), generator.integers(0, 4, (5, 7))
+    np.testing.assert_allclose(tree_scores.spearman(found, gold), [spearmanr(*pair)[0] for pair in zip(found, gold)])
+    assert tree_scores.spearman(np.ones(4), np.arange(4)) == 0
+
+
+def test_a_probe_finds_trees_that_are_in_the_vectors_and_none_in_noise():
+    generator = np.random.default_rng(4)
+    trees = [tree for tree in random_trees(generator, 120) if len(tree) > 1]
+    starts = np.cumsum([0, *map(len, trees)])
+    # A word's vector holds a coordinate for each word on its way to the root: squared distances are the tree's exactly.
+    vectors = np.zeros((starts[-1], 11), np.float32)
+    for start, tree in zip(starts, trees):
+        for word in range(len(tree)):
+            at = word
+            while tree.heads[at] >= 0:
+                vectors[start + word, at] = 1
+                at = tree.heads[at]
+    groups = tree_scores.groups_of(trees, starts[:-1])
+    batches = structural_probe.Batches(trees, np.ones(len(trees), bool))
+    scores = []
+    for one in (vectors, generator.normal(size=vectors.shape).astype(np.float32)):
+        maps = structural_probe.train_probe(one * 8, batches, 7, seed=0)  # loud vectors: the test has few steps
+        scores.append(tree_scores.score(groups, *structural_probe.predict(one * 8, groups, *maps)))
+    assert scores[0]["uuas"] > scores[1]["uuas"] + 0.2
+    assert scores[0]["depth_spearman"] > 0.7 > scores[1]["depth_spearman"]
+
+
+def test_squared_distances_are_those_of_each_pair():
+    mapped = np.random.default_rng(5).normal(size=(2, 5, 3)).astype(np.float32)
+    expected = ((mapped[:, :, None] - mapped[:, None]) ** 2).sum(-1)
+    np.testing.assert_allclose(structural_probe._squared_distances(mapped), expected, atol=1e-5)
