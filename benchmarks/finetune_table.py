@@ -4,7 +4,7 @@ python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory
 python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune --rows=mrpc,conll2003
 
 A row that was stopped goes on, and one that is done is only told again. TASKS has the folders glue, conll2003, scibert,
-squad, codah, dream, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts.
+squad, codah, dream, chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts.
 """
 
 import json
@@ -22,11 +22,20 @@ from keras_bert_app.errors import UserError
 _THREE_SEEDS = {"num_seeds": 3}
 _RANDOM = {"random_init": True, "num_seeds": 1}
 _SHORT = {"num_train_steps": 2000}
-_MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 5.0}
-_SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 2.0, "max_seq_length": 64}
-_CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 5.0}
+# A sentence encoder was trained on the mean of its states; its [CLS] says nothing yet.
+_MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 2e-4, "num_train_epochs": 5.0, "pooling": "mean"}
+_SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 1.0, "max_seq_length": 64,
+        "pooling": "mean"}
+_CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
 # A small task for the options of transfer: one change each against "option_none".
-_OPTION = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 3.0}
+_OPTION = {**_SST, "max_train_examples": 4000, "num_train_epochs": 2.0, "learning_rate": 2e-4, "pooling": "cls"}
+# Runs from a model of one's own pre-training, as large as that is worth.
+_OWN = {"encoder": "own", "learning_rate": 4e-4, "max_train_examples": 10_000, "num_train_epochs": 2.0}
+_OWN_SST, _OWN_CONLL = {**_SST, **_OWN}, {**_CONLL, **_OWN}
+_CHINESE = {"encoder": "chinese", "learning_rate": 4e-4, "num_train_epochs": 3.0, "num_seeds": 1}
+_CHNSENTICORP = {**_CHINESE, "task": "classification", "data_dir": "chinese/chnsenticorp", "text_columns": "text_a",
+                 "max_seq_length": 128, "pooling": "mean"}
+_MSRA = {**_CHINESE, "task": "ner", "data_dir": "chinese/peopledaily", "max_train_examples": 10_000}
 _NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_examples": 2000, "learning_rate": 2e-4,
          "num_train_epochs": 5.0, "global_batch_size": 16, "max_eval_examples": 1000}
 # Row -> flags of finetune.
@@ -34,8 +43,12 @@ ROWS = {
     "mrpc": {**_MRPC, **_THREE_SEEDS}, "mrpc_random": {**_MRPC, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
+    "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, **_RANDOM},
+    "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, **_RANDOM},
+    "chnsenticorp": _CHNSENTICORP, "chnsenticorp_random": {**_CHNSENTICORP, **_RANDOM},
+    "peopledaily": _MSRA, "peopledaily_random": {**_MSRA, **_RANDOM},
     "rte": {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_train_epochs": 5.0},
-    "sts-b": {"task": "sts-b", "data_dir": "glue/STS-B", "learning_rate": 1e-4, "num_train_epochs": 5.0},
+    "sts-b": {"task": "sts-b", "data_dir": "glue/STS-B", "learning_rate": 1e-4, "num_train_epochs": 3.0, "pooling": "mean"},
     "cola": {"task": "cola", "data_dir": "glue/CoLA", "learning_rate": 1e-4, "num_train_epochs": 5.0},
     "ncbi-disease": {"task": "ner", "data_dir": "scibert/ner/NCBI-disease", "learning_rate": 2e-4, "num_train_epochs": 8.0},
     "bc5cdr": {"task": "ner", "data_dir": "scibert/ner/bc5cdr", "learning_rate": 2e-4, "num_train_epochs": 8.0},
@@ -67,14 +80,18 @@ ROWS = {
     "option_layer_decay": {**_OPTION, "layer_decay": 0.8},
     "option_slanted_triangular": {**_OPTION, "learning_rate_schedule": "slanted_triangular"},
     "option_mlm_tuning": {**_OPTION, "mlm_tuning_steps": 200},
+    "option_small": {**_OPTION, "encoder_layers": 2},
+    "option_small_distilled": {**_OPTION, "encoder_layers": 2, "teacher": "option_none", "distillation_weight": 0.8},
     "option_padded": {**_OPTION, "length_buckets": False},
     "option_bfloat16": {**_OPTION, "precision": "bfloat16"},
 }
 
-_ENCODER = flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
+flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
+_OTHERS = {name: flags.DEFINE_string(f"{name}_encoder", "", f"Another, for the rows whose names begin with {rows}.")
+           for name, rows in (("own", "own"), ("chinese", "chnsenticorp and peopledaily"))}
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/finetune", "Where the runs go.")
-_ROWS = flags.DEFINE_list("rows", list(ROWS), "Rows to run, in this order.")
+_ROWS = flags.DEFINE_list("rows", [row for row in ROWS if "encoder" not in ROWS[row]], "Rows to run, in this order.")
 
 
 def main(arguments):
@@ -83,6 +100,8 @@ def main(arguments):
     for row in _ROWS.value:
         if row not in ROWS:
             raise UserError(f"--rows: {row!r} is not known: {nearest(row, list(ROWS))}")
+        if (other := ROWS[row].get("encoder")) and not _OTHERS[other].value:
+            raise UserError(f"--{other}_encoder is missing, which --rows={row} starts from; give a model's directory")
     done = results_of(_ROWS.value, lambda row: _run(row, encoder, data_dir), os.path.join(_DIRECTORY.value, "table.json"))
     print("\n" + "\n".join(table(done)))
 
@@ -90,8 +109,11 @@ def main(arguments):
 def _run(row, encoder, data_dir):
     """Trains a row; its results and how long it took."""
     workdir = os.path.join(_DIRECTORY.value, row)
-    given = {**ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"]), "workdir": workdir,
-             "init_checkpoint": encoder}
+    given = {**ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"]), "workdir": workdir}
+    other = given.pop("encoder", None)
+    given["init_checkpoint"] = _OTHERS[other].value if other else encoder
+    if teacher := given.get("teacher"):
+        given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
     subprocess.run([sys.executable, "-m", "keras_bert_app.cli.finetune",
                     *(f"--{name}={value}" for name, value in given.items())], check=True)
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
