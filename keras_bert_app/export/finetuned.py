@@ -11,6 +11,7 @@ from keras_bert_app.export import litert, saved_models
 from keras_bert_app.export.choice_answers import ChoiceModule
 from keras_bert_app.export.question_answers import QuestionAnsweringModule
 from keras_bert_app.export.sequence_answers import SequenceModule
+from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.runs import workdir as workdirs
@@ -80,7 +81,7 @@ def _module(finetuned, inputs, max_windows):
 
 def _facts(finetuned):
     """What a model card tells of a run, dict heading -> lines."""
-    run, task, config = finetuned.run, finetuned.task, finetuned.model.config
+    run, task = finetuned.run, finetuned.task
     path = workdirs.path_in(finetuned.directory, "results.json")
     found = read_json(path) if workdirs.exists(path) else {}
     facts = {"Trained on": [
@@ -88,8 +89,7 @@ def _facts(finetuned):
         f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, batches of {run.global_batch_size} examples, "
         f"learning rate {run.learning_rate:g}, seed {run.seed}"
         + (f"; the weights of step {found['best_step']:,} of {found['num_train_steps']:,}" if found else ""),
-        f"{config.num_hidden_layers} layers x {config.hidden_size}, {config.num_attention_heads} heads, vocabulary of "
-        f"{config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}"]}
+        shape_text(finetuned.model.config)]}
     if found:
         baseline = found["baseline"]
         facts["Scores"] = [f"{name} {value:.4f} on {found['dev_examples']:,} development examples; {baseline[name]:.4f} for what "

@@ -10,6 +10,7 @@ from keras_bert_app.export import litert, saved_models
 from keras_bert_app.export.encoder import EncoderModule
 from keras_bert_app.export.preprocessor import SEQ_LENGTH, PreprocessorModule
 from keras_bert_app.export.signatures import TOP_K, FillMaskModule
+from keras_bert_app.export.specs import shape_text
 from keras_bert_app.interop import load, workdir
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.runs import checkpoints
@@ -95,8 +96,7 @@ def training_record(path, origin=""):
 def facts(path, weights):
     """What a model card tells of a pre-trained model, dict heading -> lines."""
     config = weights.config
-    shape = (f"{config.num_hidden_layers} layers x {config.hidden_size}, {config.num_attention_heads} heads, vocabulary "
-             f"of {config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}")
+    shape = shape_text(config)
     limits = [f"rows of {config.max_position_embeddings} tokens; an answer says when the end of a text was not read "
               "(truncated)",
               "it knows the language and the subjects of the texts that it was trained on, and repeats their errors"]

@@ -20,6 +20,13 @@ def variables(model):
     return [variable.value for variable in model.weights]
 
 
+def shape_text(config):
+    """What a model card tells of a model's shape. Args: config: BertConfig."""
+    heads = sorted(set(config.head_counts))
+    return (f"{config.num_hidden_layers} layers x {config.hidden_size}, {' to '.join(map(str, (heads[0], heads[-1])[:len(heads)]))} "
+            f"heads, vocabulary of {config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}")
+
+
 @dataclasses.dataclass(frozen=True)
 class About:
     """What export.json tells of an export.
