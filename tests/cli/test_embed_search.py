@@ -129,7 +129,9 @@ def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
 def test_ctrl_c_leaves_nothing_half_written(place):
     (place / "many.txt").write_text("a b c d e f\n" * 500_000)
     flags = (f"--init_checkpoint={place}/model", f"--input_file={place}/many.txt", f"--output_file={place}/many.npy")
+    # A shell that starts the tests in the background has them ignore SIGINT; the command is to be at a terminal.
     process = subprocess.Popen(command("embed", *flags), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                                env={**os.environ, "PYTHONPATH": str(ROOT)})
     while not (place / "many.npy.writing").exists():
         assert process.poll() is None, process.stderr.read()
