@@ -14,12 +14,21 @@ NAMES = ("attention", "patterns", "grammar_heads", "coreference", "attention_pro
          "senses", "minimal_pairs", "surprise", "endings", "features")
 
 
+def check(name):
+    """Loads nothing.
+
+    Raises:
+        UserError: there is no such analysis; the nearest is named.
+    """
+    if name not in NAMES:
+        raise UserError(f"--what={name} is not known: {nearest(name, NAMES)}")
+
+
 def find(name):
     """The module of an analysis.
 
     Raises:
-        UserError: there is none; the nearest is named.
+        UserError: see check.
     """
-    if name not in NAMES:
-        raise UserError(f"--what={name} is not known: {nearest(name, NAMES)}")
+    check(name)
     return importlib.import_module(f"keras_bert_app.analysis.{name}")

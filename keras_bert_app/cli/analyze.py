@@ -61,8 +61,11 @@ def main(arguments):
         with app.quiet_start():
             for name in registry.NAMES:
                 module = registry.find(name)
-                print(f"{name:20} {module.SUMMARY} ({', '.join('--' + need for need in module.NEEDS)})")
+                needs = ", ".join(f"--{need}" for need in module.NEEDS)
+                print(f"{name:20} {module.SUMMARY}{f' ({needs})' if needs else ''}")
         return
+    for name in _WHAT.value:
+        registry.check(name)
     init_checkpoint, output_dir = app.required("init_checkpoint", "output_dir")
     options = Options(**{name: tuple(value) if isinstance(value, list) else value
                          for name, value in ((name, flags.FLAGS[name].value) for name in _HELP)})

@@ -1,0 +1,41 @@
+"""`analyze`: its flags, and one analysis as a person runs it."""
+
+import json
+
+import pytest
+
+from keras_bert_app.analysis import registry
+from keras_bert_app.interop import workdir
+from tests.export.small_model import WEIGHTS
+
+
+@pytest.mark.parametrize("flags, said", [
+    ([], "--what is missing"),
+    (["--what=atention"], "--what=atention is not known: did you mean 'attention'"),
+    (["--what=attention"], "--init_checkpoint is missing"),
+    (["more"], "unexpected argument 'more'")])
+def test_what_is_missing_or_unknown_is_said_in_one_line(run, flags, said):
+    result = run("analyze", *flags)
+    assert result.returncode == 2 and said in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_what_an_analysis_reads_must_be_given(run, golden, tmp_path):
+    result = run("analyze", "--what=patterns", f"--init_checkpoint={golden}/huggingface_files/encoder", f"--output_dir={tmp_path}/out")
+    assert result.returncode == 2 and "--input_file is missing, which --what=patterns reads" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_list_names_every_analysis(run):
+    lines = run("analyze", "--what=list").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(registry.NAMES)
+    assert all(module.SUMMARY in line for line, module in zip(lines, map(registry.find, registry.NAMES)))
+
+
+def test_an_analysis_leaves_its_figures_its_pictures_and_the_report(run, tmp_path):
+    workdir.write(WEIGHTS, str(tmp_path / "model"))
+    result = run("analyze", "--what=attention", f"--init_checkpoint={tmp_path}/model", "--text=a cat sat",
+                 f"--output_dir={tmp_path}/my finds")
+    assert result.returncode == 0, result.stderr
+    found = json.loads((tmp_path / "my finds" / "attention.json").read_text(encoding="utf-8"))
+    assert {*found["files"], "attention.json", "report.html"} == {path.name for path in (tmp_path / "my finds").iterdir()}
+    assert found["title"] in result.stdout and found["title"] in (tmp_path / "my finds" / "report.html").read_text(encoding="utf-8")
