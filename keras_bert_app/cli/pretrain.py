@@ -129,7 +129,7 @@ def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None
 
 def _check_same_arithmetic(config, source, init_checkpoint):
     """What changes the outputs of given weights without changing a shape must be as those weights were trained."""
-    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case"):
+    for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:
             raise UserError(f"{name} {ours!r} was asked for, but --init_checkpoint={init_checkpoint} has {theirs!r}; "

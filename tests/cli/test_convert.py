@@ -173,6 +173,15 @@ def test_weights_that_would_be_lost_or_begin_anew_in_silence_are_refused(run, so
     assert_refused(result, part, "convert")
 
 
+@pytest.mark.parametrize("flag, key", [("--is_causal", "is_causal"), ("--hidden_act=relu", "hidden_act"),
+                                       ("--num_attention_heads=1", "num_attention_heads")])
+def test_arithmetic_other_than_that_of_the_start_is_refused(run, source, tmp_path, flag, key):
+    (tmp_path / "text.txt").write_text(TEXT)
+    result = run("pretrain", f"--init_checkpoint={source}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
+                 "--max_seq_length=16", "--num_train_steps=1", flag)
+    assert_refused(result, f"{key} ", "was asked for", "leave --config")
+
+
 def test_a_vocabulary_larger_than_the_table_of_the_start_is_refused(run, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(100))]
