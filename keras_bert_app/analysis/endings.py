@@ -14,6 +14,7 @@ from keras_bert_app.analysis.pseudo_likelihood import piece_log_probabilities, r
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.features import piece_ids
+from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "which of four endings, by pseudo-log-likelihood alone (CODAH's .tsv, SWAG's .csv, HellaSwag's .jsonl)"
 NEEDS = ("endings_file",)
@@ -48,9 +49,9 @@ def run(subject, options, log):
     baselines = {"longest ending": accuracy(lengths, labels), "shortest ending": accuracy(-lengths, labels),
                  "most frequent place": float(np.bincount(labels).max() / len(labels)), "chance": 1 / number}
     best, baseline = max(ours.values()), max(baselines.values())
-    error = (best * (1 - best) / len(labels)) ** 0.5
-    if best - 2 * error <= baseline:
-        said = "shows: the best way to score is not above the best baseline by two standard errors"
+    low, high = wilson_interval(best, len(labels))
+    if low <= baseline:
+        said = "shows: the best way to score is not clearly above the best baseline"
     else:
         said = "shows in part: above the baselines, yet " if best < 0.5 else "does not show: "
         said += f"{best:.0%} of the answers are right"
@@ -65,7 +66,7 @@ def run(subject, options, log):
     ]
     remarks = [
         f"The literature's failure, no commonsense without training for it, {said} ({best:.4f} against {baseline:.4f}, "
-        f"standard error {error:.4f}).",
+        f"95 % interval {low:.4f} to {high:.4f}).",
         "Nothing was trained. Of endings that score alike the share of the right one counts.",
     ]
     if left_out:

@@ -15,6 +15,7 @@ from keras_bert_app.analysis.pseudo_likelihood import (piece_log_probabilities, 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.features import piece_ids
 from keras_bert_app.tasks.tables import lines_of
+from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "good sentence or bad one, by pseudo-log-likelihood; --input_file: text to count words in, for a baseline"
 NEEDS = ("pairs_file",)
@@ -47,12 +48,11 @@ def run(subject, options, log):
     if left_out:
         remarks.append(f"{left_out:,} pairs with a sentence of no piece or of more than {room(subject)} are left out.")
     results = {name: accuracy(*both) for name, both in measures.items()} | {"baseline: chance": 0.5}
-    error = (results["pseudo-log-likelihood"] * (1 - results["pseudo-log-likelihood"]) / len(pairs))**0.5
+    low, high = wilson_interval(results["pseudo-log-likelihood"], len(pairs))
     best = max(result for name, result in results.items() if name.startswith("baseline"))
-    is_above = results["pseudo-log-likelihood"] - 2 * error > best
     remarks.append(
-        f"Pseudo-log-likelihood is {'above' if is_above else 'not above'} the best baseline ({best:.4f}) by two of its "
-        f"standard errors ({error:.4f}).")
+        f"The 95 % interval of pseudo-log-likelihood, {low:.4f} to {high:.4f}, is {'above' if low > best else 'not above'} the "
+        f"best baseline ({best:.4f}).")
     margins = sums[0] - sums[1]
     worst = [int(number) for number in np.argsort(margins)[:_SHOWN] if margins[number] < 0]
     tables = [

@@ -15,6 +15,7 @@ from keras_bert_app.analysis import occurrences
 from keras_bert_app.analysis.encoders import untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.drawing.senses import draw_self_similarity, draw_senses, senses_page
+from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "vectors of a word over a corpus: map, clusters, nearest contexts; how alike they are, by layer"
 NEEDS = ("input_file", "words")
@@ -244,10 +245,10 @@ def _said(words, scores, other_scores, trained):
         others = [other["same_document"][-1] for other in other_scores[word]]
         if own[-1] is None:
             continue
-        error = np.sqrt(own[-1] * (1 - own[-1]) / asked)
-        is_above = own[-1] - max(*others, own[0]) > 2 * error
-        found = "tells its uses apart" if is_above else "does not tell its uses apart better than its baselines"
-        lines.append(f"{word}: nearest of the same document {own[-1]:.2f} (standard error {error:.2f}), layer 0 "
+        low, high = wilson_interval(own[-1], asked)
+        found = ("tells its uses apart" if low > max(*others, own[0])
+                 else "does not tell its uses apart better than its baselines")
+        lines.append(f"{word}: nearest of the same document {own[-1]:.2f} (95 % interval {low:.2f} to {high:.2f}), layer 0 "
                      f"{own[0]:.2f}, untrained at most {max(others):.2f}: context {found}.")
     adjusted = (trained.all_words - trained.random_cosine)[1:]
     if len(adjusted) > 2:
