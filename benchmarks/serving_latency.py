@@ -47,7 +47,7 @@ def main(arguments):
         from keras_bert_app.export import saved_models
         from keras_bert_app.vectors.embedding import load_embedder
     embed, serve = load_embedder(saved_model, _THREADS.value), saved_models.load(saved_model).signatures["serving_default"]
-    contenders = {OURS: lambda texts: embed(texts)[0],
+    contenders = {OURS: lambda texts: embed([text.encode() for text in texts])[0],
                   SAVED_MODEL: lambda texts: serve(text=tf.constant(texts))["embedding"].numpy()}
     peer = PeerProcess(peer_python, "peer_sentence_vectors.py", "peer_python", _VERSIONS)
     peers = peer.ask(directory=os.path.abspath(model), threads=_THREADS.value)["peers"]

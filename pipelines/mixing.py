@@ -26,6 +26,7 @@ def first_position(num_corpora):
     return (0, *(FIRST_POSITION * num_corpora))
 
 
+@tf.autograph.experimental.do_not_convert
 def mixed_pretraining_dataset(corpora, shares, tokenizer, *, global_batch_size, seed=0, position=None,
                               with_position=False, dupe_factor=0, **example_arguments):
     """Endless batches of examples from several corpora; each goes through its own epochs.

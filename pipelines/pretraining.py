@@ -17,6 +17,8 @@ _BLOCK_ORDER, _BLOCK, _EXAMPLE_ORDER = 0, 1, 3
 FIRST_POSITION = (0, 0, 0)
 
 
+# AutoGraph would read and rewrite every function in here before it is traced, seconds of each start, and find nothing to do.
+@tf.autograph.experimental.do_not_convert
 def pretraining_dataset(shards, tokenizer, *, global_batch_size, seed=0, epochs=None, position=FIRST_POSITION,
                         with_position=False, dupe_factor=0, num_parallel_blocks=2, **example_arguments):
     """Batches of BERT pre-training examples from text shards.

@@ -80,6 +80,6 @@ def _unescape(texts):
 def _looked_up(codes, keys, values):
     """(codes with keys replaced by their values, which of them were)."""
     keys, values = (tf.constant(column) for column in zip(*sorted(zip(keys, values))))
-    place = tf.minimum(tf.searchsorted(keys, codes), len(keys) - 1)
+    place = tf.minimum(tf.searchsorted(keys, codes), keys.shape[0] - 1)
     is_key = tf.gather(keys, place) == codes
     return tf.where(is_key, tf.gather(values, place), codes), is_key

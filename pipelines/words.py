@@ -58,7 +58,7 @@ def _word_splitter(do_lower_case):
         words = tf.strings.split(normalize.space_out(texts, do_lower_case))
         return words.with_flat_values(
             tf.strings.substr(words.flat_values, 0, MAX_CHARACTERS_PER_WORD + 1, unit="UTF8_CHAR"))
-    return tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)])
+    return tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
 
 def count_words(text_batches, do_lower_case, max_distinct_words=MAX_DISTINCT_WORDS):

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis import span_items
+from keras_bert_app.analysis.encoders import untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.probe_steps import adam
 from keras_bert_app.analysis.progress import reported
@@ -26,17 +27,19 @@ _MIX_RATE = 20 * _LEARNING_RATE  # a handful of weights that have to go farther 
 def run(subject, options, log):
     tasks = _tasks(subject, options, log)
     seeds = range(options.seed, options.seed + options.num_seeds)
+    of_random = _untrained_accuracies(subject, options, seeds, log)
     rows, by_layer, shares = [], {}, {}
     for name, (train, dev) in tasks.items():
         by_layer[name], mixed, shares[name] = _probe_task(name, train, dev, seeds, log)
         centres = shares[name] @ np.arange(shares[name].shape[1])
         means = by_layer[name].mean(axis=1)
         best = int(means.argmax())
-        rows.append([name, len(dev.labels), _majority(train, dev), float(means[0]), best, float(means[best]),
+        rows.append([name, len(dev.labels), _majority(train, dev), float(np.mean(of_random[name])), float(means[0]), best,
+                     float(means[best]),
                      float(by_layer[name][best].std()), float(mixed.mean()), float(mixed.std()), float(centres.mean()),
                      float(centres.std())])
     table = Table("Accuracy of probes, and where tasks are solved", (
-        "task", "items", "majority", "layer 0", "best layer", "accuracy", "spread", "mix of all", "spread",
+        "task", "items", "majority", "untrained", "layer 0", "best layer", "accuracy", "spread", "mix of all", "spread",
         "centre of gravity", "spread"), rows)
     num_layers = subject.config.num_hidden_layers
     layers = Table("Accuracy by layer", ("layer", *tasks), [
@@ -45,7 +48,7 @@ def run(subject, options, log):
         [(row[0], by_layer[row[0]], row[2], shares[row[0]]) for row in rows], f"{subject.name}: what layers know")}
     return Findings("edge_probing", f"Edge probing: {subject.name}", [table, layers],
                     _remarks(rows, num_layers, options, tasks), files,
-                    {"shares": {name: value.tolist() for name, value in shares.items()},
+                    {"untrained": of_random, "shares": {name: value.tolist() for name, value in shares.items()},
                      "by_layer": {name: value.tolist() for name, value in by_layer.items()}})
 
 
@@ -60,6 +63,17 @@ def _tasks(subject, options, log):
     return tasks
 
 
+def _untrained_accuracies(subject, options, seeds, log):
+    """dict name -> accuracy by seed of the mix of all layers of an encoder of random weights."""
+    accuracies = {}
+    for seed in seeds:
+        log(f"another encoder of random weights, seed {seed}")
+        for name, (train, dev) in _tasks(untrained(subject, seed), options, log).items():
+            accuracy, _ = _probe(train, dev, range(len(train.vectors)), seed)
+            accuracies.setdefault(name, []).append(float(accuracy))
+    return accuracies
+
+
 def _majority(train, dev):
     labels, counts = np.unique(train.labels, return_counts=True)
     return float(np.mean(np.array(dev.labels) == labels[counts.argmax()]))
@@ -67,26 +81,31 @@ def _majority(train, dev):
 
 def _probe_task(name, train, dev, seeds, log):
     """(float64 [L + 1, seeds]: accuracy of each layer; [seeds]: of the mix; [seeds, L + 1]: the mix's shares)."""
-    number_of = {label: at for at, label in enumerate(sorted(set(train.labels)))}
-    labels = np.array([number_of[label] for label in train.labels], np.int32)
-    gold = np.array([number_of.get(label, -1) for label in dev.labels])
-    # All layers at one loudness, or the shares would tell of the vectors' lengths too.
-    scales = 1 / np.sqrt(np.mean(np.square(train.vectors, dtype=np.float32), axis=(1, 2)))
-    num_layers = len(scales)
+    num_layers = len(train.vectors)
     by_layer, shares = np.zeros((num_layers, len(seeds))), np.zeros((len(seeds), num_layers))
     mixed = np.zeros(len(seeds))
     works = [(at, layers) for at in range(len(seeds)) for layers in [*([layer] for layer in range(num_layers)),
                                                                      list(range(num_layers))]]
     for at, layers in reported(works, len(works), f"probes of {name}", log):
-        weights = train_probe(train.vectors, scales, layers, labels, len(number_of), seeds[at])
-        found = np.concatenate([_logits(weights, batch).numpy().argmax(axis=1) for batch in
-                                _batches(dev.vectors, scales, layers, np.arange(len(gold)), 1024)])
-        accuracy = np.mean(found == gold)
+        accuracy, share = _probe(train, dev, layers, seeds[at])
         if len(layers) == 1:
             by_layer[layers[0], at] = accuracy
         else:
-            mixed[at], shares[at] = accuracy, tf.nn.softmax(weights[0]).numpy()
+            mixed[at], shares[at] = accuracy, share
     return by_layer, mixed, shares
+
+
+def _probe(train, dev, layers, seed):
+    """(accuracy on dev, shares of the layers) of a probe over some layers."""
+    number_of = {label: at for at, label in enumerate(sorted(set(train.labels)))}
+    labels = np.array([number_of[label] for label in train.labels], np.int32)
+    gold = np.array([number_of.get(label, -1) for label in dev.labels])
+    # All layers at one loudness, or the shares would tell of the vectors' lengths too.
+    scales = 1 / np.sqrt(np.mean(np.square(train.vectors, dtype=np.float32), axis=(1, 2)))
+    weights = train_probe(train.vectors, scales, layers, labels, len(number_of), seed)
+    found = np.concatenate([_logits(weights, batch).numpy().argmax(axis=1) for batch in
+                            _batches(dev.vectors, scales, layers, np.arange(len(gold)), 1024)])
+    return np.mean(found == gold), tf.nn.softmax(weights[0]).numpy()
 
 
 def train_probe(vectors, scales, layers, labels, num_classes, seed):
@@ -137,10 +156,10 @@ def _train_step(weights, first_moments, second_moments, left, step, batch, label
 
 
 def _remarks(rows, num_layers, options, tasks):
-    ordered = sorted(rows, key=lambda row: row[9])
-    shows = all(after[9] - before[9] > _LEAST_GAP for before, after in zip(rows, rows[1:]))
+    ordered = sorted(rows, key=lambda row: row[10])
+    shows = all(after[10] - before[10] > _LEAST_GAP for before, after in zip(rows, rows[1:]))
     lines = [
-        "Centres of gravity: " + " < ".join(f"{row[0]} {row[9]:.2f}" for row in ordered)
+        "Centres of gravity: " + " < ".join(f"{row[0]} {row[10]:.2f}" for row in ordered)
         + f" (of 0 to {num_layers}; a mix of all layers alike has {num_layers / 2:.1f}). "
         + ("In the order of Tenney et al." if shows else
            f"Tenney et al. found {' < '.join(tasks)}: here the centres are not "
@@ -148,7 +167,8 @@ def _remarks(rows, num_layers, options, tasks):
         f"Probes with a hidden layer of {_HIDDEN_SIZE}, {_EPOCHS} epochs over "
         + ", ".join(f"{len(train.labels):,} items of {name}" for name, (train, _) in tasks.items())
         + f"; mean and standard deviation over seeds ({options.num_seeds}). Layers are brought to one mean square "
-        "before they are mixed. Pairs and names are given, only their label is asked for."]
+        "before they are mixed. Untrained: the mix of an encoder of random weights, another for each seed. Pairs and names "
+        "are given, only their label is asked for."]
     if len(tasks) < 3:
         lines.append("Give --ner_train_file and --ner_dev_file for named entities.")
     return lines

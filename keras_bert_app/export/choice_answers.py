@@ -36,15 +36,15 @@ class ChoiceModule(tf.Module):
 
         choices_spec = tf.TensorSpec([None, None], tf.string, name="choices")
         if "question" in inputs:
-            @tf.function(input_signature=[text_spec("context"), text_spec("question"), choices_spec])
+            @tf.function(input_signature=[text_spec("context"), text_spec("question"), choices_spec], autograph=False)
             def serve(context, question, choices):
                 return answers(context, question, choices)
         else:
-            @tf.function(input_signature=[text_spec("context"), choices_spec])
+            @tf.function(input_signature=[text_spec("context"), choices_spec], autograph=False)
             def serve(context, choices):
                 return answers(context, tf.zeros_like(context), choices)
 
-        @tf.function(input_signature=FROM_GROUPS)
+        @tf.function(input_signature=FROM_GROUPS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
             logits = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                             "input_type_ids": input_type_ids})["logits"]

@@ -28,11 +28,11 @@ class QuestionAnsweringModule(tf.Module):
         self.model, self.tokenizer, self.run = finetuned.model, finetuned.tokenizer, finetuned.run
         self.max_windows, self.has_null = max_windows, may_have_no_answer(finetuned.task)
 
-        @tf.function(input_signature=[text_spec("question"), text_spec("context")])
+        @tf.function(input_signature=[text_spec("question"), text_spec("context")], autograph=False)
         def serve(question, context):
             return self._answers(tf.ensure_shape(question, [None]), tf.ensure_shape(context, [None]))
 
-        @tf.function(input_signature=FROM_IDS)
+        @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
             logits = self.model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                                  "input_type_ids": input_type_ids})["logits"]

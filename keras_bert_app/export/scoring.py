@@ -24,7 +24,7 @@ def tokenize_function(tokenizer, special_tokens_in_text=False):
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.special_tokens_in_text = special_tokens_in_text
-    return tf.function(tokenizer.tokenize, input_signature=[text_spec()])
+    return tf.function(tokenizer.tokenize, input_signature=[text_spec()], autograph=False)
 
 
 def single_rows(tokenizer, pieces, max_seq_length):

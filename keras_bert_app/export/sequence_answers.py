@@ -32,15 +32,15 @@ class SequenceModule(tf.Module):
             return {**self._answers(model(encoded)["logits"]), "truncated": truncated}
 
         if len(inputs) == 1:
-            @tf.function(input_signature=[text_spec()])
+            @tf.function(input_signature=[text_spec()], autograph=False)
             def serve(text):
                 return answers([text])
         else:
-            @tf.function(input_signature=[text_spec("text_a"), text_spec("text_b")])
+            @tf.function(input_signature=[text_spec("text_a"), text_spec("text_b")], autograph=False)
             def serve(text_a, text_b):
                 return answers([text_a, text_b])
 
-        @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS)
+        @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
             return self._answers(model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                                         "input_type_ids": input_type_ids})["logits"])

@@ -31,7 +31,7 @@ class TaggingModule(tf.Module):
         self.tags = _Tags(finetuned.labels, has_entities(finetuned.task))
         splitter = WordSplitter(finetuned.tokenizer)
 
-        @tf.function(input_signature=[text_spec()])
+        @tf.function(input_signature=[text_spec()], autograph=False)
         def serve(text):
             pieces, first, starts, ends = splitter.split(tf.ensure_shape(text, [None]))
             of_words, windows = self._of_words(pieces, first.flat_values, row_ids(first.row_splits))
@@ -46,7 +46,7 @@ class TaggingModule(tf.Module):
                 outputs |= self._entities(text, by_text(of_words["index"]), of_words["word_probabilities"], starts, ends)
             return outputs
 
-        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, name="words")])
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, name="words")], autograph=False)
         def tag_words(words):
             words = tf.ensure_shape(words, [None, None])
             is_word = words != ""
@@ -61,7 +61,7 @@ class TaggingModule(tf.Module):
             return {"tags": tags, "word_probabilities": tf.scatter_nd(places, of_words["word_probabilities"], shape),
                     **windows}
 
-        @tf.function(input_signature=FROM_IDS)
+        @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
             logits = self.model({"input_word_ids": input_word_ids, "input_mask": input_mask,
                                  "input_type_ids": input_type_ids})["logits"]

@@ -102,7 +102,7 @@ def pieces_with_spans(tokenizer, texts):
 @functools.lru_cache(maxsize=4)  # tracing takes half a second, and a run asks many times
 def _tokenize_function(tokenizer, has_spans):
     """tf.function from strings [B] to a tuple of RaggedTensors: pieces, and with has_spans their characters."""
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(strings):
         if not has_spans:
             return (tokenizer.tokenize(strings),)

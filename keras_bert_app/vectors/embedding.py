@@ -1,5 +1,6 @@
 """Vectors of many texts: what an export makes of them, in batches of like lengths."""
 
+import json
 import os
 
 import numpy as np
@@ -8,6 +9,7 @@ import tensorflow as tf
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
 from keras_bert_app.litert_model import MODEL_FILE, LiteRTModel
+from keras_bert_app.vectors.plain_rows import PlainRows
 from keras_bert_app.vectors.texts import work_of
 
 BATCH_SIZE = 32  # beyond it a CPU is no faster
@@ -19,19 +21,22 @@ class Embedder:
 
     Args:
         signatures: dict name -> function. from_ids: LiteRTModel of the signature "ids", which is faster, or None.
+            plain_rows: PlainRows that goes with it.
     """
 
-    def __init__(self, signatures, from_ids=None):
+    def __init__(self, signatures, from_ids=None, plain_rows=None):
         self._embed, self._num_tokens = signatures["serving_default"], signatures["num_tokens"]
-        self._tokenize, self._from_ids = signatures["tokenize"] if from_ids else None, from_ids
+        self._tokenize = signatures["tokenize"] if from_ids else None
+        self._from_ids, self._plain_rows = from_ids, plain_rows
 
     def __call__(self, texts):
         """(vectors float32 [B, D], truncated bool [B]) of a list of bytes."""
-        texts = tf.constant(texts, tf.string)
-        if self._from_ids is None or not len(texts):
-            found = self._embed(text=texts)
+        if self._from_ids is None or not texts:
+            found = self._embed(text=tf.constant(texts, tf.string))
             return found["embedding"].numpy(), found["truncated"].numpy()
-        inputs = {name: values.numpy() for name, values in self._tokenize(text=texts).items()}
+        inputs = self._plain_rows(texts) if self._plain_rows else None
+        if inputs is None:
+            inputs = {name: values.numpy() for name, values in self._tokenize(text=tf.constant(texts, tf.string)).items()}
         truncated = inputs.pop("truncated")
         return self._from_ids(**inputs)["embedding"], truncated
 
@@ -58,8 +63,15 @@ def load_embedder(saved_model, num_threads=0):
     path = os.path.join(directory, MODEL_FILE)
     if not tf.io.gfile.exists(path):
         return Embedder(signatures)
+    model, vocabulary, config, about = (_contents(os.path.join(directory, name))
+                                        for name in (MODEL_FILE, "vocab.txt", "config.json", "export.json"))
+    plain_rows = PlainRows(vocabulary, json.loads(config)["do_lower_case"], json.loads(about)["max_seq_length"])
+    return Embedder(signatures, LiteRTModel(model, num_threads), plain_rows)
+
+
+def _contents(path):
     with tf.io.gfile.GFile(path, "rb") as file:
-        return Embedder(signatures, LiteRTModel(file.read(), num_threads))
+        return file.read()
 
 
 def embed_texts(embed, texts, batch_size=BATCH_SIZE, done=lambda texts, work: None):

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import io
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import tensorflow as tf
 from keras_bert_app.config import BertConfig
 from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training.pretrain import pretrain
+from keras_bert_app.training import pretrain as pretraining
 from pipelines import corpus, vocab
 
 WORDS = ("the cat sat on a mat and dogs ran far over green hills while rain fell cold night came "
@@ -49,10 +50,14 @@ def make_workdir(tmp_path):
     return lambda name, config=CONFIG, run=RUN: write_workdir(tmp_path / name, config, run)
 
 
-def train(workdir, shards, strategy=None):
-    """(last evaluation's figures, what was printed) of a run; a strategy of None is the configured one."""
+def train(workdir, shards, strategy=None, draw=lambda rows, title: b""):
+    """(last evaluation's figures, what was printed) of a run; a strategy of None is the configured one.
+
+    The curves take as long as some hundred steps of such a model; only who asks for them gets them drawn.
+    """
     output = io.StringIO()
-    figures = pretrain(workdir, [shards[0]], shards[1], strategy=strategy, stream=output)
+    with mock.patch.object(pretraining, "draw_curves", draw):
+        figures = pretraining.pretrain(workdir, [shards[0]], shards[1], strategy=strategy, stream=output)
     return figures, output.getvalue()
 
 

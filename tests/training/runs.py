@@ -1,0 +1,47 @@
+"""What tests of runs look at: weights, figures, and a stop in the middle."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from keras_bert_app import load_pretrained
+from keras_bert_app.errors import Interrupted
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.training import pretrain as pretraining, reporting
+from tests.training.conftest import train
+
+
+def weights_of(workdir):
+    return {variable.path: variable.numpy() for variable in load_pretrained(workdir).weights}
+
+
+def largest_difference(workdir, other):
+    ours, theirs = weights_of(workdir), weights_of(other)
+    return max(np.abs(ours[path] - theirs[path]).max() for path in ours)
+
+
+def rows_of(workdir):
+    with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def interrupt_after(workdir, shards, step):
+    """Runs until the first call that ends at or after a step, then sends SIGTERM twice to ourselves."""
+    real = pretraining.reporting.Reporter.live
+
+    def live(self, at, figures):
+        if at >= step:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, at, figures)
+    pretraining.reporting.Reporter.live = live
+    try:
+        with pytest.raises(Interrupted) as stopped:
+            train(workdir, shards)
+    finally:
+        pretraining.reporting.Reporter.live = real
+    assert stopped.value.number == signal.SIGTERM and stopped.value.step >= step and stopped.value.has_saved
+    assert checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["step"] == stopped.value.step

@@ -1,0 +1,186 @@
+"""Runs that stop, go on, start from others and keep their checkpoints."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from keras_bert_app import load_pretrained
+from keras_bert_app.errors import UserError
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import data, launch, steps
+from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train
+from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
+
+
+@pytest.mark.parametrize("stop_at", [3, 16])
+def test_a_resumed_run_ends_with_the_same_bits(dropout_run, make_workdir, shards, stop_at):
+    # The schedule must not change with the stop: interrupt by signal, as a user does.
+    parts = make_workdir("parts", WITH_DROPOUT)
+    interrupt_after(parts, shards, stop_at)
+    train(parts, shards)
+    assert largest_difference(dropout_run[0], parts) == 0.0
+    assert rows_of(dropout_run[0])[-2]["loss"] == rows_of(parts)[-2]["loss"]
+    assert [row["step"] for row in rows_of(parts)] == sorted(row["step"] for row in rows_of(parts))
+
+
+def test_a_finished_run_evaluates_again_and_its_metrics_stay_as_they_are(plain_run, tmp_path, shards):
+    workdir = str(tmp_path / "finished")
+    shutil.copytree(plain_run[0], workdir)
+    assert train(workdir, shards)[0] == plain_run[1]
+    assert rows_of(workdir) == rows_of(plain_run[0])
+
+
+def test_weights_start_from_another_run_and_the_steps_from_zero(plain_run, make_workdir, shards):
+    second = make_workdir("second", run=dataclasses.replace(RUN, init_checkpoint=plain_run[0], learning_rate=0.0,
+                                                            num_train_steps=1))
+    _, output = train(second, shards)
+    assert largest_difference(plain_run[0], second) == 0.0
+    assert f"weights from {plain_run[0]}, optimizer and steps new" in output
+    assert f"{checkpoints.list_checkpoints(plain_run[0])[-1]}: " in output
+
+
+def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restart(plain_run, tmp_path, shards):
+    workdir = str(tmp_path / "damaged")
+    shutil.copytree(plain_run[0], workdir)
+    checkpoint = checkpoints.list_checkpoints(workdir)[-1]
+    data_file = next(name for name in sorted(os.listdir(checkpoint)) if ".data-" in name)
+    path = os.path.join(checkpoint, data_file)
+    with open(path, "rb") as file:
+        content = file.read()
+    for damaged in (content[:-1], content[:100] + bytes([content[100] ^ 1]) + content[101:]):
+        with open(path, "wb") as file:
+            file.write(damaged)
+        with pytest.raises(UserError, match=data_file):
+            load_pretrained(workdir)
+    with pytest.raises(UserError, match=data_file):
+        train(workdir, shards)
+    os.remove(path)
+    with pytest.raises(UserError, match=data_file):
+        load_pretrained(workdir)
+    os.remove(os.path.join(checkpoint, "manifest.json"))
+    with pytest.raises(UserError, match="manifest.json"):
+        load_pretrained(workdir)
+
+
+def test_a_checkpoint_of_the_version_before_resumes_at_the_next_shard_and_says_so(make_workdir, shards):
+    workdir = make_workdir("older", run=dataclasses.replace(RUN, save_checkpoints_steps=7))
+    train(workdir, shards)
+    for path in checkpoints.list_checkpoints(workdir)[1:]:
+        shutil.rmtree(path)
+    path = os.path.join(checkpoints.list_checkpoints(workdir)[0], "manifest.json")
+    with open(path, encoding="utf-8") as file:
+        manifest = json.load(file)
+    for name in ("stream", "seconds", "sha256"):
+        del manifest[name]
+    manifest["unlogged"] = [row[:8] for row in manifest["unlogged"]]
+    assert manifest["step"] == 7 and manifest["unlogged"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(manifest, file)
+    _, output = train(workdir, shards)
+    assert "the data goes on at the next shard" in output and "step 20/20" in output
+
+
+def test_only_the_newest_checkpoints_are_kept(make_workdir, shards):
+    workdir = make_workdir("kept", run=dataclasses.replace(RUN, save_checkpoints_steps=3, keep_checkpoints=2))
+    train(workdir, shards)
+    assert [os.path.basename(path) for path in checkpoints.list_checkpoints(workdir)] == [
+        "step-00000018", "step-00000020"]
+
+
+def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
+    from pipelines import corpus
+    for name, words in (("a", "one two three."), ("b", "four five six.")):
+        corpus.prepare_corpus(str(tmp_path / name), documents=iter([[words, words]] * 3), holdout_fraction=0.0)
+    run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "a"),))
+    workdir = make_workdir("corpus", run=run)
+    launch.prepared_corpora(workdir, run)
+    os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
+    with pytest.raises(UserError, match="another corpus"):
+        launch.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
+
+
+def test_a_ramp_doubles_the_batch_three_times_and_resumes_bit_for_bit(make_workdir, shards):
+    # A call takes three steps, but only two are of one size.
+    run = dataclasses.replace(RUN, global_batch_size=16, batch_ramp_steps=6, num_train_steps=10, log_steps=1,
+                              save_checkpoints_steps=4, iterations_per_loop=3)
+    assert [data.batch_size_at(run, step) for step in range(8)] == [2] * 2 + [4] * 2 + [8] * 2 + [16] * 2
+    workdir = make_workdir("ramp", run=run)
+    train(workdir, shards)
+    weights = weights_of(workdir)
+    for checkpoint in checkpoints.list_checkpoints(workdir)[-2:]:
+        shutil.rmtree(checkpoint)
+    train(workdir, shards)
+    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
+
+
+def test_lamb_trains_and_resumes(make_workdir, shards):
+    run = dataclasses.replace(RUN, optimizer="lamb", bias_correction=True, learning_rate_schedule="cosine", layer_decay=0.9,
+                              learning_rate=1e-3, save_checkpoints_steps=9)
+    workdir = make_workdir("lamb", run=run)
+    train(workdir, shards)
+    weights = weights_of(workdir)
+    shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
+    train(workdir, shards)
+    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
+    rows = [row for row in rows_of(workdir) if "loss" in row]
+    assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
+
+
+def test_checkpoints_of_certain_steps_are_kept_for_good(make_workdir, shards):
+    workdir = make_workdir("kept", run=dataclasses.replace(
+        RUN, save_checkpoints_steps=3, keep_checkpoints=1, keep_every_steps=6))
+    train(workdir, shards)
+    kept = [int(path[-8:]) for path in checkpoints.list_checkpoints(workdir)]
+    assert kept == [6, 12, 18, 20]
+
+
+def test_a_mixture_of_corpora_prints_its_shares_and_resumes_bit_for_bit(tmp_path, capsys):
+    from pipelines import corpus
+    generator = np.random.RandomState(4)
+    for name, count in (("large", 60), ("small", 10)):
+        documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
+        corpus.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.1)
+    vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
+    run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "large"), str(tmp_path / "small")), sampling_exponent=0.5,
+                              num_train_steps=12, save_checkpoints_steps=6)
+    workdir = str(tmp_path / "run")
+    launch.launch(workdir, CONFIG, run, vocabulary)
+    printed = capsys.readouterr().out
+    assert "mixture:" in printed and printed.count("of the examples") == 2
+    whole = weights_of(workdir)
+    half, last = checkpoints.list_checkpoints(workdir)
+    with open(os.path.join(half, "manifest.json"), encoding="utf-8") as file:
+        position = json.load(file)["position"]
+    assert len(position) == 7 and position[0] == 6 * RUN.global_batch_size
+    shutil.rmtree(last)
+    launch.launch(workdir, CONFIG, run)
+    again = weights_of(workdir)
+    assert all(np.array_equal(whole[path], again[path]) for path in whole)
+
+
+def test_a_lexicon_is_kept_with_the_run(tmp_path, make_workdir, shards):
+    (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
+    run = dataclasses.replace(RUN, masking="lexicon", lexicon_file=str(tmp_path / "phrases.txt"), num_train_steps=2)
+    workdir = make_workdir("lexicon", run=run)
+    launch._keep_lexicon(workdir, run)
+    (tmp_path / "phrases.txt").unlink()
+    train(workdir, shards)
+    with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
+        assert file.read() == "the cat\nhills while rain\n"
+
+
+def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):
+    workdir = make_workdir("contradiction")
+    with pytest.raises(UserError, match="learning_rate=0.0001, but --learning_rate=0.5"):
+        workdirs.check_resumable(workdir, None, {"learning_rate": 0.5})
+    with pytest.raises(UserError, match="hidden_size 22, but 24"):
+        workdirs.check_resumable(workdir, CONFIG.replace(hidden_size=24), {})
+    with pytest.raises(UserError, match="another vocabulary"):
+        workdirs.check_resumable(workdir, None, {}, b"[PAD]\n")
+    assert workdirs.check_resumable(workdir, CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77

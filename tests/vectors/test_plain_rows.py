@@ -1,0 +1,45 @@
+"""Rows of plain English text made outside TensorFlow, against the tokenizer."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_bert_app.export import scoring
+from keras_bert_app.vectors.plain_rows import PlainRows
+from pipelines.vocab import SPECIAL_PIECES
+from pipelines.wordpiece import BertTokenizer
+
+PIECES = [*SPECIAL_PIECES, "a", "b", "ab", "##a", "##b", "##ab", "1", "##1", "'", "[", "]", "-", "mask", "~"]
+CASED = [*PIECES, "A", "##B"]
+ROOM = 11
+TEXT = st.one_of(st.text(alphabet="abAB1 '[]-~", max_size=30), st.text(alphabet=st.characters(max_codepoint=126), max_size=12),
+                 st.just("[MASK] a"), st.just("a" * 99), st.just("b" + "a" * 98 + " " * 40))
+
+
+def bytes_of(pieces):
+    return "".join(f"{piece}\n" for piece in pieces).encode()
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_rows_are_those_of_the_tokenizer_or_there_are_none(do_lower_case):
+    vocabulary = bytes_of(PIECES if do_lower_case else CASED)
+    plain, tokenizer = PlainRows(vocabulary, do_lower_case, ROOM), BertTokenizer(vocabulary, do_lower_case)
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.lists(TEXT, min_size=1, max_size=5))
+    def check(texts):
+        texts = [text.encode() for text in texts]
+        found = plain(texts)
+        assert (found is None) == any(byte not in range(32, 127) for text in texts for byte in text)
+        if found is not None:
+            inputs, truncated = scoring.single_rows(tokenizer, tokenizer.tokenize(texts), ROOM)
+            for name, values in {**inputs, "truncated": truncated}.items():
+                assert found[name].dtype == values.numpy().dtype
+                np.testing.assert_array_equal(found[name], values, err_msg=name)
+    check()
+
+
+@pytest.mark.parametrize("texts", [["a" * 100], ["é"], ["a\tb"], ["a"] * 33])
+def test_of_other_texts_or_many_there_are_none(texts):
+    assert PlainRows(bytes_of(PIECES), True, ROOM)([text.encode() for text in texts]) is None
