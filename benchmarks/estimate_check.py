@@ -1,0 +1,110 @@
+"""What `estimate` says of a training step beside what a real one takes on this CPU.
+
+taskset -c 0 python -m benchmarks.estimate_check --output_file=estimate_check.json
+taskset -c 0 python -m benchmarks.estimate_check --steps= --corpus_dir=CORPUS --vocab_file=VOCAB
+
+Each entry of --steps, SIZE:ROWS:LENGTH:PRECISION, is a real training step in a process of its own (measured_step.py):
+memory is the peak of TensorFlow's own allocator within a step, less what is there between steps, against the estimate's
+peak less weights and slots; resident memory, with the traced graph and the compiler's, stands beside it. Time is CPU time,
+against FLOP at the rate of a large product in the same process: that quotient is what --utilization wants to know.
+
+With --corpus_dir, what prepare_corpus wrote: rows of an epoch, and positions that a word (between white space) takes.
+"""
+
+import json
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks.tokenizer_peers import machine
+from keras_bert_app.cli import app
+from keras_bert_app.config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.estimation import hardware
+from keras_bert_app.estimation.counts import flop_per_token, parameters
+from keras_bert_app.estimation.memory import training_memory
+from keras_bert_app.modeling.parts import PARTS
+from keras_bert_app.pretraining_config import PretrainingConfig
+
+_STEPS = flags.DEFINE_list("steps", [
+    "tiny:8:128:float32", "tiny:32:128:float32", "tiny:8:512:float32", "mini:2:128:float32", "mini:16:128:float32",
+    "small:8:128:float32", "tiny:32:128:bfloat16", "mini:8:128:bfloat16"], "Steps to measure, SIZE:ROWS:LENGTH:PRECISION.")
+_TIMES = flags.DEFINE_integer("times", 2, "Steps in the call that is measured.", lower_bound=1)
+_CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a word are counted.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
+_LENGTHS = flags.DEFINE_list("lengths", ["128", "512"], "Tokens a row, for the positions a word.")
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+
+def main(arguments):
+    del arguments
+    steps = [_parsed(step) for step in _STEPS.value]
+    report = {"machine": machine(("tensorflow", "keras"))}
+    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()), end="\n\n", flush=True)
+    if steps:
+        report["steps"] = compared(steps)
+    if _CORPUS_DIR.value:
+        report["positions_per_word"] = counted_positions(_CORPUS_DIR.value, *app.required("vocab_file"))
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+
+
+def _parsed(step):
+    try:
+        size, rows, length, precision = step.split(":")
+        config = BertConfig.of_size(size)
+        run = PretrainingConfig(global_batch_size=int(rows), max_seq_length=int(length), precision=precision).resolved()
+    except ValueError as error:
+        raise UserError(f"--steps: {step!r} is not SIZE:ROWS:LENGTH:PRECISION, as in tiny:8:128:float32 ({error})") from None
+    return size, config, run
+
+
+def compared(steps):
+    """Measures, prints and returns each step beside its estimate."""
+    print("| config | rows x tokens | precision | memory, estimate, MB | allocator's peak | estimate / peak | resident | GFLOP a step "
+          "| CPU ms | GFLOP/s | of a large product |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    results = []
+    for size, config, run in steps:
+        rows, length = run.global_batch_size, run.max_seq_length
+        request = {"size": size, "rows": rows, "length": length, "precision": run.precision, "times": _TIMES.value}
+        seen = json.loads(subprocess.run([sys.executable, "-m", "benchmarks.measured_step", json.dumps(request)], check=True,
+                                         capture_output=True, text=True).stdout)
+        if seen["parameters"] != sum(parameters(config).values()):
+            raise UserError(f"{size} has {seen['parameters']:,} parameters, not {sum(parameters(config).values()):,}")
+        needed = training_memory(config, run, PARTS, rows, hardware.DEVICES["cpu"].multiplies_bfloat16)
+        estimate = needed.peak - needed.weights - needed.slots
+        flop = rows * length * flop_per_token(config, length, run.max_predictions_per_seq)
+        rate = flop / seen["cpu_seconds"]
+        print(f"| {size} | {rows} x {length} | {run.precision} | {estimate / 1e6:,.0f} | {seen['peak_bytes'] / 1e6:,.0f} | "
+              f"{estimate / seen['peak_bytes']:.2f} | {seen['resident_bytes'] / 1e6:,.0f} | {flop / 1e9:,.1f} | "
+              f"{seen['cpu_seconds'] * 1e3:,.0f} | {rate / 1e9:,.1f} | {rate / seen['product_flop_per_second']:.2f} |", flush=True)
+        results.append({**request, **seen, "estimated_bytes": estimate, "flop": flop})
+    return results
+
+
+def counted_positions(corpus_dir, vocab_file):
+    """Counts, prints and returns rows and positions a word of one epoch for each of --lengths."""
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from pipelines import BertTokenizer, pretraining_dataset
+        from pipelines import corpus as corpora
+
+    shards = corpora.shard_paths(corpus_dir, corpora.load_manifest(corpus_dir), "train")
+    words = sum(len(sentence.split()) for documents in corpora.read_shards(shards) for sentence in documents)
+    tokenizer = BertTokenizer(vocab_file, True)
+    print("\n| tokens a row | words | rows of an epoch | positions a word |\n|---|---|---|---|")
+    found = {}
+    for length in map(int, _LENGTHS.value):
+        batches = pretraining_dataset(shards, tokenizer, global_batch_size=512, epochs=1, max_seq_length=length,
+                                      max_predictions_per_seq=max(1, round(0.15 * length)))
+        rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch is filled up
+        found[length] = rows * length / words
+        print(f"| {length} | {words:,} | {rows:,} | {found[length]:.2f} |", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,94 @@
+"""What training a configuration takes: parameters, FLOP, memory, time, and the largest batch that fits. Trains nothing.
+
+python -m keras_bert_app.cli.estimate --config=base --global_batch_size=256 --precision=bfloat16 --hardware=v5e-8 --num_train_steps=900000
+python -m keras_bert_app.cli.estimate --recipe=original --config=large --precision=bfloat16 --hardware=a100-80gb-8 --price_per_hour=PRICE
+python -m keras_bert_app.cli.estimate --config=mini --hardware=cpu --peak_gflops=70 --corpus_words=8e6 --num_epochs=10
+
+Peaks and memory are what the makers publish; what share of a peak a step reaches is assumed. Prices are yours to give.
+"""
+
+import dataclasses
+import json
+import os
+
+from absl import flags
+
+from keras_bert_app import config_flags
+from keras_bert_app.cli import app
+from keras_bert_app.config import SIZES, BertConfig
+from keras_bert_app.configs import load_recipe, recipe_names
+from keras_bert_app.errors import UserError
+from keras_bert_app.estimation import hardware, report
+from keras_bert_app.estimation.estimate import Work, estimate
+from keras_bert_app.pretraining_config import PretrainingConfig
+
+_CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
+_RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
+_HARDWARE = flags.DEFINE_string("hardware", "", f"What it runs on, and how many: {', '.join(hardware.DEVICES)}, as in v5e-8.")
+_PEAK = flags.DEFINE_float("peak_gflops", 0.0, "10^9 FLOP a second of one device, in place of the published; for a CPU what a "
+                           "large matrix product reaches.", lower_bound=0.0)
+_MEMORY = flags.DEFINE_float("memory_gb", 0.0, "10^9 bytes of one device, in place of the published.", lower_bound=0.0)
+# Half the peak at 128 tokens in bfloat16 is this project's goal on accelerators, which it has not measured (BUILD.md).
+_UTILIZATION = flags.DEFINE_float("utilization", 0.4, "Share of the peak that a step reaches. An assumption; measured on CPUs "
+                                  "alone (BUILD.md).", 0.0, 1.0)
+_STEPS = flags.DEFINE_integer("num_train_steps", None, "Steps of the run.", lower_bound=1)
+_WORDS = flags.DEFINE_float("corpus_words", 0.0, "Or: words of the text that is read...", lower_bound=0.0)
+_EPOCHS = flags.DEFINE_float("num_epochs", 1.0, "...and how many times.", lower_bound=0.0)
+_POSITIONS = flags.DEFINE_float("positions_per_word", 1.0, "Positions of rows, padding included, that a word takes.",
+                                lower_bound=0.0)
+_PRICE = flags.DEFINE_float("price_per_hour", None, "Price of one device for an hour, in any currency.", lower_bound=0.0)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+_RUN_FIELDS = [field for field in dataclasses.fields(PretrainingConfig) if field.name in (
+    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps", "precision",
+    "optimizer", "sentence_objective", "train_minutes")]
+_given_for_run = config_flags.define_flags(_RUN_FIELDS)
+_MODEL_FIELDS = dataclasses.fields(BertConfig)
+for _field in _MODEL_FIELDS:
+    config_flags.DEFINE[_field.type](_field.name, None, f"In place of the {_field.name} of --config.")
+
+
+def main(arguments):
+    if arguments:
+        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+    (name,) = app.required("hardware")
+    recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
+    if not (_CONFIG.value or recipe):
+        raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
+    if not _UTILIZATION.value:
+        raise UserError("--utilization=0: expected more than 0, at most 1")
+    device, num_devices = hardware.parse(name, _PEAK.value, _MEMORY.value)
+    config = _model(_CONFIG.value or recipe.CONFIG, recipe.MODEL if recipe else {})
+    run = PretrainingConfig(**{**(recipe.RUN if recipe else {}), **_given_for_run()}).resolved().checked_against(config)
+    found = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
+    for line in report.report_lines(found, config, run, name, _PRICE.value):
+        print(line)
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
+            json.dump({"config": config.to_dict(), "hardware": name, **found}, file, indent=1)
+
+
+def _model(name, changes):
+    """The BertConfig of a size or a file, changed by a recipe's keys and then by the flags."""
+    changes = changes | {field.name: flags.FLAGS[field.name].value for field in _MODEL_FIELDS
+                         if flags.FLAGS[field.name].value is not None}
+    if name in SIZES or ("." not in os.path.basename(name) and not os.path.exists(name)):
+        return BertConfig.of_size(name, **changes)  # or says which size is nearest
+    return BertConfig.from_json_file(name).replace(**changes)
+
+
+def _work(recipe, run):
+    """How long the run is, by the flags, else by the recipe."""
+    if _WORDS.value:
+        if _STEPS.value or _given_for_run().get("train_minutes"):
+            raise UserError("--corpus_words goes without --num_train_steps and --train_minutes; give one of the three")
+        return Work(corpus_words=_WORDS.value, num_epochs=_EPOCHS.value, positions_per_word=_POSITIONS.value)
+    if _STEPS.value:
+        return Work(num_train_steps=_STEPS.value)
+    if run.train_minutes:
+        return Work(minutes=run.train_minutes)
+    return Work(num_train_steps=recipe.RUN.get("num_train_steps", 0) if recipe else 0)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,66 @@
+"""Exact counts: a model's parameters, and the FLOP of its matrix products."""
+
+import math
+
+from keras_bert_app.modeling.parts import PARTS
+
+
+def weight_shapes(config, parts=PARTS):
+    """dict part -> dict path -> shape of every weight of BertPretrainer(config, parts=parts).
+
+    The encoder is told in two, embeddings and layers.
+    """
+    hidden = config.hidden_size
+    tables = {"word_embeddings": config.vocab_size, "position_embeddings": config.max_position_embeddings,
+              "token_type_embeddings": config.type_vocab_size}
+    layers = {}
+    for index, num_heads in enumerate(config.head_counts):
+        layers |= _layer_shapes(config, num_heads * config.head_size, f"encoder/layer_{index}")
+    own_table = {} if config.tie_word_embeddings else {"masked_lm/output_embeddings": (config.vocab_size, hidden)}
+    of_part = {
+        "embeddings": {**{f"encoder/embeddings/{name}": (size, hidden) for name, size in tables.items()},
+                       **_norm("encoder/embeddings/layer_norm", hidden)},
+        "layers": layers,
+        "pooler": _dense("encoder/pooler", hidden, hidden),
+        "masked_lm": {**_dense("masked_lm/transform", hidden, hidden), **_norm("masked_lm/layer_norm", hidden),
+                      "masked_lm/output_bias": (config.vocab_size,), **own_table},
+        "next_sentence": _dense("next_sentence/projection", hidden, 2)}
+    return {part: shapes for part, shapes in of_part.items() if part in ("embeddings", "layers", *parts)}
+
+
+def parameters(config, parts=PARTS):
+    """dict part -> number of weights; the word embeddings, with which the masked-LM head multiplies too, count once."""
+    return {part: sum(map(math.prod, shapes.values())) for part, shapes in weight_shapes(config, parts).items()}
+
+
+def flop_per_token(config, length, num_predictions):
+    """FLOP of a training step for each of its B x S positions: 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)) where I = 4H.
+
+    Counted are the products of the layers and of the masked-LM head, a multiplication and an addition as two; once
+    forward, twice that backward. All else is left out: next to nothing where H is large (pooler, next-sentence head,
+    segments, normalization, activations, dropout, optimizer).
+
+    Args:
+        length: S. num_predictions: P, the slots of a row, used or not.
+    """
+    hidden, inner = config.hidden_size, config.intermediate_size
+    forward = num_predictions / length * 2 * hidden * (hidden + config.vocab_size)
+    for num_heads in config.head_counts:
+        width = num_heads * config.head_size
+        forward += 2 * hidden * (4 * width + 2 * inner) + 4 * length * width
+    return 3 * forward
+
+
+def _layer_shapes(config, width, path):
+    hidden, inner = config.hidden_size, config.intermediate_size
+    return {**_dense(f"{path}/attention/query_key_value", hidden, 3 * width), **_dense(f"{path}/attention/output", width, hidden),
+            **_norm(f"{path}/attention_layer_norm", hidden), **_dense(f"{path}/intermediate", hidden, inner),
+            **_dense(f"{path}/output", inner, hidden), **_norm(f"{path}/output_layer_norm", hidden)}
+
+
+def _dense(path, size, output_size):
+    return {f"{path}/kernel": (size, output_size), f"{path}/bias": (output_size,)}
+
+
+def _norm(path, size):
+    return {f"{path}/gamma": (size,), f"{path}/beta": (size,)}

@@ -1,0 +1,77 @@
+"""Accelerators by name: the peaks and the memory that their makers publish."""
+
+import dataclasses
+import re
+
+from keras_bert_app.config import nearest
+from keras_bert_app.errors import UserError
+
+_GB, _GIB = 10 ** 9, 2 ** 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """One chip.
+
+    Attributes:
+        peaks: precision -> FLOP/s of dense matrix products, as TensorFlow does them on that chip by default.
+        memory: bytes; None where it is not known.
+        named_parts: what the number in a name such as v4-8 counts, so many to a chip.
+        multiplies_bfloat16: see memory.training_memory.
+    """
+
+    peaks: dict
+    memory: int | None
+    named_parts: int = 1
+    multiplies_bfloat16: bool = True
+
+
+def _device(bfloat16, float32, memory, **more):
+    return Device({"bfloat16": bfloat16 * 1e12, "float32": float32 * 1e12}, memory, **more)
+
+
+# TFLOP/s of one chip without sparsity, bfloat16 and float32. TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e; XLA
+# takes products of float32 in bfloat16 there unless told otherwise. GPUs: NVIDIA's data sheets of A100, H100 (SXM), L4 and
+# T4, half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's tensor cores know
+# neither TF32 nor bfloat16, so that both run at its plain float32 rate.
+DEVICES = {
+    "v4": _device(275, 275, 32 * _GIB, named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
+    "v5e": _device(197, 197, 16 * _GB),
+    "v6e": _device(918, 918, 32 * _GB),
+    "a100": _device(312, 156, 40 * _GB),
+    "a100-80gb": _device(312, 156, 80 * _GB),
+    "h100": _device(989.5, 494.5, 80 * _GB),
+    "l4": _device(121, 60, 24 * _GB),
+    "t4": _device(8.1, 8.1, 16 * _GB),
+    "cpu": Device({}, None, multiplies_bfloat16=False),  # most; those with AMX or AVX512-BF16 do
+}
+
+
+def parse(name, peak_gflops=0.0, memory_gb=0.0):
+    """(Device, how many) of a name as in v5e-8, a100-80gb-4 or cpu; alone it is one chip.
+
+    Args:
+        peak_gflops, memory_gb: 10^9 FLOP/s and 10^9 bytes of one chip, in place of what is published; 0 for that.
+
+    Raises:
+        UserError: no such device; a number that it cannot have; a CPU without its peak.
+    """
+    match = re.fullmatch(r"(.+?)(?:-(\d+))?", name.lower())
+    kind, count = (match[1], int(match[2] or 0)) if match else (name, 0)
+    if kind not in DEVICES:
+        raise UserError(f"--hardware={name} is not known: {nearest(kind, DEVICES)}; a number after it says how many, as in "
+                        "v5e-8")
+    device = DEVICES[kind]
+    if match[2] is None:
+        count = device.named_parts
+    if count < 1 or count % device.named_parts:
+        raise UserError(f"--hardware={name}: expected a multiple of {device.named_parts} after {kind}-" if device.named_parts > 1
+                        else f"--hardware={name}: expected 1 or more after {kind}-")
+    if not device.peaks and not peak_gflops:
+        raise UserError(f"--hardware={name} has no published peak; say what a large matrix product reaches here with "
+                        "--peak_gflops (10^9 FLOP a second)")
+    if peak_gflops:
+        device = dataclasses.replace(device, peaks=dict.fromkeys(("bfloat16", "float32"), peak_gflops * 1e9))
+    if memory_gb:
+        device = dataclasses.replace(device, memory=int(memory_gb * _GB))
+    return device, count // device.named_parts

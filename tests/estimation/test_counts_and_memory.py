@@ -1,0 +1,86 @@
+"""Counts are those of the model as it is built, and of its step as TensorFlow traces it."""
+
+import math
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.config import SIZES, BertConfig
+from keras_bert_app.estimation import memory
+from keras_bert_app.estimation.counts import flop_per_token, parameters, weight_shapes
+from keras_bert_app.modeling.parts import PARTS
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.pretraining_config import PretrainingConfig
+from keras_bert_app.training.optimizers import make_optimizer
+from tests.estimation.traced_step import kept_bytes, product_flop, traced_step
+
+PRUNED = BertConfig(vocab_size=101, hidden_size=14, num_hidden_layers=2, num_attention_heads=2, intermediate_size=53,
+                    max_position_embeddings=17, type_vocab_size=3, num_heads_by_layer=(1, 2))
+RUN = PretrainingConfig(max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7)
+
+
+@pytest.mark.parametrize("changes, parts", [
+    ({}, PARTS),
+    ({"tie_word_embeddings": False}, PARTS),
+    ({"num_heads_by_layer": ()}, ("encoder", "masked_lm")),
+    ({"num_hidden_layers": 0, "num_heads_by_layer": ()}, ("encoder",)),
+])
+def test_every_weight_is_counted_with_its_path_and_shape(changes, parts):
+    config = PRUNED.replace(**changes)
+    model = BertPretrainer(config, parts=parts)
+    counted = {path: shape for shapes in weight_shapes(config, parts).values() for path, shape in shapes.items()}
+    assert counted == {variable.path: tuple(variable.shape) for variable in model.weights}
+    assert sum(parameters(config, parts).values()) == model.count_params()
+
+
+def test_bert_base_has_as_many_parameters_as_the_published_checkpoint():
+    # bert-base-uncased as BertForPreTraining: 110,106,428 (its tied decoder's bias counted once).
+    assert sum(parameters(BertConfig.of_size("base")).values()) == 110_106_428
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_published_sizes_follow_the_formula_of_the_goals(size):
+    layers, hidden, _ = SIZES[size]
+    config, length, predictions = BertConfig.of_size(size), 128, 20
+    expected = 3 * (24 * layers * hidden ** 2 + 4 * length * hidden * layers
+                    + predictions / length * 2 * (hidden ** 2 + hidden * config.vocab_size))
+    assert flop_per_token(config, length, predictions) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def pruned_step():
+    return traced_step(PRUNED, RUN)
+
+
+def test_flop_are_those_of_all_matrix_products_of_a_traced_step(pruned_step):
+    rows, length, hidden = RUN.global_batch_size, RUN.max_seq_length, PRUNED.hidden_size
+    # What the formula leaves out: the pooler and the next-sentence head of each row, the segments of each token.
+    left_out = 3 * 2 * rows * hidden * (hidden + 2) + 2 * 2 * rows * length * PRUNED.type_vocab_size * hidden
+    counted = rows * length * flop_per_token(PRUNED, length, RUN.max_predictions_per_seq)
+    assert counted + left_out == pytest.approx(product_flop(pruned_step), rel=1e-12)
+
+
+def test_activations_are_what_the_traced_backward_pass_reads(pruned_step):
+    assert memory.activations(PRUNED, RUN, PARTS, RUN.global_batch_size) == pytest.approx(kept_bytes(pruned_step), rel=0.01)
+
+
+@pytest.mark.parametrize("precision, changes", [
+    ("bfloat16", {}),
+    ("bfloat16", {"hidden_act": "gelu_exact", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}),
+    ("float32", {"hidden_act": "silu", "attention_probs_dropout_prob": 0.0}),
+    ("float32", {"hidden_act": "relu", "hidden_dropout_prob": 0.0}),
+    ("float32", {"hidden_act": "tanh"}),
+])
+def test_activations_follow_precision_activation_and_dropout(precision, changes):
+    config = PRUNED.replace(num_hidden_layers=1, num_heads_by_layer=(), **changes)
+    run = PretrainingConfig(max_seq_length=13, max_predictions_per_seq=3, global_batch_size=5, precision=precision)
+    assert memory.activations(config, run, PARTS, 5) == pytest.approx(kept_bytes(traced_step(config, run)), rel=0.01)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb", "adafactor"])
+def test_slots_are_those_that_the_optimizer_makes(optimizer):
+    run = PretrainingConfig(optimizer=optimizer).resolved()
+    variables = {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values() for path, shape in shapes.items()}
+    slots = make_optimizer(run, variables, PRUNED.num_hidden_layers).slots
+    made = sum(math.prod(slot.shape) for of_kind in slots.values() for slot in of_kind.values())
+    assert memory.slot_numbers(PRUNED, optimizer, PARTS) == made

@@ -1,0 +1,81 @@
+"""Devices by name, times and costs worked out by hand, and the largest batch."""
+
+import dataclasses
+
+import pytest
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.estimation import hardware
+from keras_bert_app.estimation.estimate import USABLE_SHARE, Work, estimate
+from keras_bert_app.estimation.report import report_lines
+from keras_bert_app.pretraining_config import PretrainingConfig
+
+TINY = BertConfig.of_size("tiny")
+RUN = PretrainingConfig(global_batch_size=96, max_seq_length=128, max_predictions_per_seq=20)
+ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10 ** 9)  # a device of round numbers
+
+
+@pytest.mark.parametrize("name, count, peak", [
+    ("v5e-8", 8, 197e12), ("V6E-4", 4, 918e12), ("v5e", 1, 197e12), ("a100-80gb", 1, 312e12), ("a100-80gb-16", 16, 312e12),
+    ("v4-8", 4, 275e12),  # 8 TensorCores are 4 chips
+    ("v4", 1, 275e12),
+])
+def test_a_name_says_which_devices_and_how_many(name, count, peak):
+    device, number = hardware.parse(name)
+    assert (number, device.peaks["bfloat16"]) == (count, peak)
+
+
+@pytest.mark.parametrize("name, message", [
+    ("v5f-8", "did you mean 'v5e'"), ("v4-3", "multiple of 2"), ("h100-0", "1 or more"), ("cpu", "--peak_gflops"),
+    ("", "is not known"),
+])
+def test_a_wrong_device_is_named_with_what_was_expected(name, message):
+    with pytest.raises(UserError, match=message):
+        hardware.parse(name)
+
+
+def test_a_given_peak_and_memory_replace_the_published_ones():
+    device, _ = hardware.parse("cpu-2", peak_gflops=70, memory_gb=16)
+    assert device.peaks == {"bfloat16": 70e9, "float32": 70e9} and device.memory == 16 * 10 ** 9
+
+
+def test_time_and_cost_follow_from_flop_and_peak():
+    found = estimate(TINY, RUN, ROUND, 2, Work(num_train_steps=1000), utilization=0.5, price_per_hour=3.0)
+    assert found["step_seconds"] == pytest.approx(found["flop_per_step"] / 1e12)  # two devices at half of 10^12
+    assert found["days"] * 86_400 == pytest.approx(1000 * found["step_seconds"])
+    assert found["cost"] == pytest.approx(3.0 * 2 * 1000 * found["step_seconds"] / 3600)
+    faster = estimate(TINY, dataclasses.replace(RUN, precision="bfloat16"), ROUND, 2, Work(), utilization=0.5)
+    assert faster["step_seconds"] == pytest.approx(found["step_seconds"] / 2) and "days" not in faster
+
+
+def test_words_and_minutes_become_steps():
+    # 3.3e9 words 40 times over, a position each, in steps of 256 x 512: the paper's million (Devlin et al. 2018, A.2).
+    paper = Work(corpus_words=3.3e9, num_epochs=40)
+    assert paper.steps(256 * 512, 1.0) == 1_007_080
+    assert dataclasses.replace(paper, positions_per_word=2.0).steps(256 * 512, 1.0) == 2 * 1_007_080
+    assert Work(minutes=2).steps(1, 0.5) == 240 and Work().steps(1, 0.5) is None
+
+
+@pytest.mark.parametrize("changes", [{}, {"gradient_accumulation_steps": 3}, {"precision": "bfloat16", "optimizer": "adafactor"}])
+def test_one_row_more_than_the_largest_batch_does_not_fit(changes):
+    run = dataclasses.replace(RUN, **changes)
+    found = estimate(TINY, run, ROUND, 2, Work(), 0.5)
+    share = 2 * run.gradient_accumulation_steps
+    largest = found["largest_global_batch_size"]
+    assert largest == share * found["largest_rows_at_a_time"] > 0
+    for size, fits in ((largest, True), (largest + share, False)):
+        again = estimate(TINY, dataclasses.replace(run, global_batch_size=size), ROUND, 2, Work(), 0.5)
+        assert again["fits"] is fits and (again["memory"]["peak"] <= USABLE_SHARE * 10 ** 9) is fits
+
+
+def test_a_batch_that_devices_cannot_share_is_refused():
+    with pytest.raises(UserError, match="multiple of 5"):
+        estimate(TINY, RUN, ROUND, 5, Work(), 0.5)
+
+
+def test_a_model_too_large_for_the_device_is_said_not_to_fit():
+    found = estimate(BertConfig.of_size("large"), RUN, ROUND, 1, Work(num_train_steps=10), 0.5)
+    assert not found["fits"] and found["largest_global_batch_size"] == 0
+    text = "\n".join(report_lines(found, BertConfig.of_size("large"), RUN, "round"))
+    assert "DOES NOT FIT" in text and "not one row" in text and "--price_per_hour" in text

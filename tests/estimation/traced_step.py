@@ -1,0 +1,69 @@
+"""The gradient of the pre-training loss as a graph, and what can be read from it."""
+
+import collections
+
+import tensorflow as tf
+
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.strategy import KERAS_POLICIES
+
+PRODUCTS = ("MatMul", "BatchMatMulV2")
+# Ops whose result is their first input's memory; transposes of a product's input are folded into it.
+_SAME_MEMORY = ("Reshape", "Unpack", "Transpose", "Identity")
+
+TracedStep = collections.namedtuple("TracedStep", "model operations num_forward")
+
+
+def traced_step(config, run):
+    """A TracedStep: the graph's ops in the order in which they were made, first those of the forward pass."""
+    model, objective = BertPretrainer(config, dtype=KERAS_POLICIES[run.precision]), PretrainingObjective()
+    variables = [variable.value for variable in model.trainable_variables]
+    num_forward = []
+
+    def gradients(batch, seed):
+        with tf.GradientTape() as tape:
+            outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
+            loss = objective.mean_loss(objective.loss_sums(outputs, batch), *objective.counts(batch))
+        num_forward.append(len(tf.compat.v1.get_default_graph().get_operations()))
+        return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
+
+    rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
+    batch = {**{name: tf.TensorSpec([rows, length], tf.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")},
+             **{name: tf.TensorSpec([rows, predictions], tf.int32) for name in ("masked_lm_positions", "masked_lm_ids")},
+             "masked_lm_weights": tf.TensorSpec([rows, predictions], tf.float32),
+             "next_sentence_labels": tf.TensorSpec([rows], tf.int32)}
+    graph = tf.function(gradients).get_concrete_function(batch, tf.TensorSpec([2], tf.int64)).graph
+    return TracedStep(model, graph.get_operations(), num_forward[-1])
+
+
+def product_flop(step):
+    """FLOP of all matrix products of the graph."""
+    def of(operation):
+        is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
+        inner = operation.inputs[0].shape[-2 if is_transposed else -1]
+        return 2 * inner * operation.outputs[0].shape.num_elements()
+    return sum(of(operation) for operation in step.operations if operation.type in PRODUCTS)
+
+
+def kept_bytes(step):
+    """Bytes of the forward pass's arrays that the backward pass reads."""
+    forward = {operation.name for operation in step.operations[:step.num_forward]}
+    kept = {}
+    for operation in step.operations[step.num_forward:]:
+        for tensor in operation.inputs:
+            if tensor.op.name in forward:
+                tensor = _owner(tensor)
+                kept[tensor.name] = tensor
+    return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in kept.values()
+               if tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const") and tensor.shape.rank)
+
+
+def _owner(tensor):
+    while tensor.op.type in _SAME_MEMORY and _is_folded(tensor):
+        tensor = tensor.op.inputs[0]
+    return tensor
+
+
+def _is_folded(tensor):
+    return tensor.op.type != "Transpose" or all(user.type in (*PRODUCTS, "Transpose") for user in tensor.consumers())
