@@ -17,8 +17,8 @@ from keras_bert_app.pretraining_config import PretrainingConfig
 _DEVICE = "CPU:0"
 
 
-def measure(size, rows, length, precision, times):
-    """What a step of a published size takes.
+def measure(size, rows, length, precision, times, parts=1):
+    """What a step of a published size takes, its rows in so many parts one after the other.
 
     Returns:
         dict: parameters; peak_bytes, the most that TensorFlow's allocator gave out within a step beyond what it has given
@@ -35,7 +35,8 @@ def measure(size, rows, length, precision, times):
         from keras_bert_app.training.strategy import KERAS_POLICIES
 
     config = BertConfig.of_size(size)
-    run = PretrainingConfig(max_seq_length=length, global_batch_size=rows, precision=precision).resolved()
+    run = PretrainingConfig(max_seq_length=length, global_batch_size=rows, precision=precision,
+                            gradient_accumulation_steps=parts).resolved()
     strategy = tf.distribute.OneDeviceStrategy(_DEVICE)
     with strategy.scope():
         model = BertPretrainer(config, dtype=KERAS_POLICIES[precision])

@@ -17,7 +17,6 @@ from absl import flags
 from keras_bert_app import input_text
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
-from pipelines import corpus
 from pipelines.readers import FORMATS
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
@@ -43,6 +42,7 @@ def main(arguments):
     if arguments:
         raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
     _, output_dir = app.required("input_files", "output_dir")
+    from pipelines import corpus  # here, since it loads numpy, which --help need not wait for
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
     settings = {"input_format": _INPUT_FORMAT.value, "num_shards": _NUM_SHARDS.value, "seed": _SEED.value,
                 "holdout_fraction": _HOLDOUT_FRACTION.value, "dedup": _DEDUP.value, "workers": _WORKERS.value}

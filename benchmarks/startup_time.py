@@ -1,0 +1,96 @@
+"""How long every command takes to print its --help, and what importing the package takes beside `import tensorflow`.
+
+taskset -c 0 python -m benchmarks.startup_time --rounds=5 --output_file=startup_time.json
+
+Each is a process of its own; a round runs all of them once, in turn, after one that is not counted and leaves bytecode and
+files in memory. Wall time is what a person waits; CPU time, of all threads, is what is left of it on a busy machine.
+Goals: --help under 1 second, importing under 1.5 times `import tensorflow`.
+"""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+from absl import flags
+
+from benchmarks.tokenizer_peers import machine
+from keras_bert_app.cli import app
+
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Counted rounds.", lower_bound=1)
+_PARTS = flags.DEFINE_multi_enum("parts", ["help", "import"], ["help", "import"], "What to measure.")
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+_CLI = pathlib.Path(__file__).parents[1] / "keras_bert_app/cli"
+_TENSORFLOW = "import tensorflow"
+_IMPORTS = {
+    _TENSORFLOW: "import tensorflow",
+    "import keras_bert_app": "import keras_bert_app",
+    "its model: from keras_bert_app import BertPretrainer": "from keras_bert_app import BertPretrainer",
+    "all its names": "import keras_bert_app as app; [getattr(app, name) for name in dir(app)]",
+    "import keras": "import keras",  # the model cannot do without
+}
+_LIMITS = {"help": 1.0, "import": 1.5}
+
+
+def main(arguments):
+    del arguments
+    verbs = sorted(path.stem for path in _CLI.glob("*.py") if path.stem not in ("__init__", "app"))
+    commands = {
+        "help": {verb: ["-m", f"keras_bert_app.cli.{verb}", "--help"] for verb in verbs},
+        "import": {name: ["-c", code] for name, code in _IMPORTS.items()}}
+    report = {"machine": machine(("tensorflow", "keras", "absl-py")), "rounds": _ROUNDS.value}
+    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()), f"{_ROUNDS.value} rounds", sep="; ")
+    for part in _PARTS.value:
+        report[part] = measured(commands[part])
+        print("\n".join(table(part, report[part])), flush=True)
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+
+
+def measured(commands):
+    """dict name -> list of (wall, CPU) seconds of the counted rounds."""
+    found = {name: [] for name in commands}
+    for round_number in range(_ROUNDS.value + 1):
+        for name, command in commands.items():
+            seconds = run_time(command)
+            if round_number:
+                found[name].append(seconds)
+    return found
+
+
+def run_time(arguments):
+    """(wall, CPU) seconds of this interpreter with some arguments."""
+    started = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    return time.perf_counter() - started, usage.ru_utime + usage.ru_stime
+
+
+def table(part, found):
+    """Markdown lines: medians and spreads, and beside imports what they are of TensorFlow's."""
+    reference = [statistics.median(column) for column in zip(*found[_TENSORFLOW])] if part == "import" else None
+    yield f"\n| {'--help of' if part == 'help' else 'import'} | wall, s | CPU, s |" + (" times TensorFlow, wall | CPU |" if reference else "")
+    yield "|---|---|---|" + ("---|---|" if reference else "")
+    medians = {}
+    for name, seconds in found.items():
+        columns = list(zip(*seconds))
+        medians[name] = [statistics.median(column) for column in columns]
+        cells = [f"{median:.2f} ({min(column):.2f} to {max(column):.2f})" for median, column in zip(medians[name], columns)]
+        if reference:
+            cells += [f"{median / of_tensorflow:.2f}" for median, of_tensorflow in zip(medians[name], reference)]
+        yield f"| `{name}` | " + " | ".join(cells) + " |"
+    above = [name for name, (wall, _) in medians.items() if (wall / reference[0] if reference else wall) > _LIMITS[part]]
+    unit = " times TensorFlow's" if reference else " s"
+    yield f"above {_LIMITS[part]:g}{unit} by median wall time: {', '.join(above) or 'none'}"
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

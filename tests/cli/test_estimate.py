@@ -1,0 +1,41 @@
+"""The estimate command as a user runs it."""
+
+import json
+
+import pytest
+
+from tests.cli.test_commands import assert_refused, run
+
+BASE = ("estimate", "--config=base", "--max_seq_length=128", "--global_batch_size=256", "--hardware=v5e-8")
+
+
+def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(tmp_path):
+    path = tmp_path / "estimate.json"
+    result = run(*BASE, "--num_train_steps=1000", "--price_per_hour=2", f"--output_file={path}")
+    assert result.returncode == 0 and result.stderr == ""
+    assert "110,106,428" in result.stdout and "546.3 MFLOP" in result.stdout and "assumed: --utilization" in result.stdout
+    found = json.loads(path.read_text())
+    assert found["parameters"]["total"] == 110_106_428 and found["num_devices"] == 8 and found["rows_at_a_time"] == 32
+    assert f"{found['cost']:,.2f} at 2 a device hour" in result.stdout
+    assert found["config"]["hidden_size"] == 768
+
+
+def test_a_recipe_gives_what_flags_do_not(tmp_path):
+    result = run("estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu", "--peak_gflops=70")
+    assert result.returncode == 0, result.stderr
+    assert "hidden 64" in result.stdout and "256 rows of 128 tokens with 20 predictions" in result.stdout
+    assert "900,000, 29.49 billion tokens" in result.stdout
+    by_the_clock = run("estimate", "--recipe=small_budget", "--hardware=l4")
+    assert "1.0 hours" in by_the_clock.stdout or "60.0 minutes" in by_the_clock.stdout, by_the_clock.stderr
+
+
+@pytest.mark.parametrize("flags, parts", [
+    (["--config=bsae"], ["did you mean 'base'"]),
+    (["--precision=bfloat61"], ["bfloat61", "did you mean 'bfloat16'"]),
+    (["--hardware="], ["--hardware is missing"]),
+    (["--max_seq_length=513"], ["513", "512"]),
+    (["--utilization=0"], ["--utilization=0"]),
+    (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words", "one of the three"]),
+])
+def test_a_wrong_flag_is_one_line_and_exit_code_2(flags, parts):
+    assert_refused(run(*BASE, *flags), *parts)
