@@ -3,10 +3,11 @@
 taskset -c 0 python -m benchmarks.estimate_check --output_file=estimate_check.json
 taskset -c 0 python -m benchmarks.estimate_check --steps= --corpus_dir=CORPUS --vocab_file=VOCAB
 
-Each entry of --steps, SIZE:ROWS:LENGTH:PRECISION or with :PARTS (--gradient_accumulation_steps) after it, is a real training step in a process of its own (measured_step.py):
-memory is the peak of TensorFlow's own allocator within a step, less what is there between steps, against the estimate's
-peak less weights and slots; resident memory, with the traced graph and the compiler's, stands beside it. Time is CPU time,
-against FLOP at the rate of a large product in the same process: that quotient is what --utilization wants to know.
+Each entry of --steps, SIZE:ROWS:LENGTH:PRECISION or with :PARTS (--gradient_accumulation_steps) after it, is a real
+training step in a process of its own (measured_step.py). Memory is the peak of TensorFlow's own allocator within a
+step, less what is there between steps, against the estimate's peak less weights and slots; resident memory, with the
+traced graph and the compiler's, stands beside it. Time is CPU time, against FLOP at the rate of a large product in the
+same process: that quotient is what --utilization wants to know.
 
 With --corpus_dir, what prepare_corpus wrote: rows of an epoch, and positions that a word (between white space) takes.
 """
@@ -29,8 +30,8 @@ from keras_bert_app.pretraining_config import PretrainingConfig
 
 _STEPS = flags.DEFINE_list("steps", [
     "tiny:8:128:float32", "tiny:32:128:float32", "tiny:8:512:float32", "mini:2:128:float32", "mini:16:128:float32",
-    "small:1:128:float32", "small:8:128:float32", "tiny:32:128:bfloat16", "mini:8:128:bfloat16", "mini:32:128:float32:4"],
-    "Steps to measure, SIZE:ROWS:LENGTH:PRECISION[:PARTS].")
+    "small:1:128:float32", "small:8:128:float32", "tiny:32:128:bfloat16", "mini:8:128:bfloat16",
+    "mini:32:128:float32:4", "base:1:128:float32"], "Steps to measure, SIZE:ROWS:LENGTH:PRECISION[:PARTS].")
 _TIMES = flags.DEFINE_integer("times", 2, "Steps in the call that is measured.", lower_bound=1)
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a word are counted.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
@@ -59,31 +60,34 @@ def _parsed(step):
         run = PretrainingConfig(global_batch_size=int(rows), max_seq_length=int(length), precision=precision,
                                 gradient_accumulation_steps=int(*parts or [1])).resolved()
     except ValueError as error:
-        raise UserError(f"--steps: {step!r} is not SIZE:ROWS:LENGTH:PRECISION, as in tiny:8:128:float32 ({error})") from None
+        raise UserError(f"--steps: {step!r} is not SIZE:ROWS:LENGTH:PRECISION[:PARTS], as in tiny:8:128:float32 "
+                        f"({error})") from None
     return size, config, run
 
 
 def compared(steps):
     """Measures, prints and returns each step beside its estimate."""
-    print("| config | rows x tokens, parts | precision | memory, estimate, MB | allocator's peak | estimate / peak | resident | GFLOP a step "
-          "| CPU ms | GFLOP/s | of a large product |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| config | rows x tokens, parts | precision | memory, estimate, MB | allocator's peak | estimate / peak "
+          "| resident | GFLOP a step | CPU ms | GFLOP/s | of a large product |\n" + "|---" * 11 + "|", flush=True)
     results = []
     for size, config, run in steps:
         rows, length = run.global_batch_size, run.max_seq_length
         parts = run.gradient_accumulation_steps
         request = {"size": size, "rows": rows, "length": length, "precision": run.precision, "times": _TIMES.value,
                    "parts": parts}
-        seen = json.loads(subprocess.run([sys.executable, "-m", "benchmarks.measured_step", json.dumps(request)], check=True,
-                                         capture_output=True, text=True).stdout)
+        command = [sys.executable, "-m", "benchmarks.measured_step", json.dumps(request)]
+        seen = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         if seen["parameters"] != sum(parameters(config).values()):
             raise UserError(f"{size} has {seen['parameters']:,} parameters, not {sum(parameters(config).values()):,}")
         needed = training_memory(config, run, PARTS, rows // parts, hardware.DEVICES["cpu"].multiplies_bfloat16)
         estimate = needed.peak - needed.weights - needed.slots
         flop = rows * length * flop_per_token(config, length, run.max_predictions_per_seq)
         rate = flop / seen["cpu_seconds"]
-        print(f"| {size} | {rows} x {length}, {parts} | {run.precision} | {estimate / 1e6:,.0f} | {seen['peak_bytes'] / 1e6:,.0f} | "
-              f"{estimate / seen['peak_bytes']:.2f} | {seen['resident_bytes'] / 1e6:,.0f} | {flop / 1e9:,.1f} | "
-              f"{seen['cpu_seconds'] * 1e3:,.0f} | {rate / 1e9:,.1f} | {rate / seen['product_flop_per_second']:.2f} |", flush=True)
+        cells = [size, f"{rows} x {length}, {parts}", run.precision, f"{estimate / 1e6:,.0f}",
+                 f"{seen['peak_bytes'] / 1e6:,.0f}", f"{estimate / seen['peak_bytes']:.2f}",
+                 f"{seen['resident_bytes'] / 1e6:,.0f}", f"{flop / 1e9:,.1f}", f"{seen['cpu_seconds'] * 1e3:,.0f}",
+                 f"{rate / 1e9:,.1f}", f"{rate / seen['product_flop_per_second']:.2f}"]
+        print(f"| {' | '.join(cells)} |", flush=True)
         results.append({**request, **seen, "estimated_bytes": estimate, "flop": flop})
     return results
 

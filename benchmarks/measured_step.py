@@ -21,9 +21,9 @@ def measure(size, rows, length, precision, times, parts=1):
     """What a step of a published size takes, its rows in so many parts one after the other.
 
     Returns:
-        dict: parameters; peak_bytes, the most that TensorFlow's allocator gave out within a step beyond what it has given
-        out between two, weights and slots; resident_bytes, the most memory of the process beyond what it had before its
-        first step was traced; cpu_seconds a step, all threads; product_flop_per_second of a large matrix product.
+        dict: parameters; peak_bytes, the most that TensorFlow's allocator gave out within a step beyond what it has
+        given out between two, weights and slots; resident_bytes, the most memory of the process beyond what it had
+        before its first step was traced; cpu_seconds a step, all threads; product_flop_per_second of a large product.
     """
     with app.quiet_start():
         import tensorflow as tf
@@ -54,7 +54,8 @@ def measure(size, rows, length, precision, times, parts=1):
     call(batches, times)
     return {"parameters": model.count_params(), "cpu_seconds": (time.process_time() - started) / times,
             "peak_bytes": tf.config.experimental.get_memory_info(_DEVICE)["peak"] - between,
-            "resident_bytes": _resident_bytes("VmHWM") - resident, "product_flop_per_second": _product_rate(tf, precision)}
+            "resident_bytes": _resident_bytes("VmHWM") - resident,
+            "product_flop_per_second": _product_rate(tf, precision)}
 
 
 def _product_rate(tf, precision, size=1024, times=8):

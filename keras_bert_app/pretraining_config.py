@@ -5,8 +5,7 @@ import math
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.training_config import TrainingConfig, field
-from pipelines.choices import MASKINGS, OBJECTIVES
-from pipelines.readers import FORMATS
+from pipelines.choices import FORMATS, MASKINGS, OBJECTIVES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from concurrent import futures
 from typing import NamedTuple
 
+from pipelines.choices import FORMATS
 from pipelines.errors import DataError
 from pipelines.text_files import (  # expand_files and ReaderCounts are part of this interface
     ReaderCounts, expand_files, open_text)
-from pipelines.text_formats import FORMATS, open_paragraphs
+from pipelines.text_formats import open_paragraphs
 
 MAX_DOCUMENT_BYTES = 1 << 22
 _BATCH_BYTES = 1 << 18  # of text that is split into sentences at a time

@@ -22,7 +22,6 @@ from pipelines.errors import DataError
 from pipelines.text_files import readable
 from pipelines.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
 
-FORMATS = ("auto", "sentences", "documents", "jsonl", "wikiextractor")
 DETECTION_BYTES = 1 << 20
 MAX_RECORD_BYTES = 1 << 24  # the longest JSON record
 _SURROGATES = re.compile("[\ud800-\udfff]")

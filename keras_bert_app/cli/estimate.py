@@ -1,7 +1,7 @@
 """What training a configuration takes: parameters, FLOP, memory, time, and the largest batch that fits. Trains nothing.
 
-python -m keras_bert_app.cli.estimate --config=base --global_batch_size=256 --precision=bfloat16 --hardware=v5e-8 --num_train_steps=900000
-python -m keras_bert_app.cli.estimate --recipe=original --config=large --precision=bfloat16 --hardware=a100-80gb-8 --price_per_hour=PRICE
+python -m keras_bert_app.cli.estimate --config=base --global_batch_size=256 --precision=bfloat16 --hardware=v5e-8
+python -m keras_bert_app.cli.estimate --recipe=original --precision=bfloat16 --hardware=a100-8 --price_per_hour=PRICE
 python -m keras_bert_app.cli.estimate --config=mini --hardware=cpu --peak_gflops=70 --corpus_words=8e6 --num_epochs=10
 
 Peaks and memory are what the makers publish; what share of a peak a step reaches is assumed. Prices are yours to give.
@@ -24,25 +24,27 @@ from keras_bert_app.pretraining_config import PretrainingConfig
 
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
 _RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
-_HARDWARE = flags.DEFINE_string("hardware", "", f"What it runs on, and how many: {', '.join(hardware.DEVICES)}, as in v5e-8.")
-_PEAK = flags.DEFINE_float("peak_gflops", 0.0, "10^9 FLOP a second of one device, in place of the published; for a CPU what a "
-                           "large matrix product reaches.", lower_bound=0.0)
+_HARDWARE = flags.DEFINE_string("hardware", "", f"Devices, and how many: {', '.join(hardware.DEVICES)}, as in v5e-8.")
+_PEAK = flags.DEFINE_float("peak_gflops", 0.0, "10^9 FLOP a second of one device, in place of the published; for a CPU "
+                           "what a large matrix product reaches.", lower_bound=0.0)
 _MEMORY = flags.DEFINE_float("memory_gb", 0.0, "10^9 bytes of one device, in place of the published.", lower_bound=0.0)
 # Half the peak at 128 tokens in bfloat16 is this project's goal on accelerators, which it has not measured (BUILD.md).
-_UTILIZATION = flags.DEFINE_float("utilization", 0.4, "Share of the peak that a step reaches. An assumption; measured on CPUs "
-                                  "alone (BUILD.md).", 0.0, 1.0)
+_UTILIZATION = flags.DEFINE_float("utilization", 0.4, "Share of the peak that a step reaches. An assumption: measured "
+                                  "on CPUs alone (BUILD.md).", 0.0, 1.0)
 _STEPS = flags.DEFINE_integer("num_train_steps", None, "Steps of the run.", lower_bound=1)
-_WORDS = flags.DEFINE_float("corpus_words", 0.0, "Or: words of the text that is read...", lower_bound=0.0)
-_EPOCHS = flags.DEFINE_float("num_epochs", 1.0, "...and how many times.", lower_bound=0.0)
-# Counted on English Wikipedia's articles, sentence pairs as BERT makes them (benchmarks/estimate_check).
-_POSITIONS = flags.DEFINE_float("positions_per_word", 2.28, "Positions of rows, padding and random segments included, that a word "
-                                "between spaces takes; the default is Wikipedia's at 128 tokens a row, 4.78 at 512.", lower_bound=0.0)
-_PRICE = flags.DEFINE_float("price_per_hour", None, "Price of one device for an hour, in any currency.", lower_bound=0.0)
+_WORDS = flags.DEFINE_float("corpus_words", 0.0, "In place of --num_train_steps: words of the text that is read, "
+                            "--num_epochs times.", lower_bound=0.0)
+_EPOCHS = flags.DEFINE_float("num_epochs", None, f"With --corpus_words. Default: {Work.num_epochs:g}.", lower_bound=0.0)
+_POSITIONS = flags.DEFINE_float(
+    "positions_per_word", None, "With --corpus_words: positions of rows, padding and random segments included, that a "
+    f"word between spaces takes. Default: {Work.positions_per_word}, Wikipedia's at 128 tokens a row (4.78 at 512).",
+    lower_bound=0.0)
+_PRICE = flags.DEFINE_float("price_per_hour", None, "What a device costs an hour, in any currency.", lower_bound=0.0)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _RUN_FIELDS = [field for field in dataclasses.fields(PretrainingConfig) if field.name in (
-    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps", "precision",
-    "optimizer", "sentence_objective", "train_minutes")]
+    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps",
+    "precision", "optimizer", "sentence_objective", "train_minutes")]
 _given_for_run = config_flags.define_flags(_RUN_FIELDS)
 _MODEL_FIELDS = dataclasses.fields(BertConfig)
 for _field in _MODEL_FIELDS:
@@ -80,10 +82,15 @@ def _model(name, changes):
 
 def _work(recipe, run):
     """How long the run is, by the flags, else by the recipe."""
+    of_words = {flag.name: flag.value for flag in (_EPOCHS, _POSITIONS) if flag.value is not None}
+    if of_words and not _WORDS.value:
+        raise UserError(f"--{next(iter(of_words))} says nothing without --corpus_words; give it too")
+    given = [name for name, value in (("corpus_words", _WORDS.value), ("num_train_steps", _STEPS.value),
+                                      ("train_minutes", _given_for_run().get("train_minutes"))) if value]
+    if len(given) > 1:
+        raise UserError(f"--{' and --'.join(given)} each say how long the run is; give one of them")
     if _WORDS.value:
-        if _STEPS.value or _given_for_run().get("train_minutes"):
-            raise UserError("--corpus_words goes without --num_train_steps and --train_minutes; give one of the three")
-        return Work(corpus_words=_WORDS.value, num_epochs=_EPOCHS.value, positions_per_word=_POSITIONS.value)
+        return Work(corpus_words=_WORDS.value, **of_words)
     if _STEPS.value:
         return Work(num_train_steps=_STEPS.value)
     if run.train_minutes:

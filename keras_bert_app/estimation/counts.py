@@ -53,9 +53,10 @@ def flop_per_token(config, length, num_predictions):
 
 def _layer_shapes(config, width, path):
     hidden, inner = config.hidden_size, config.intermediate_size
-    return {**_dense(f"{path}/attention/query_key_value", hidden, 3 * width), **_dense(f"{path}/attention/output", width, hidden),
-            **_norm(f"{path}/attention_layer_norm", hidden), **_dense(f"{path}/intermediate", hidden, inner),
-            **_dense(f"{path}/output", inner, hidden), **_norm(f"{path}/output_layer_norm", hidden)}
+    return {**_dense(f"{path}/attention/query_key_value", hidden, 3 * width),
+            **_dense(f"{path}/attention/output", width, hidden), **_norm(f"{path}/attention_layer_norm", hidden),
+            **_dense(f"{path}/intermediate", hidden, inner), **_dense(f"{path}/output", inner, hidden),
+            **_norm(f"{path}/output_layer_norm", hidden)}
 
 
 def _dense(path, size, output_size):

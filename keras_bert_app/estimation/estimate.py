@@ -18,15 +18,16 @@ class Work:
 
     Attributes:
         num_train_steps: steps; 0 for none. minutes: of training; 0 for none.
-        corpus_words, num_epochs, positions_per_word: words of text, times that it is read, and positions of rows, padding
-            included, that a word takes; 0 words for none.
+        corpus_words, num_epochs, positions_per_word: words of text, times that it is read, and positions of rows,
+            padding included, that a word takes; 0 words for none. The default is English Wikipedia's at 128 tokens a
+            row (benchmarks/estimate_check).
     """
 
     num_train_steps: int = 0
     minutes: float = 0.0
     corpus_words: float = 0.0
     num_epochs: float = 1.0
-    positions_per_word: float = 1.0
+    positions_per_word: float = 2.28
 
     def steps(self, positions_per_step, step_seconds):
         """Steps of the run; None where nothing says how long it is."""
@@ -42,7 +43,7 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
 
     Args:
         config: BertConfig. run: PretrainingConfig, resolved. device, num_devices: of hardware.parse. work: Work.
-        utilization: share of the peak that a step reaches, all that is not a matrix product and what devices wait for each
+        utilization: share of the peak that a step reaches, all that is no matrix product and what devices wait for each
             other included. price_per_hour: of one device, in any currency, or None.
 
     Raises:
@@ -51,8 +52,9 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     parts = ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS
     share = num_devices * run.gradient_accumulation_steps
     if run.global_batch_size % share:
-        raise UserError(f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices"
-                        f" in {run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of {share}")
+        raise UserError(f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
+                        f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
+                        f"{share}")
     rows = run.global_batch_size // share
     of_part = parameters(config, parts)
     per_token = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)

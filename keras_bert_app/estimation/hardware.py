@@ -30,10 +30,10 @@ def _device(bfloat16, float32, memory, **more):
     return Device({"bfloat16": bfloat16 * 1e12, "float32": float32 * 1e12}, memory, **more)
 
 
-# TFLOP/s of one chip without sparsity, bfloat16 and float32. TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e; XLA
-# takes products of float32 in bfloat16 there unless told otherwise. GPUs: NVIDIA's data sheets of A100, H100 (SXM), L4 and
-# T4, half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's tensor cores know
-# neither TF32 nor bfloat16, so that both run at its plain float32 rate.
+# TFLOP/s of one chip without sparsity, bfloat16 and float32. TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e;
+# XLA takes products of float32 in bfloat16 there unless told otherwise. GPUs: NVIDIA's data sheets of A100, H100 (SXM),
+# L4 and T4, half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
+# tensor cores know neither TF32 nor bfloat16, so that both run at its plain float32 rate.
 DEVICES = {
     "v4": _device(275, 275, 32 * _GIB, named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
     "v5e": _device(197, 197, 16 * _GB),
@@ -59,14 +59,14 @@ def parse(name, peak_gflops=0.0, memory_gb=0.0):
     match = re.fullmatch(r"(.+?)(?:-(\d+))?", name.lower())
     kind, count = (match[1], int(match[2] or 0)) if match else (name, 0)
     if kind not in DEVICES:
-        raise UserError(f"--hardware={name} is not known: {nearest(kind, DEVICES)}; a number after it says how many, as in "
-                        "v5e-8")
+        raise UserError(f"--hardware={name} is not known: {nearest(kind, DEVICES)}; a number after it says how many, "
+                        "as in v5e-8")
     device = DEVICES[kind]
     if match[2] is None:
         count = device.named_parts
     if count < 1 or count % device.named_parts:
-        raise UserError(f"--hardware={name}: expected a multiple of {device.named_parts} after {kind}-" if device.named_parts > 1
-                        else f"--hardware={name}: expected 1 or more after {kind}-")
+        expected = f"a multiple of {device.named_parts}" if device.named_parts > 1 else "1 or more"
+        raise UserError(f"--hardware={name}: expected {expected} after {kind}-")
     if not device.peaks and not peak_gflops:
         raise UserError(f"--hardware={name} has no published peak; say what a large matrix product reaches here with "
                         "--peak_gflops (10^9 FLOP a second)")

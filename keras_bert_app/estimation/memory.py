@@ -1,8 +1,8 @@
 """Memory of a training step on one replica, in bytes.
 
-It follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, as TensorFlow runs them without XLA: what
-changes there changes here (tests/estimation compares with the traced step, benchmarks/estimate_check with the allocator
-of a running one). XLA fuses elementwise ops and keeps less.
+It follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, as TensorFlow runs them without XLA:
+what changes there changes here (tests/estimation compares with the traced step, benchmarks/estimate_check with the
+allocator of a running one).
 """
 
 import dataclasses
@@ -22,7 +22,8 @@ class Memory:
 
     Attributes:
         weights, slots: there all the time, float32.
-        activations: what the forward pass keeps for the backward pass, with copies of the weights in the compute type.
+        activations: what the forward pass keeps for the backward pass, with copies of the weights in the compute type,
+            and sums of gradients over parts of the rows.
         logits: what the masked-LM head has beside them when the backward pass begins: gradients of logits and table.
         gradients: what there is of them when the weights are updated.
     """
@@ -51,15 +52,16 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True):
     of_logit = _FLOAT
     if run.precision == "bfloat16":
         of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
-    sums_over_parts = weights if run.gradient_accumulation_steps > 1 else 0
+    is_in_parts = run.gradient_accumulation_steps > 1
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
-        activations=activations(config, run, parts, rows) + sums_over_parts,
-        # The logits' gradients again once they are scaled, and in the compute type; that of the table, and it transposed.
+        # In a loop over parts the first part's gradients stay to its end, beside the sums so far.
+        activations=activations(config, run, parts, rows) + (2 * weights if is_in_parts else 0),
+        # The logits' gradients once more, scaled, and in the compute type; that of the table, and it transposed.
         logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + 2 * table,
-        # Before and after clipping; the word table's once more, from the rows that were looked up.
-        gradients=2 * weights + table + sums_over_parts)
+        # Before and after clipping, or the loop's two and a part's own; one more array at a time, at most the word table.
+        gradients=(3 if is_in_parts else 2) * weights + table)
 
 
 def slot_numbers(config, optimizer, parts):
@@ -82,7 +84,7 @@ def activations(config, run, parts, rows):
     of_token = norm + mask + size * config.type_vocab_size + _FLOAT  # embeddings
     for num_heads in config.head_counts:
         width = num_heads * config.head_size
-        # Query, key and value as they came out, the scaled query, what the heads gave; the states that go into both halves.
+        # Query, key and value as they came out, the scaled query, what the heads gave; the states before either half.
         states = size * (5 * width + 2 * hidden)
         inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
         # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.

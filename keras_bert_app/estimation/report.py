@@ -8,15 +8,15 @@ _LABELS = {"embeddings": "embeddings", "layers": "layers", "pooler": "pooler", "
 
 def report_lines(found, config, run, hardware, price_per_hour=None):
     """Lines for people. Args: found of estimate.estimate; hardware, the name that was given."""
-    yield (f"{config.num_hidden_layers} layers, hidden {config.hidden_size:,}, {config.num_attention_heads} heads, intermediate "
-           f"{config.intermediate_size:,}, vocabulary {config.vocab_size:,}")
+    yield (f"{config.num_hidden_layers} layers, hidden {config.hidden_size:,}, {config.num_attention_heads} heads, "
+           f"intermediate {config.intermediate_size:,}, vocabulary {config.vocab_size:,}")
     yield _row("parameters", f"{found['parameters']['total']:,}")
     for part, label in _LABELS.items():
         if part in found["parameters"]:
             yield _row(f"  {label}", f"{found['parameters'][part]:,}")
     yield ""
-    yield (f"arithmetic, {run.global_batch_size:,} rows of {run.max_seq_length} tokens with {run.max_predictions_per_seq} "
-           "predictions (matrix products alone)")
+    yield (f"arithmetic, {run.global_batch_size:,} rows of {run.max_seq_length} tokens with "
+           f"{run.max_predictions_per_seq} predictions (matrix products alone)")
     yield _row("  a token", _scaled(found["flop_per_token"], "FLOP"))
     yield _row("  a step", f"{_scaled(found['flop_per_step'], 'FLOP')} for {found['positions_per_step']:,} tokens")
     yield ""
@@ -27,7 +27,8 @@ def report_lines(found, config, run, hardware, price_per_hour=None):
 
 def _memory_lines(found, run):
     needed = found["memory"]
-    yield f"memory of one device, {found['rows_at_a_time']:,} rows at a time, {run.precision}, {run.optimizer}, without XLA"
+    yield (f"memory of one device, {found['rows_at_a_time']:,} rows at a time, {run.precision}, {run.optimizer}, "
+           "without XLA")
     yield _row("  weights", _gigabytes(needed["weights"]))
     yield _row("  optimizer's slots", _gigabytes(needed["slots"]))
     yield _row("  activations", _gigabytes(needed["activations"]))
@@ -45,8 +46,8 @@ def _memory_lines(found, run):
 
 
 def _time_lines(found, hardware, price_per_hour):
-    yield (f"time on {hardware}, {found['num_devices']} x {_scaled(found['peak_flop_per_second'], 'FLOP/s')}, if a step reaches "
-           f"{found['utilization']:.0%} of that (assumed: --utilization)")
+    yield (f"time on {hardware}, {found['num_devices']} x {_scaled(found['peak_flop_per_second'], 'FLOP/s')}, if a "
+           f"step reaches {found['utilization']:.0%} of that (assumed: --utilization)")
     yield _row("  a step", _duration(found["step_seconds"]))
     yield _row("  tokens a second", f"{found['positions_per_second']:,.0f}")
     if "num_train_steps" not in found:

@@ -13,7 +13,8 @@ def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(tmp_path):
     path = tmp_path / "estimate.json"
     result = run(*BASE, "--num_train_steps=1000", "--price_per_hour=2", f"--output_file={path}")
     assert result.returncode == 0 and result.stderr == ""
-    assert "110,106,428" in result.stdout and "546.3 MFLOP" in result.stdout and "assumed: --utilization" in result.stdout
+    for part in ("110,106,428", "546.3 MFLOP", "assumed: --utilization"):
+        assert part in result.stdout
     found = json.loads(path.read_text())
     assert found["parameters"]["total"] == 110_106_428 and found["num_devices"] == 8 and found["rows_at_a_time"] == 32
     assert f"{found['cost']:,.2f} at 2 a device hour" in result.stdout
@@ -21,7 +22,8 @@ def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(tmp_path):
 
 
 def test_a_recipe_gives_what_flags_do_not(tmp_path):
-    result = run("estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu", "--peak_gflops=70")
+    result = run("estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu",
+                 "--peak_gflops=70")
     assert result.returncode == 0, result.stderr
     assert "hidden 64" in result.stdout and "256 rows of 128 tokens with 20 predictions" in result.stdout
     assert "900,000, 29.49 billion tokens" in result.stdout
@@ -35,7 +37,8 @@ def test_a_recipe_gives_what_flags_do_not(tmp_path):
     (["--hardware="], ["--hardware is missing"]),
     (["--max_seq_length=513"], ["513", "512"]),
     (["--utilization=0"], ["--utilization=0"]),
-    (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words", "one of the three"]),
+    (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words and --num_train_steps", "one of them"]),
+    (["--num_epochs=40"], ["--num_epochs", "without --corpus_words"]),
 ])
 def test_a_wrong_flag_is_one_line_and_exit_code_2(flags, parts):
     assert_refused(run(*BASE, *flags), *parts)

@@ -61,7 +61,8 @@ def test_flop_are_those_of_all_matrix_products_of_a_traced_step(pruned_step):
 
 
 def test_activations_are_what_the_traced_backward_pass_reads(pruned_step):
-    assert memory.activations(PRUNED, RUN, PARTS, RUN.global_batch_size) == pytest.approx(kept_bytes(pruned_step), rel=0.01)
+    counted = memory.activations(PRUNED, RUN, PARTS, RUN.global_batch_size)
+    assert counted == pytest.approx(kept_bytes(pruned_step), rel=0.01)
 
 
 @pytest.mark.parametrize("precision, changes", [
@@ -80,7 +81,8 @@ def test_activations_follow_precision_activation_and_dropout(precision, changes)
 @pytest.mark.parametrize("optimizer", ["adamw", "lamb", "adafactor"])
 def test_slots_are_those_that_the_optimizer_makes(optimizer):
     run = PretrainingConfig(optimizer=optimizer).resolved()
-    variables = {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values() for path, shape in shapes.items()}
+    variables = {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values()
+                 for path, shape in shapes.items()}
     slots = make_optimizer(run, variables, PRUNED.num_hidden_layers).slots
     made = sum(math.prod(slot.shape) for of_kind in slots.values() for slot in of_kind.values())
     assert memory.slot_numbers(PRUNED, optimizer, PARTS) == made

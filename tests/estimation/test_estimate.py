@@ -17,7 +17,8 @@ ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10 ** 9)  # a devic
 
 
 @pytest.mark.parametrize("name, count, peak", [
-    ("v5e-8", 8, 197e12), ("V6E-4", 4, 918e12), ("v5e", 1, 197e12), ("a100-80gb", 1, 312e12), ("a100-80gb-16", 16, 312e12),
+    ("v5e-8", 8, 197e12), ("V6E-4", 4, 918e12), ("v5e", 1, 197e12), ("a100-80gb", 1, 312e12),
+    ("a100-80gb-16", 16, 312e12),
     ("v4-8", 4, 275e12),  # 8 TensorCores are 4 chips
     ("v4", 1, 275e12),
 ])
@@ -51,13 +52,14 @@ def test_time_and_cost_follow_from_flop_and_peak():
 
 def test_words_and_minutes_become_steps():
     # 3.3e9 words 40 times over, a position each, in steps of 256 x 512: the paper's million (Devlin et al. 2018, A.2).
-    paper = Work(corpus_words=3.3e9, num_epochs=40)
+    paper = Work(corpus_words=3.3e9, num_epochs=40, positions_per_word=1.0)
     assert paper.steps(256 * 512, 1.0) == 1_007_080
     assert dataclasses.replace(paper, positions_per_word=2.0).steps(256 * 512, 1.0) == 2 * 1_007_080
     assert Work(minutes=2).steps(1, 0.5) == 240 and Work().steps(1, 0.5) is None
 
 
-@pytest.mark.parametrize("changes", [{}, {"gradient_accumulation_steps": 3}, {"precision": "bfloat16", "optimizer": "adafactor"}])
+@pytest.mark.parametrize("changes", [
+    {}, {"gradient_accumulation_steps": 3}, {"precision": "bfloat16", "optimizer": "adafactor"}])
 def test_one_row_more_than_the_largest_batch_does_not_fit(changes):
     run = dataclasses.replace(RUN, **changes)
     found = estimate(TINY, run, ROUND, 2, Work(), 0.5)

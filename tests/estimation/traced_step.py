@@ -29,8 +29,9 @@ def traced_step(config, run):
         return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
 
     rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
-    batch = {**{name: tf.TensorSpec([rows, length], tf.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")},
-             **{name: tf.TensorSpec([rows, predictions], tf.int32) for name in ("masked_lm_positions", "masked_lm_ids")},
+    of_tokens, of_predictions = tf.TensorSpec([rows, length], tf.int32), tf.TensorSpec([rows, predictions], tf.int32)
+    batch = {**dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), of_tokens),
+             **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), of_predictions),
              "masked_lm_weights": tf.TensorSpec([rows, predictions], tf.float32),
              "next_sentence_labels": tf.TensorSpec([rows], tf.int32)}
     graph = tf.function(gradients).get_concrete_function(batch, tf.TensorSpec([2], tf.int64)).graph
