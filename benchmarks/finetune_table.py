@@ -23,7 +23,8 @@ _THREE_SEEDS = {"num_seeds": 3}
 _RANDOM = {"random_init": True, "num_seeds": 1}
 _SHORT = {"num_train_steps": 2000}
 # A sentence encoder was trained on the mean of its states; its [CLS] says nothing yet.
-_MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 5.0, "pooling": "mean"}
+_MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 4.0, "global_batch_size": 16,
+         "pooling": "mean"}
 _SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 1.0, "max_seq_length": 64,
         "pooling": "mean"}
 _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
