@@ -7,7 +7,7 @@ from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-PRECISIONS = ("float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16")
 OPTIMIZERS = ("adamw", "lamb", "adafactor")
 SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
 
@@ -51,7 +51,8 @@ class TrainingConfig:
     adam_beta_2: float = field(0.999, "Adam's decay of the gradient's square.", minimum=0.0, below=1.0)
     adam_epsilon: float = field(1e-6, "Adam's epsilon.", minimum=1e-12)
     clip_norm: float = field(1.0, "Global norm that gradients are clipped to, after the sum over devices.", minimum=1e-6)
-    precision: str = field("float32", "Compute type; weights stay float32.", choices=PRECISIONS)
+    precision: str = field("auto", "Compute type; weights stay float32. auto: bfloat16 on a TPU, else float32.",
+                           choices=PRECISIONS)
     seed: int = field(12345, "Of initial weights, document order, pairs, masks and dropout.", minimum=0)
     init_checkpoint: str = field("", "A model to start the weights from: a work directory, or any layout that convert reads.")
     strategy: str = field("auto", "How to spread the work over devices.", choices=STRATEGIES)
@@ -70,7 +71,7 @@ class TrainingConfig:
         "num_train_steps", "train_minutes", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps",
         "max_eval_steps", "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
     # Values that stand for one that follows from others.
-    FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1}
+    FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto"}
 
     def __post_init__(self):
         for entry in dataclasses.fields(self):

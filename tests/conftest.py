@@ -1,4 +1,4 @@
-"""What all tests share: two logical CPU devices, and paths of data that may be missing."""
+"""What all tests share: two logical CPU devices (or TEST_LOGICAL_CPUS), and paths of data that may be missing."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 # Before anything touches the devices: strategies over two replicas are tested on one CPU.
 tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * int(os.environ.get("TEST_LOGICAL_CPUS", 2)))
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SHARED = pathlib.Path(__file__).parents[2] / "shared"

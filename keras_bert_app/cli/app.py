@@ -8,11 +8,12 @@ import sys
 
 from absl import app, flags, logging
 
-from keras_bert_app import terminal
-from keras_bert_app.errors import Interrupted, UserError
+from keras_bert_app import terminal, tpu_wheels
+from keras_bert_app.errors import DeviceLost, Interrupted, UserError
 from pipelines.errors import DataError
 
 USAGE_ERROR = 2
+DEVICE_LOST = 75  # EX_TEMPFAIL of sysexits.h: the same command may succeed later
 
 
 def run(main, description):
@@ -43,6 +44,9 @@ def _guarded(main, arguments):
             main(arguments)
     except (UserError, DataError) as error:
         _fail(str(error))
+    except DeviceLost as error:
+        print(f"error: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(DEVICE_LOST)
     except Interrupted as stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # all is saved; a second one must not change the exit code
@@ -96,6 +100,7 @@ def required(*names):
 @contextlib.contextmanager
 def quiet_start():
     """Imports TensorFlow with its start-up chatter kept from the user's sight; printed only if the import fails."""
+    tpu_wheels.check()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: training is
     # faster with them where there is AVX2 alone (BUILD.md, "Choices with their trials").

@@ -7,6 +7,7 @@ manifest.json with the sha256 of all.
 import dataclasses
 import json
 import os
+import tempfile
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which loading a raw-text export needs
@@ -17,11 +18,15 @@ from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.model_card import card
 
+_GRAPH = "saved_model.pb"
 _WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
 
 def write_saved_model(module, export_dir, version, files, facts=None):
     """Writes EXPORT_DIR/VERSION/ whole or not at all: under a temporary name first, then renamed.
+
+    To an object store (gs://), where renaming a directory copies its files one by one, it is copied from a local directory;
+    saved_model.pb, without which no program loads a version, comes last.
 
     Args:
         module: tf.Module with
@@ -32,20 +37,17 @@ def write_saved_model(module, export_dir, version, files, facts=None):
     Returns:
         the directory written.
     """
-    directory = os.path.join(export_dir, str(version))
+    directory, name = os.path.join(export_dir, str(version)), os.path.basename(export_dir)
+    if "://" in export_dir:
+        with tempfile.TemporaryDirectory() as temporary:
+            _write_files(module, temporary, name, files, facts)
+            _copy(temporary, directory)
+        return directory
     temporary = os.path.join(export_dir, f"writing-{version}")
     if tf.io.gfile.exists(temporary):
         tf.io.gfile.rmtree(temporary)
     try:
-        tf.saved_model.save(module, temporary, signatures=module.exported)
-        name = os.path.basename(export_dir)
-        texts = {"export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
-                 "README.md": card(module.about, _signatures(temporary), name, facts or {})}
-        for file_name, content in {**files, **{key: text.encode() for key, text in texts.items()}}.items():
-            with tf.io.gfile.GFile(os.path.join(temporary, file_name), "wb") as file:
-                file.write(content)
-        _write_warm_up(module, name, os.path.join(temporary, _WARM_UP))
-        saved_model_files.write_manifest(temporary)
+        _write_files(module, temporary, name, files, facts)
         tf.io.gfile.rename(temporary, directory)
     except BaseException:
         if tf.io.gfile.exists(temporary):
@@ -54,9 +56,28 @@ def write_saved_model(module, export_dir, version, files, facts=None):
     return directory
 
 
+def _copy(source, target):
+    names = saved_model_files.files_below(source)
+    for name in sorted(names, key=lambda name: name == _GRAPH):
+        tf.io.gfile.makedirs(os.path.dirname(os.path.join(target, name)))
+        tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name), overwrite=True)
+
+
+def _write_files(module, directory, name, files, facts):
+    """The SavedModel NAME, and what tells of it."""
+    tf.saved_model.save(module, directory, signatures=module.exported)
+    texts = {"export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
+             "README.md": card(module.about, _signatures(directory), name, facts or {})}
+    for file_name, content in {**files, **{key: text.encode() for key, text in texts.items()}}.items():
+        with tf.io.gfile.GFile(os.path.join(directory, file_name), "wb") as file:
+            file.write(content)
+    _write_warm_up(module, name, os.path.join(directory, _WARM_UP))
+    saved_model_files.write_manifest(directory)
+
+
 def _signatures(directory):
     """dict name -> SignatureDef of what a function can be called as: read from the file, since tracing takes seconds."""
-    with tf.io.gfile.GFile(os.path.join(directory, "saved_model.pb"), "rb") as file:
+    with tf.io.gfile.GFile(os.path.join(directory, _GRAPH), "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
     found = model.meta_graphs[0].signature_def
     return {name: found[name] for name in found if found[name].inputs}
@@ -98,7 +119,7 @@ def read_file(export_dir, version, name):
 def find(path):
     """The directory of one version: the path itself when it holds a saved_model.pb, else its largest version."""
     path = str(path).rstrip("/")
-    if tf.io.gfile.exists(os.path.join(path, "saved_model.pb")):
+    if tf.io.gfile.exists(os.path.join(path, _GRAPH)):
         return path
     found = versions(path)
     if not found:

@@ -1,7 +1,8 @@
 """Checkpoints: one directory each, written under a temporary name, renamed when whole, verified when read.
 
 WORKDIR/checkpoints/step-00000100/ holds TensorFlow's checkpoint files and manifest.json: the step, the position in the
-data, and size and sha256 of every file.
+data, and size and sha256 of every file. In an object store (gs://), where renaming a directory copies its files one by one, it
+is the manifest, written last, that makes a checkpoint whole.
 """
 
 import hashlib
@@ -63,26 +64,47 @@ def _write(workdir, name, step, tracked, notes):
     """Writes CHECKPOINTS/NAME with what is tracked, and the notes in its manifest. Returns the directory."""
     root = workdirs.path_in(workdir, "checkpoints")
     directory = os.path.join(root, name)
-    temporary = os.path.join(root, f"writing-{name}")
+    temporary = directory if _is_remote(root) else os.path.join(root, f"writing-{name}")
     if _is_whole(directory):
         return directory  # a step has one state; replacing it would leave a moment without
-    if tf.io.gfile.isdir(root):
-        for name in tf.io.gfile.listdir(root):
-            if name.startswith("writing-"):  # a save that was broken off
-                tf.io.gfile.rmtree(os.path.join(root, name.rstrip("/")))
+    for broken_off in unfinished(workdir):
+        tf.io.gfile.rmtree(broken_off)
     tf.io.gfile.makedirs(temporary)
-    tracked.write(os.path.join(temporary, _PREFIX))
+    tracked.write(os.path.join(temporary, _PREFIX), _options())
     manifest = {"step": int(step), "stream": STREAM_VERSION, **notes,
                 "files": {name: _fingerprint(os.path.join(temporary, name))
                           for name in sorted(tf.io.gfile.listdir(temporary))}}
     with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
         file.write(_manifest_text(manifest))
     _to_disk(*(os.path.join(temporary, name) for name in tf.io.gfile.listdir(temporary)), temporary)
-    if tf.io.gfile.exists(directory):
-        tf.io.gfile.rmtree(directory)
-    tf.io.gfile.rename(temporary, directory)
-    _to_disk(root)
+    if temporary != directory:
+        if tf.io.gfile.exists(directory):
+            tf.io.gfile.rmtree(directory)
+        tf.io.gfile.rename(temporary, directory)
+        _to_disk(root)
     return directory
+
+
+def unfinished(workdir):
+    """Directories of checkpoints whose saving was broken off."""
+    root = workdirs.path_in(workdir, "checkpoints")
+    names = [name.rstrip("/") for name in tf.io.gfile.listdir(root)] if tf.io.gfile.isdir(root) else []
+    return [os.path.join(root, name) for name in names if name.startswith("writing-") or (
+        _is_remote(root) and _NAME.match(name) and not _has_manifest(os.path.join(root, name)))]
+
+
+def _is_remote(path):
+    return "://" in path
+
+
+def _has_manifest(directory):
+    return tf.io.gfile.exists(os.path.join(directory, _MANIFEST))
+
+
+def _options():
+    """Files are written by this process: a TPU's other hosts have disks of their own."""
+    return tf.train.CheckpointOptions(
+        experimental_io_device="/job:localhost" if tf.config.list_logical_devices("TPU") else None)
 
 
 def _manifest_text(manifest):
@@ -101,7 +123,7 @@ def _is_whole(directory):
 def _to_disk(*paths):
     """Waits until local files or directories are on the disk; other file systems do so when a file is closed."""
     for path in paths:
-        if "://" not in path:
+        if not _is_remote(path):
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -124,7 +146,8 @@ def _named(workdir, kind):
     if not tf.io.gfile.isdir(root):
         return []
     names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(root) if (match := _NAME.match(name)) and match[1] == kind)
-    return [os.path.join(root, name) for name in names]
+    found = [os.path.join(root, name) for name in names]
+    return [directory for directory in found if _has_manifest(directory)] if _is_remote(root) else found
 
 
 def read_manifest(directory):
@@ -160,7 +183,7 @@ def restore(directory, model, optimizer=None):
     manifest = read_manifest(directory)
     tracked = _tracked(model, optimizer)
     try:
-        status = tracked.read(os.path.join(directory, _PREFIX))
+        status = tracked.read(os.path.join(directory, _PREFIX), _options())
         status.assert_existing_objects_matched()
         if optimizer is None:
             status.expect_partial()
@@ -176,7 +199,7 @@ def restore(directory, model, optimizer=None):
 def read_tensors(directory):
     """(dict path -> array of a checkpoint's model, number of optimizer slots beside them), without building the model."""
     read_manifest(directory)
-    reader = tf.train.load_checkpoint(os.path.join(directory, _PREFIX))
+    reader = tf.compat.v1.train.NewCheckpointReader(os.path.join(directory, _PREFIX))
     tensors, slots = {}, 0
     for key in reader.get_variable_to_shape_map():
         owner, _, rest = key.partition("/")

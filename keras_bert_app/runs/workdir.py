@@ -82,12 +82,13 @@ def write_config(workdir, model_config, run, vocabulary_bytes, notes=None):
     """
     import tensorflow as tf
     tf.io.gfile.makedirs(str(workdir))
-    path = path_in(workdir, "vocab.txt")
-    if tf.io.gfile.exists(path) and not is_started(workdir):
+    path, found = path_in(workdir, "vocab.txt"), None
+    if tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, "rb") as file:
-            if file.read() != vocabulary_bytes:
-                raise UserError(f"{path}: is there already and is another vocabulary; take another --workdir")
-    else:
+            found = file.read()
+        if found != vocabulary_bytes and not is_started(workdir):
+            raise UserError(f"{path}: is there already and is another vocabulary; take another --workdir")
+    if found != vocabulary_bytes:
         with tf.io.gfile.GFile(path, "wb") as file:
             file.write(vocabulary_bytes)
     values = {**model_config.to_dict(), "vocab_sha256": hashlib.sha256(vocabulary_bytes).hexdigest(), **(notes or {}),

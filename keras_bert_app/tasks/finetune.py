@@ -11,7 +11,7 @@ from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, predicting, registry, results, scoring
-from keras_bert_app.training import initialization, loop, optimizers, reporting, steps
+from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
 
@@ -67,6 +67,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         UserError: something does not fit; Interrupted: SIGINT or SIGTERM came, the run is saved.
     """
     strategy = strategy or strategies.make_strategy(run.strategy)
+    run = strategies.with_precision(run, strategy)
     strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
     chief = strategies.is_chief(strategy)
     tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
@@ -90,7 +91,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes, notes_for_others(data, head))
         reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves, active=chief,
                                       stream=stream)
-        reporter.say(strategies.describe(strategy, run))
+        for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run)):
+            reporter.say(line)
         reporter.say(f"{model.count_params():,} parameters, {sum(map(tf.size, optimizer.variables_by_path.values())):,} trained; "
                      f"{origin}")
         for name, features, examples in (("training", data.train, data.train_examples), ("dev", data.dev, data.dev_examples)):
@@ -100,8 +102,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         loop.train(loop.Training(
             workdir, run, strategy, model, optimizer, objective,
             batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
-            ends_early=scorer.ends_early, has_dynamic_length=run.length_buckets and not run.jit_compile
-            and strategies.device_kind(strategy) != "TPU"))
+            ends_early=scorer.ends_early, has_many_lengths=run.length_buckets))
         return results.write(workdir, data, run, model, scorer, chief, reporter)
 
 

@@ -52,7 +52,7 @@ class AdamWeightDecay(Optimizer):
 
     def update_norms(self, learning_rate, step):
         """Worked out again from the slots, with the weights as they are after the update."""
-        powers = self.step_terms(tf.constant(step - 1))
+        powers = self.step_terms(step - 1)
         return [learning_rate * self.learning_rate_factors[path]
                 * tf.linalg.global_norm([self.direction(variable, self.slots_of(path), powers, path)])
                 for path, variable in self.variables_by_path.items()]

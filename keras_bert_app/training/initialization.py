@@ -32,7 +32,9 @@ def initialize(workdir, run, model, optimizer, num_columns, initial=None):
     if initial or run.init_checkpoint:
         weights, lines = initial or load.load_weights(run.init_checkpoint)
         return _BEGINNING, "\n".join([*_assign(model, weights, run), *lines])
-    return _BEGINNING, f"from scratch, seed {run.seed}"
+    broken_off = checkpoints.unfinished(workdir)
+    return _BEGINNING, f"from scratch, seed {run.seed}" + (
+        f"; the saving of {', '.join(broken_off)} was broken off" if broken_off else "")
 
 
 def _assign(model, weights, run):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import optimizers, profiling, reporting, steps
+from keras_bert_app.training import infeed, optimizers, profiling, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
@@ -28,7 +28,7 @@ class Training:
         start: where the run stands: step, seconds, unlogged, evaluation_due, as a checkpoint's manifest has them.
         reporter: reporting.Reporter.
         ends_early: asked before the first step and after each evaluation.
-        has_dynamic_length: whether rows of many lengths share one compiled step.
+        has_many_lengths: whether the batches are of many lengths.
     """
 
     workdir: str
@@ -42,7 +42,7 @@ class Training:
     start: dict
     reporter: reporting.Reporter
     ends_early: Callable = lambda: False
-    has_dynamic_length: bool = False
+    has_many_lengths: bool = False
 
 
 def train(training):
@@ -58,11 +58,16 @@ def train(training):
     step, position = start["step"], start["position"]
     chief = strategies.is_chief(training.strategy)
     columns = steps.columns(training.objective)
-    batches = _Batches(training.batches)
-    train_call = steps.make_train_call(training.strategy, training.model, training.optimizer, run, training.objective,
-                                       training.has_dynamic_length)
+    device = strategies.device_kind(training.strategy)
+    # On a CPU the next batches would be made with what the step is computed with.
+    batches = infeed.Batches(training.batches, ahead=device != "CPU")
     # Steps of many lengths go one by one: rarely do several of one length follow each other.
-    per_call = 1 if training.has_dynamic_length else strategies.iterations_per_loop(training.strategy, run.iterations_per_loop)
+    per_call = 1 if training.has_many_lengths else strategies.iterations_per_loop(training.strategy, run.iterations_per_loop)
+    train_call = steps.make_train_call(
+        training.strategy, training.model, training.optimizer, run, training.objective,
+        # What XLA compiles has one length.
+        training.has_many_lengths and not run.jit_compile and device != "TPU", per_call)
+    norms_call = optimizers.make_norms_call(training.strategy, training.optimizer)
     profiler = profiling.Profiler(training.workdir, run.profile_steps if chief else 0, reporter.say)
     clock, window = _Clock(run, start["seconds"]), Window(training.objective, start["unlogged"])
     # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
@@ -76,7 +81,12 @@ def train(training):
                              keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds(),
                              evaluation_due=evaluation_due)
 
-    with Signals() as signals:
+    def steps_of_call(first_step):
+        """How many steps the call that begins there takes: none that a checkpoint or an evaluation would have to cut."""
+        count = min(per_call, *(interval - first_step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)))
+        return count if run.train_minutes else min(count, run.num_train_steps - first_step)
+
+    with Signals() as signals, batches, tpu.named_faults(training.strategy, run):
         def evaluate():
             return training.evaluate(step, lambda: alone and signals.received)
 
@@ -88,13 +98,11 @@ def train(training):
         while not is_over:
             # 1. k global batches and the position after them
             waiting = time.monotonic()
-            count = min(per_call, *(interval - step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)))
-            if not run.train_minutes:
-                count = min(count, run.num_train_steps - step)
-            stacked, position = batches.take(count)
+            stacked, position = batches.take(steps_of_call(step))
             waited = time.monotonic() - waiting
             # 2. k steps on the devices
             num_steps = next(iter(stacked.values())).shape[0]
+            batches.begin(steps_of_call(step + num_steps))
             with profiler.watch(num_steps):
                 rows = train_call(stacked, step, clock.progress() if run.train_minutes else None, bool(signals.received))
             _check_finite(rows[:, columns["bad_variable"]], step, list(training.optimizer.variables_by_path), run)
@@ -111,7 +119,7 @@ def train(training):
             def due(interval):
                 return is_over or step // interval > before // interval
             if due(run.log_steps):
-                norms = optimizers.norms(training.optimizer, rows[-1, columns["learning_rate"]], step)
+                norms = norms_call(rows[-1, columns["learning_rate"]], step)
                 reporter.log(step, {**window.close(), **norms, "memory_mb": reporting.memory_mb()})
             # 4. keep and evaluate
             if due(run.save_checkpoints_steps) or stop:
@@ -134,26 +142,6 @@ def train(training):
     profiler.close()
     reporter.finish(step, clock.seconds())
     return figures
-
-
-class _Batches:
-    """Stacks of batches of one shape from an iterator."""
-
-    def __init__(self, iterator):
-        self.iterator, self.next = iterator, None
-
-    def take(self, count):
-        """(dict of tensors [k, B, ...], position after them) of the next batches; k is at most `count`."""
-        stack, position = [], None
-        while len(stack) < count:
-            batch, after = self.next or next(self.iterator)
-            self.next = None
-            if stack and any(values.shape != stack[0][name].shape for name, values in batch.items()):
-                self.next = batch, after
-                break
-            stack.append(batch)
-            position = after
-        return {name: tf.stack([batch[name] for batch in stack]) for name in stack[0]}, [int(part) for part in position]
 
 
 def _check_finite(bad_variables, first_step, paths, run):

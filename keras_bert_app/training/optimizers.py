@@ -1,7 +1,9 @@
 """The optimizers of BERT's pre-training by the names of --optimizer, and what all of them have."""
 
+import functools
 import re
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.training.adafactor import Adafactor
@@ -33,9 +35,34 @@ def depth(path, num_hidden_layers):
     return 0 if "embeddings" in path else num_hidden_layers + 1
 
 
-def norms(optimizer, learning_rate, step):
-    """Global norms of the weights and of the last update, the number `step`, for people to watch; called outside of updates."""
-    norms_of_updates = optimizer.update_norms(learning_rate, step)
-    return {"parameter_norm": float(tf.linalg.global_norm(list(optimizer.variables_by_path.values()))),
-            "update_norm": float(tf.norm([norm for path, norm in zip(optimizer.variables_by_path, norms_of_updates)
-                                          if step > optimizer.first_steps.get(path, 0)]))}
+def make_norms_call(strategy, optimizer):
+    """A function (learning_rate, step) of global norms for people to watch, called outside of updates.
+
+    It returns a dict: parameter_norm of the weights, update_norm of the last update, the number `step`.
+    """
+    # A TPU computes what is compiled for it alone, and its weights are too many to be fetched for a figure.
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    call = norms_function(strategy, optimizer) if is_tpu else functools.partial(_norms, optimizer)
+
+    def norms(learning_rate, step):
+        of_weights, of_updates = call(tf.constant(learning_rate, tf.float32), tf.constant(step, tf.int32))
+        is_trained = [step > optimizer.first_steps.get(path, 0) for path in optimizer.variables_by_path]
+        return {"parameter_norm": float(of_weights), "update_norm": float(np.linalg.norm(of_updates.numpy()[is_trained]))}
+    return norms
+
+
+def norms_function(strategy, optimizer):
+    """The tf.function that make_norms_call calls on a TPU, of learning_rate float32 and step int32."""
+    def replica_norms(learning_rate, step):
+        return _norms(optimizer, learning_rate, step)
+
+    @tf.function
+    def call(learning_rate, step):
+        return [strategy.experimental_local_results(norms)[0] for norms in strategy.run(replica_norms, (learning_rate, step))]
+    return call
+
+
+def _norms(optimizer, learning_rate, step):
+    """(norm of all weights, norms of the updates [number of variables])."""
+    weights = [tf.convert_to_tensor(variable) for variable in optimizer.variables_by_path.values()]
+    return tf.linalg.global_norm(weights), tf.stack(optimizer.update_norms(learning_rate, step))

@@ -5,7 +5,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data, evaluation, initialization, loop, optimizers, reporting, steps
+from keras_bert_app.training import data, evaluation, initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.losses import PretrainingObjective
 from pipelines.wordpiece import BertTokenizer
@@ -34,6 +34,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     model_config, saved_run, _ = workdirs.read_config(workdir)
     run = run or saved_run
     strategy = strategy or strategies.make_strategy(run.strategy)
+    run = strategies.with_precision(run, strategy)
     strategies.check_batch_size(strategy, data.batch_size_at(run, 0), run.gradient_accumulation_steps)
     workdirs.read_vocabulary(workdir)
     tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)
@@ -50,7 +51,8 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     start, note = data.upgraded(start)
     reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves,
                                   active=strategies.is_chief(strategy), stream=stream)
-    reporter.say(strategies.describe(strategy, run))
+    for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run)):
+        reporter.say(line)
     reporter.say(f"{model.count_params():,} parameters; {origin}{note}")
 
     examples = data.example_arguments(run, tokenizer, data.lexicon_of(workdir))

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_bert_app.modeling import backend
 from keras_bert_app.training.schedules import learning_rate
+from keras_bert_app.training.strategy import device_kind
 
 _DROPOUT = 2  # purpose of the draws; 0 and 1 are the data pipeline's
 # What a step tells besides its objective's sums. bad_variable: the first one whose gradient is not finite, -1 for none.
@@ -33,8 +34,10 @@ def split_over_replicas(strategy, batch, row_axis):
     return strategy.experimental_distribute_values_from_function(rows_of)
 
 
-def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_length=False):
+def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_length=False, steps_per_call=0):
     """A function of k stacked global batches that takes k steps.
+
+    The loop over them runs on the host, and each step gives the devices the rows of that step alone.
 
     The gradient is that of the summed losses over the global counts, added up over the parts of each replica's rows
     (gradient_accumulation_steps); it is summed over replicas, clipped by its global norm, and applied by each replica to
@@ -44,12 +47,27 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
         strategy: the model's tf.distribute.Strategy. model: takes a batch and dropout_seed, and has has_dropout. optimizer: of
             training.optimizers, over those of the model's variables that are trained. run: TrainingConfig, resolved.
             objective: see training.losses. has_dynamic_length: whether rows of many lengths share one compiled step.
+        steps_per_call: fewer batches are filled up to so many, whose number is told beside them, so that a call of fewer steps
+            is not compiled anew.
 
     Returns:
         call(batches, first_step, progress=None, stop=False): batches a dict of [k, B, ...], first_step an int, progress
         the share of the run that is over (None: by steps), stop whether this process was asked to; returns float32
         [k, len(columns(objective))], sums over the global batch.
     """
+    call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
+
+    def train_call(batches, first_step, progress=None, stop=False):
+        num_steps = next(iter(batches.values())).shape[0]
+        batches = {name: _filled_up(values, steps_per_call) for name, values in batches.items()}
+        return call(split_over_replicas(strategy, batches, row_axis=1), tf.constant(num_steps), tf.constant(first_step, tf.int32),
+                    None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop))).numpy()
+    return train_call
+
+
+def train_function(strategy, model, optimizer, run, objective, has_dynamic_length=False):
+    """The tf.function that make_train_call calls: of batches given out to replicas, the number of them that are taken and
+    first_step int32, progress float32 or None, and stop float32."""
     variables = list(optimizer.variables_by_path.values())
     num_columns = len(columns(objective))
 
@@ -61,13 +79,12 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
         return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
-    if run.jit_compile:
+    if run.jit_compile and device_kind(strategy) != "TPU":  # where all is compiled in any case
         forward_backward = tf.function(forward_backward, jit_compile=True)
     forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps)
 
-    def replica_step(batches, index, step, progress, stop):
+    def replica_step(batch, step, progress, stop):
         context = tf.distribute.get_replica_context()
-        batch = {name: values[index] for name, values in batches.items()}
         seed = backend.fold_in(tf.constant([run.seed, _DROPOUT], tf.int64), step)
         seed = backend.fold_in(seed, context.replica_id_in_sync_group)
         # Processes have clocks of their own, so that their progress is averaged.
@@ -85,19 +102,24 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
 
     # Of batches that differ in S alone TensorFlow compiles the first, then one more for any S.
     @tf.function(reduce_retracing=has_dynamic_length)
-    def call(batches, first_step, progress, stop):
-        num_steps = tf.nest.flatten(strategy.experimental_local_results(batches)[0])[0].shape[0]
+    def call(batches, num_steps, first_step, progress, stop):
         rows = tf.TensorArray(tf.float32, num_steps, element_shape=[num_columns])
         for index in tf.range(num_steps):
             step = first_step + index
             done = tf.cast(step, tf.float32) / run.num_train_steps if progress is None else progress
-            results = strategy.run(replica_step, args=(batches, index, step, done, stop))
+            # Composites: each replica's value is indexed where it lies.
+            batch = tf.nest.map_structure(lambda values: values[index], batches, expand_composites=True)
+            results = strategy.run(replica_step, args=(batch, step, done, stop))
             rows = rows.write(index, strategy.experimental_local_results(results)[0])
         return rows.stack()
 
-    return lambda batches, first_step, progress=None, stop=False: call(
-        split_over_replicas(strategy, batches, row_axis=1), tf.constant(first_step, tf.int32),
-        None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop))).numpy()
+    return call
+
+
+def _filled_up(values, size):
+    """The values [k, ...] with zeros behind them up to a first dimension of `size`; as they are when k is not less."""
+    missing = size - values.shape[0]
+    return tf.pad(values, [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]) if missing > 0 else values
 
 
 def _in_parts(forward_backward, num_parts):
@@ -124,6 +146,12 @@ def _in_parts(forward_backward, num_parts):
 
 def make_evaluation_call(strategy, model, objective):
     """A function of one global batch that returns its objective's sums, float32 [len(objective.sum_names)]."""
+    call = evaluation_function(strategy, model, objective)
+    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+
+
+def evaluation_function(strategy, model, objective):
+    """The tf.function that make_evaluation_call calls, of a batch given out to replicas."""
     def replica_step(batch):
         sums = objective.loss_sums(model(batch), batch)
         return _sum_over_replicas(tf.distribute.get_replica_context(),
@@ -133,21 +161,28 @@ def make_evaluation_call(strategy, model, objective):
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
 
-    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+    return call
 
 
 def make_prediction_call(strategy, model):
     """A function of one global batch that returns the model's logits [B, ...], on every process those of all rows."""
+    call = prediction_function(strategy, model)
+    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+
+
+def prediction_function(strategy, model):
+    """The tf.function that make_prediction_call calls, of a batch given out to replicas."""
     def replica_step(batch):
         logits = model(batch)["logits"]
         context = tf.distribute.get_replica_context()
         return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
 
-    @tf.function(reduce_retracing=True)
+    # A TPU knows no lengths that are open, and compiles for each.
+    @tf.function(reduce_retracing=device_kind(strategy) != "TPU")
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
 
-    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+    return call
 
 
 def _first_not_finite(gradients):

@@ -1,5 +1,6 @@
 """Which devices a run uses."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import signal
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.training import tpu
 
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 # Stands for the signal in a process whose neighbour got it.
@@ -37,13 +39,13 @@ def make_strategy(name):
                         "files; take --strategy=multi_worker, or unset TF_CONFIG")
     gpus = tf.config.list_physical_devices("GPU")
     if name == "auto":
-        name = "tpu" if _tpu_is_there() else "mirrored" if len(gpus) > 1 else "one_device"
+        name = "tpu" if tpu.is_meant() else "mirrored" if len(gpus) > 1 else "one_device"
     if name == "one_device":
         return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
     if name == "mirrored":
         devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
         return tf.distribute.MirroredStrategy([device.name for device in devices])
-    return _tpu_strategy()
+    return tpu.make_strategy()
 
 
 def _machines_in_tf_config():
@@ -56,22 +58,6 @@ def _machines_in_tf_config():
                         "mend or unset it") from None
 
 
-def _tpu_is_there():
-    return bool(os.environ.get("TPU_NAME") or os.environ.get("COLAB_TPU_ADDR")
-                or tf.config.list_physical_devices("TPU"))
-
-
-def _tpu_strategy():
-    try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(
-            tpu="local" if tf.config.list_physical_devices("TPU") else "")
-    except Exception as error:  # the resolver raises whatever its transport does
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise UserError(f"--strategy=tpu: no TPU answered ({reason}); choose a TPU runtime, or --strategy=auto") \
-            from None
-    return tf.distribute.TPUStrategy(resolver)
-
-
 def device_kind(strategy):
     """"TPU", "GPU" or "CPU"."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
@@ -82,6 +68,13 @@ def device_kind(strategy):
 def iterations_per_loop(strategy, wanted):
     """Steps in one call of the device; a wanted number of 0 means: by the kind of device."""
     return wanted or _ITERATIONS_PER_LOOP[device_kind(strategy)]
+
+
+def with_precision(run, strategy):
+    """The run with the compute type that "auto" stands for: bfloat16 on a TPU, whose arithmetic it is, else float32."""
+    if run.precision != "auto":
+        return run
+    return dataclasses.replace(run, precision="bfloat16" if device_kind(strategy) == "TPU" else "float32")
 
 
 def check_batch_size(strategy, global_batch_size, num_parts=1):

@@ -166,7 +166,7 @@ def test_the_norm_of_the_update_is_that_of_what_changed(kind, arguments):
         gradients = [tf.ones_like(variable) * (step + 1.0) for variable in variables.values()]
         optimizer.apply(gradients, tf.constant(1e-3), tf.constant(step))
     after = np.concatenate([variable.numpy().ravel() for variable in variables.values()])
-    norms = optimizers.norms(optimizer, 1e-3, 3)
+    norms = optimizers.make_norms_call(tf.distribute.get_strategy(), optimizer)(1e-3, 3)
     np.testing.assert_allclose(norms["update_norm"], np.linalg.norm(after - before), rtol=2e-3)
     np.testing.assert_allclose(norms["parameter_norm"], np.linalg.norm(after), rtol=1e-5)
 

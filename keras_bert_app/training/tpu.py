@@ -1,0 +1,125 @@
+"""The TPU of a run: which one is meant, the way to it, and what its failures mean to a person."""
+
+import contextlib
+import functools
+import os
+import socket
+import urllib.parse
+
+import tensorflow as tf
+
+from keras_bert_app import tpu_wheels
+from keras_bert_app.errors import DeviceLost, UserError
+
+_SECONDS_TO_CONNECT = 10.0
+_DEFAULT_PORT = 8470  # of the TPU's server, where a grpc:// address names none
+_OTHER_WAYS = "take a TPU runtime, or leave --strategy at auto"
+# Rows are laid out over eight sublanes of the TPU's registers, so that a number between is filled up (Cloud TPU, performance guide).
+ROWS_MULTIPLE = 8
+
+
+def is_meant(environment=os.environ):
+    """Whether --strategy=auto means a TPU: TensorFlow has found chips, or the environment names one."""
+    return bool(tf.config.list_physical_devices("TPU") or _named_by(environment))
+
+
+def _named_by(environment):
+    return next((name for name in ("TPU_NAME", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", *tpu_wheels.SIGNS_OF_CHIPS)
+                 if environment.get(name)), None)
+
+
+def address(environment=os.environ):
+    """What TensorFlow calls the TPU: "local" for chips of this machine (Colab, Kaggle, a TPU VM), else a name or grpc://.
+
+    TPU_NAME counts only where TensorFlow sees no chips itself: some images set it to the machine's own name.
+    """
+    if tf.config.list_physical_devices("TPU"):
+        return "local"
+    return environment.get("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS") or environment.get("TPU_NAME") or "local"
+
+
+def make_strategy(environment=os.environ):
+    """TPUStrategy over all chips, connected and initialized.
+
+    Raises:
+        UserError: there is no TPU, it does not answer, or it runs another TensorFlow.
+    """
+    name = address(environment)
+    if name.startswith("grpc://"):
+        _check_that_it_answers(name)
+    elif name == "local" and not tpu_wheels.installed():
+        signs = _named_by(environment)
+        raise UserError(f"--strategy=tpu: TensorFlow {tf.__version__} here is built without TPUs"
+                        + (f", though {signs}={environment[signs]} tells of one; install requirements-tpu.txt" if signs else
+                           f", and nothing tells of one; {_OTHER_WAYS}"))
+    try:
+        return _connected(name)
+    except Exception as error:  # the resolver raises whatever its transport does
+        raise UserError(f"--strategy=tpu: {_what_it_means(name, error)}") from None
+
+
+@functools.cache
+def _connected(name):
+    """Once in a process: a TPU that is initialized again loses what is on it."""
+    return tf.distribute.TPUStrategy(tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu=name))
+
+
+def _check_that_it_answers(name):
+    """TensorFlow itself would wait for an address where nobody is without an end."""
+    first = urllib.parse.urlsplit(name.split(",")[0])
+    try:
+        place = first.hostname, first.port or _DEFAULT_PORT
+        with socket.create_connection(place, _SECONDS_TO_CONNECT):
+            pass
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"--strategy=tpu: nothing answers at {name} ({error}); expected TPU_NAME to be grpc://HOST:PORT of a "
+                        "running TPU, its name in Google Cloud, or local") from None
+
+
+def _what_it_means(name, error):
+    """One line for what went wrong on the way to a TPU, with TensorFlow's own first line."""
+    text = str(error) or type(error).__name__
+    reason = text.strip().splitlines()[0][:200]
+    if "No matching devices found for '/device:TPU_SYSTEM" in text or "No OpKernel was registered" in text:
+        return f"TensorFlow {tf.__version__} finds no TPU on this machine; {_OTHER_WAYS}"
+    if "registered in binary" in text or "not in Op<" in text or "context_id" in text:
+        return (f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with the "
+                "runtime of this version, or install that one's tensorflow and tensorflow-text")
+    if isinstance(error, OSError) or "googleapiclient" in text:
+        return (f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same project, "
+                "or TPU_NAME=grpc://HOST:PORT")
+    if "in use" in text or "already" in text:
+        return f"the TPU is taken by another process ({reason}); end that one, or restart the runtime"
+    return f"the TPU {name} did not start ({reason}); {_OTHER_WAYS}"
+
+
+@contextlib.contextmanager
+def named_faults(strategy, run):
+    """Says in one line what a TPU's failures within the block mean; other devices' pass as they are.
+
+    Raises:
+        UserError: the batch is too large. DeviceLost: the TPU went away, as a preempted one does.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if not isinstance(strategy, tf.distribute.TPUStrategy):
+            raise
+        reason = next((line.strip() for line in error.message.splitlines() if "memory" in line), error.message.splitlines()[0])
+        if isinstance(error, tf.errors.ResourceExhaustedError) or "Ran out of memory" in error.message:
+            rows = run.global_batch_size // strategy.num_replicas_in_sync
+            raise UserError(f"{rows} rows a core do not fit into the TPU's memory ({reason[:200]}); lower --global_batch_size="
+                            f"{run.global_batch_size}, or take it in parts with --gradient_accumulation_steps") from None
+        if isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)):
+            raise DeviceLost(f"the TPU went away ({reason[:200]})") from None
+        raise
+
+
+def advice(strategy, run):
+    """Lines about a batch that a TPU would be used badly by."""
+    rows = run.global_batch_size // strategy.num_replicas_in_sync // run.gradient_accumulation_steps
+    if not isinstance(strategy, tf.distribute.TPUStrategy) or rows % ROWS_MULTIPLE == 0:
+        return []
+    good = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
+    whole = good * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
+    return [f"advice: {rows} rows a core cost as much as {good}; --global_batch_size={whole} fills them"]

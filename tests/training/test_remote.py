@@ -1,0 +1,58 @@
+"""Runs and exports in an object store; ram://, TensorFlow's own, stands for gs://."""
+
+import dataclasses
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app import load_pretrained, saved_model_files
+from keras_bert_app.export import saved_models
+from keras_bert_app.export.specs import About
+from keras_bert_app.runs import checkpoints
+from tests.training.conftest import RUN, train, write_workdir
+
+
+def weights_of(workdir):
+    return {variable.path: variable.numpy() for variable in load_pretrained(workdir).weights}
+
+
+def test_a_run_in_an_object_store_resumes_and_a_save_that_was_broken_off_does_not_count(shards):
+    workdir = write_workdir("ram://bucket/run", run=dataclasses.replace(RUN, save_checkpoints_steps=10))
+    train(workdir, shards)
+    whole = weights_of(workdir)
+    first, last = checkpoints.list_checkpoints(workdir)
+    # The manifest is written last.
+    tf.io.gfile.remove(os.path.join(last, "manifest.json"))
+    assert checkpoints.list_checkpoints(workdir) == [first] and checkpoints.unfinished(workdir) == [last]
+    _, output = train(workdir, shards)
+    assert f"resumed at step 10 from {first}" in output
+    again = weights_of(workdir)
+    assert all(np.array_equal(whole[path], again[path]) for path in whole)
+    assert checkpoints.unfinished(workdir) == []
+
+
+def test_an_export_to_an_object_store_gets_its_graph_last(tmp_path, monkeypatch):
+    class Module(tf.Module):
+        about = About("numbers", {})
+
+        @property
+        def exported(self):
+            return {"serving_default": tf.function(lambda x: {"y": x + 1.0}, input_signature=[tf.TensorSpec([None], name="x")])}
+    copied, real = [], tf.io.gfile.copy
+    monkeypatch.setattr(tf.io.gfile, "copy", lambda *arguments, **options: copied.append(arguments[1]) or real(*arguments, **options))
+    directory = saved_models.write_saved_model(Module(), "ram://bucket/saved/numbers", 1, {"vocab.txt": b"a\n"})
+    assert directory == "ram://bucket/saved/numbers/1" and copied[-1] == f"{directory}/saved_model.pb"
+    assert saved_models.read_file("ram://bucket/saved/numbers", 1, "vocab.txt") == b"a\n"
+    local = write_local_copy(directory, copied, tmp_path)
+    saved_model_files.check_manifest(local)
+    assert tf.saved_model.load(local).signatures["serving_default"](x=tf.constant([1.0]))["y"].numpy() == [2.0]
+
+
+def write_local_copy(directory, paths, tmp_path):
+    for path in paths:
+        target = tmp_path / path.removeprefix(f"{directory}/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tf.io.gfile.GFile(path, "rb") as file:
+            target.write_bytes(file.read())
+    return str(tmp_path)
