@@ -1,5 +1,6 @@
 """Which build of TensorFlow is installed, and whether it fits the TPU. Loads no TensorFlow."""
 
+import glob
 import importlib.metadata
 import os
 
@@ -9,6 +10,11 @@ from keras_bert_app.errors import UserError
 SIGNS_OF_CHIPS = ("TPU_ACCELERATOR_TYPE", "COLAB_TPU_1VM")
 # tensorflow-tpu asks for libtpu ~= 0.0.14, and with a newer one of these the process aborts while it is imported.
 _LIBTPU = {"2.20.0": "0.0.14"}
+
+
+def chips():
+    """The device files of TPU chips; v2 to v4 have a driver of their own, later ones are handed through by vfio, as other cards are."""
+    return glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*")
 
 
 def installed():

@@ -4,7 +4,6 @@ Standard library only: the notebook's own kernel never loads TensorFlow. Command
 sees what was installed a moment ago without a restart of the runtime.
 """
 
-import glob
 import importlib.metadata
 import importlib.util
 import itertools
@@ -17,7 +16,7 @@ import signal
 import subprocess
 import sys
 
-from keras_bert_app.tpu_wheels import SIGNS_OF_CHIPS
+from keras_bert_app import tpu_wheels
 from notebooks.worker import END
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
@@ -31,9 +30,7 @@ def runtime(environment=os.environ):
     """"TPU", "GPU" or "CPU": what the person chose in Colab's menu, or what this machine has."""
     if shutil.which("nvidia-smi") and not _code("nvidia-smi"):
         return "GPU"
-    # v2 to v4 are character devices of their own, later ones are handed through.
-    has_chips = glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*")
-    return "TPU" if has_chips or any(environment.get(name) for name in SIGNS_OF_CHIPS) else "CPU"
+    return "TPU" if tpu_wheels.chips() or any(environment.get(name) for name in tpu_wheels.SIGNS_OF_CHIPS) else "CPU"
 
 
 def install(kind):
@@ -156,7 +153,7 @@ def absolute(path):
 
 def connect_storage(*paths):
     """Asks Colab for the person's Drive, or for their Google Cloud account, where a path lies there."""
-    if not importlib.util.find_spec("google.colab"):
+    if "google.colab" not in sys.modules:
         return
     if any(path.startswith("/content/drive") for path in paths):
         from google.colab import drive

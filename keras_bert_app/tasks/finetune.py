@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 
-import tensorflow as tf
-
 from keras_bert_app.drawing.finetuning import draw_curves
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
@@ -93,7 +91,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
                                       stream=stream)
         for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run)):
             reporter.say(line)
-        reporter.say(f"{model.count_params():,} parameters, {sum(map(tf.size, optimizer.variables_by_path.values())):,} trained; "
+        num_trained = sum(variable.shape.num_elements() for variable in optimizer.variables_by_path.values())
+        reporter.say(f"{model.count_params():,} parameters, {num_trained:,} trained; "
                      f"{origin}")
         for name, features, examples in (("training", data.train, data.train_examples), ("dev", data.dev, data.dev_examples)):
             reporter.say(f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "

@@ -19,8 +19,8 @@ ROWS_MULTIPLE = 8
 
 
 def is_meant(environment=os.environ):
-    """Whether --strategy=auto means a TPU: TensorFlow has found chips, or the environment names one."""
-    return bool(tf.config.list_physical_devices("TPU") or _named_by(environment))
+    """Whether --strategy=auto means a TPU: chips are there, and TensorFlow's TPU wheel; or the environment names one."""
+    return bool(tf.config.list_physical_devices("TPU") or (tpu_wheels.installed() and tpu_wheels.chips()) or _named_by(environment))
 
 
 def _named_by(environment):
