@@ -145,7 +145,7 @@ def loop_figures(size):
         workdirs.write_config(workdir, config, run, _vocabulary(config.vocab_size))
         patches.enter_context(mock.patch.object(data, "training_dataset", lambda *arguments: prepared))
         patches.enter_context(mock.patch.object(steps, "make_train_call", prepared.noting_the_call(steps.make_train_call, clock)))
-        for owner, name, part in ((checkpoints, "save", "save"), (optimizers, "norms", "norms"),
+        for owner, name, part in ((checkpoints, "save", "save"), (optimizers, "_norms", "norms"),
                                   (reporting.Reporter, "log", "log"), (reporting.Reporter, "live", "live line"),
                                   (window.Window, "add", "sums")):
             patches.enter_context(mock.patch.object(owner, name, clock.around(getattr(owner, name), part)))

@@ -39,13 +39,13 @@ def pretrained(tmp_path_factory):
     texts, notebook = executed("pretrain_colab_tpu", {
         "WORK_DIR": work_dir, "MINUTES": 0.02, "VOCAB_SIZE": 500, "MOST_MEGABYTES": 0.05, "SENTENCES": ["Returns the [MASK]."],
         "MORE_FLAGS": {"num_hidden_layers": 1, "hidden_size": 22, "intermediate_size": 37, "max_seq_length": 29, "global_batch_size": 8,
-                       "jit_compile": False, "log_steps": 5, "max_eval_steps": 2}})
+                       "jit_compile": False, "log_steps": 5, "holdout_fraction": 0.0}})
     return work_dir, "\n".join(texts), notebook
 
 
 def test_the_first_notebook_goes_from_text_to_a_filled_mask(pretrained):
     work_dir, printed, notebook = pretrained
-    for part in ("this runtime has a CPU", "documents", "some of the pieces", "MLM acc", "unigram", "exported", "Returns the [MASK]."):
+    for part in ("this runtime has a CPU", "documents", "some of the pieces", "MLM acc", "exported", "Returns the [MASK]."):
         assert part in printed
     assert pictures(notebook) == 1
     assert (pathlib.Path(work_dir) / "saved_models" / "my_bert" / "1" / "saved_model.pb").exists()

@@ -19,7 +19,7 @@ from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import launch, results
 from keras_bert_app.tasks.finetune import first_steps, trained_variables
 from keras_bert_app.tasks.scoring import FinetunedRun
-from keras_bert_app.training import loop
+from keras_bert_app.training import infeed
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, run_on
 from tests.training.conftest import two_replicas
 
@@ -104,14 +104,14 @@ def test_padding_to_the_longest_or_to_the_maximum_gives_the_same_answers_on_two_
 
 
 def test_a_signal_saves_and_says_after_which_step(table_dir, tmp_path, monkeypatch):
-    workdir, real = str(tmp_path / "stopped"), loop._Batches.take
+    workdir, real = str(tmp_path / "stopped"), infeed.Batches.take
 
     def take(self, count):
         self.taken = getattr(self, "taken", 0) + 1
         if self.taken == 3:
             signal.raise_signal(signal.SIGTERM)
         return real(self, count)
-    monkeypatch.setattr(loop._Batches, "take", take)
+    monkeypatch.setattr(infeed.Batches, "take", take)
     with pytest.raises(Interrupted) as stop:
         run_on(workdir, table_dir)
     assert stop.value.step == 3
