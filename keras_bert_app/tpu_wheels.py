@@ -13,7 +13,7 @@ _LIBTPU = {"2.20.0": "0.0.14"}
 
 
 def chips():
-    """The device files of TPU chips; v2 to v4 have a driver of their own, later ones are handed through by vfio, as other cards are."""
+    """The device files of TPU chips: v2 to v4 have a driver of their own, later ones come by vfio, as other cards may."""
     return glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*")
 
 

@@ -113,8 +113,8 @@ class Commands:
             except KeyboardInterrupt:
                 self.process.send_signal(signal.SIGINT)
         if code:
-            raise Stop(f"{verb} ended with exit code {code}; the line above says why. Mend that, or just run this cell again: what "
-                       "was saved is kept.")
+            raise Stop(f"{verb} ended with exit code {code}; the line above says why. Mend that, or run this cell again: "
+                       "what was saved is kept.")
 
     def _shown(self):
         """The exit code of the command that is at work, after what it still prints."""

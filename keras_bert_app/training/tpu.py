@@ -14,13 +14,14 @@ from keras_bert_app.errors import DeviceLost, UserError
 _SECONDS_TO_CONNECT = 10.0
 _DEFAULT_PORT = 8470  # of the TPU's server, where a grpc:// address names none
 _OTHER_WAYS = "take a TPU runtime, or leave --strategy at auto"
-# Rows are laid out over eight sublanes of the TPU's registers, so that a number between is filled up (Cloud TPU, performance guide).
+# Cloud TPU's performance guide: the rows of a core should be a multiple of 8, since its registers have eight sublanes.
 ROWS_MULTIPLE = 8
 
 
 def is_meant(environment=os.environ):
     """Whether --strategy=auto means a TPU: chips are there, and TensorFlow's TPU wheel; or the environment names one."""
-    return bool(tf.config.list_physical_devices("TPU") or (tpu_wheels.installed() and tpu_wheels.chips()) or _named_by(environment))
+    has_chips = tf.config.list_physical_devices("TPU") or (tpu_wheels.installed() and tpu_wheels.chips())
+    return bool(has_chips or _named_by(environment))
 
 
 def _named_by(environment):
@@ -81,15 +82,14 @@ def _what_it_means(name, error):
     text = str(error) or type(error).__name__
     reason = text.strip().splitlines()[0][:200]
     if "No matching devices found for '/device:TPU_SYSTEM" in text or "No OpKernel was registered" in text:
-        return f"TensorFlow {tf.__version__} finds no TPU on this machine; {_OTHER_WAYS}"
+        way = "its chips are there, so end the process that holds them" if tpu_wheels.chips() else _OTHER_WAYS
+        return f"TensorFlow {tf.__version__} finds no TPU on this machine; {way}"
     if "registered in binary" in text or "not in Op<" in text or "context_id" in text:
         return (f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with the "
                 "runtime of this version, or install that one's tensorflow and tensorflow-text")
     if isinstance(error, OSError) or "googleapiclient" in text:
         return (f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same project, "
                 "or TPU_NAME=grpc://HOST:PORT")
-    if "in use" in text or "already" in text:
-        return f"the TPU is taken by another process ({reason}); end that one, or restart the runtime"
     return f"the TPU {name} did not start ({reason}); {_OTHER_WAYS}"
 
 
@@ -116,10 +116,10 @@ def named_faults(strategy, run):
 
 
 def advice(strategy, run):
-    """Lines about a batch that a TPU would be used badly by."""
+    """Lines about a batch that uses a TPU badly."""
     rows = run.global_batch_size // strategy.num_replicas_in_sync // run.gradient_accumulation_steps
     if not isinstance(strategy, tf.distribute.TPUStrategy) or rows % ROWS_MULTIPLE == 0:
         return []
     good = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
     whole = good * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
-    return [f"advice: {rows} rows a core cost as much as {good}; --global_batch_size={whole} fills them"]
+    return [f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as --global_batch_size={whole}"]

@@ -40,7 +40,11 @@ def test_an_export_to_an_object_store_gets_its_graph_last(tmp_path, monkeypatch)
         def exported(self):
             return {"serving_default": tf.function(lambda x: {"y": x + 1.0}, input_signature=[tf.TensorSpec([None], name="x")])}
     copied, real = [], tf.io.gfile.copy
-    monkeypatch.setattr(tf.io.gfile, "copy", lambda *arguments, **options: copied.append(arguments[1]) or real(*arguments, **options))
+
+    def copy(source, target, overwrite):
+        copied.append(target)
+        real(source, target, overwrite)
+    monkeypatch.setattr(tf.io.gfile, "copy", copy)
     directory = saved_models.write_saved_model(Module(), "ram://bucket/saved/numbers", 1, {"vocab.txt": b"a\n"})
     assert directory == "ram://bucket/saved/numbers/1" and copied[-1] == f"{directory}/saved_model.pb"
     assert saved_models.read_file("ram://bucket/saved/numbers", 1, "vocab.txt") == b"a\n"
