@@ -56,7 +56,7 @@ def norms_function(strategy, optimizer):
     def replica_norms(learning_rate, step):
         return _norms(optimizer, learning_rate, step)
 
-    @tf.function
+    @tf.function(autograph=False)
     def call(learning_rate, step):
         return [strategy.experimental_local_results(norms)[0] for norms in strategy.run(replica_norms, (learning_rate, step))]
     return call

@@ -80,7 +80,7 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
     if run.jit_compile and device_kind(strategy) != "TPU":  # where all is compiled in any case
-        forward_backward = tf.function(forward_backward, jit_compile=True)
+        forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
     forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps)
 
     def replica_step(batch, step, progress, stop):
@@ -101,17 +101,18 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
 
     # Of batches that differ in S alone TensorFlow compiles the first, then one more for any S.
-    @tf.function(reduce_retracing=has_dynamic_length)
+    @tf.function(reduce_retracing=has_dynamic_length, autograph=False)
     def call(batches, num_steps, first_step, progress, stop):
-        rows = tf.TensorArray(tf.float32, num_steps, element_shape=[num_columns])
-        for index in tf.range(num_steps):
+        def take_step(index, rows):
             step = first_step + index
             done = tf.cast(step, tf.float32) / run.num_train_steps if progress is None else progress
             # Composites: each replica's value is indexed where it lies.
             batch = tf.nest.map_structure(lambda values: values[index], batches, expand_composites=True)
             results = strategy.run(replica_step, args=(batch, step, done, stop))
-            rows = rows.write(index, strategy.experimental_local_results(results)[0])
-        return rows.stack()
+            return index + 1, rows.write(index, strategy.experimental_local_results(results)[0])
+
+        rows = tf.TensorArray(tf.float32, num_steps, element_shape=[num_columns])
+        return tf.while_loop(lambda index, _: index < num_steps, take_step, (0, rows), parallel_iterations=1)[1].stack()
 
     return call
 
@@ -157,7 +158,7 @@ def evaluation_function(strategy, model, objective):
         return _sum_over_replicas(tf.distribute.get_replica_context(),
                                   tf.stack([sums[name] for name in objective.sum_names]))
 
-    @tf.function
+    @tf.function(autograph=False)
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
 
@@ -178,7 +179,7 @@ def prediction_function(strategy, model):
         return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
 
     # A TPU knows no lengths that are open, and compiles for each.
-    @tf.function(reduce_retracing=device_kind(strategy) != "TPU")
+    @tf.function(reduce_retracing=device_kind(strategy) != "TPU", autograph=False)
     def call(batch):
         return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
 
