@@ -110,6 +110,12 @@ class TrainingConfig:
         if limits["most"] is not None and not value <= limits["most"]:
             raise UserError(f"--{name}={value}: expected {limits['most']} or less")
 
+    def with_precision(self, is_tpu):
+        """A copy with the compute type that "auto" stands for: bfloat16 on a TPU, whose arithmetic it is, else float32."""
+        if self.precision != "auto":
+            return self
+        return dataclasses.replace(self, precision="bfloat16" if is_tpu else "float32")
+
     def contradictions(self, wanted):
         """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""
         return [name for name, value in wanted.items() if name not in self.CHANGEABLE_ON_RESUME

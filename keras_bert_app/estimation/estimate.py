@@ -42,7 +42,8 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     """What training takes, as a dict; times in seconds unless they say otherwise, memory in bytes of one device.
 
     Args:
-        config: BertConfig. run: PretrainingConfig, resolved. device, num_devices: of hardware.parse. work: Work.
+        config: BertConfig. run: PretrainingConfig, resolved, its precision too. device, num_devices: of hardware.parse.
+        work: Work.
         utilization: share of the peak that a step reaches, all that is no matrix product and what devices wait for each
             other included. price_per_hour: of one device, in any currency, or None.
 

@@ -17,13 +17,14 @@ class Device:
         peaks: precision -> FLOP/s of dense matrix products, as TensorFlow does them on that chip by default.
         memory: bytes; None where it is not known.
         named_parts: what the number in a name such as v4-8 counts, so many to a chip.
-        multiplies_bfloat16: see memory.training_memory.
+        multiplies_bfloat16: see memory.training_memory. is_tpu: whether bfloat16 is the default on it.
     """
 
     peaks: dict
     memory: int | None
     named_parts: int = 1
     multiplies_bfloat16: bool = True
+    is_tpu: bool = False
 
 
 def _device(bfloat16, float32, memory, **more):
@@ -35,9 +36,9 @@ def _device(bfloat16, float32, memory, **more):
 # L4 and T4, half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
 # tensor cores know neither TF32 nor bfloat16, so that both run at its plain float32 rate.
 DEVICES = {
-    "v4": _device(275, 275, 32 * _GIB, named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
-    "v5e": _device(197, 197, 16 * _GB),
-    "v6e": _device(918, 918, 32 * _GB),
+    "v4": _device(275, 275, 32 * _GIB, is_tpu=True, named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
+    "v5e": _device(197, 197, 16 * _GB, is_tpu=True),
+    "v6e": _device(918, 918, 32 * _GB, is_tpu=True),
     "a100": _device(312, 156, 40 * _GB),
     "a100-80gb": _device(312, 156, 80 * _GB),
     "h100": _device(989.5, 494.5, 80 * _GB),

@@ -1,6 +1,5 @@
 """Which devices a run uses."""
 
-import dataclasses
 import json
 import os
 import signal
@@ -71,10 +70,8 @@ def iterations_per_loop(strategy, wanted):
 
 
 def with_precision(run, strategy):
-    """The run with the compute type that "auto" stands for: bfloat16 on a TPU, whose arithmetic it is, else float32."""
-    if run.precision != "auto":
-        return run
-    return dataclasses.replace(run, precision="bfloat16" if device_kind(strategy) == "TPU" else "float32")
+    """The run with the compute type that "auto" stands for on the strategy's devices."""
+    return run.with_precision(device_kind(strategy) == "TPU")
 
 
 def check_batch_size(strategy, global_batch_size, num_parts=1):

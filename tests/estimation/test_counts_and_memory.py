@@ -16,7 +16,7 @@ from tests.estimation.traced_step import kept_bytes, product_flop, traced_step
 
 PRUNED = BertConfig(vocab_size=101, hidden_size=14, num_hidden_layers=2, num_attention_heads=2, intermediate_size=53,
                     max_position_embeddings=17, type_vocab_size=3, num_heads_by_layer=(1, 2))
-RUN = PretrainingConfig(max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7)
+RUN = PretrainingConfig(max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7, precision="float32")
 
 
 @pytest.mark.parametrize("changes, parts", [
@@ -80,7 +80,7 @@ def test_activations_follow_precision_activation_and_dropout(precision, changes)
 
 @pytest.mark.parametrize("optimizer", ["adamw", "lamb", "adafactor"])
 def test_slots_are_those_that_the_optimizer_makes(optimizer):
-    run = PretrainingConfig(optimizer=optimizer).resolved()
+    run = PretrainingConfig(optimizer=optimizer, precision="float32").resolved()
     variables = {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values()
                  for path, shape in shapes.items()}
     slots = make_optimizer(run, variables, PRUNED.num_hidden_layers).slots

@@ -12,7 +12,7 @@ from keras_bert_app.estimation.report import report_lines
 from keras_bert_app.pretraining_config import PretrainingConfig
 
 TINY = BertConfig.of_size("tiny")
-RUN = PretrainingConfig(global_batch_size=96, max_seq_length=128, max_predictions_per_seq=20)
+RUN = PretrainingConfig(global_batch_size=96, max_seq_length=128, max_predictions_per_seq=20, precision="float32")
 ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10 ** 9)  # a device of round numbers
 
 
@@ -25,6 +25,11 @@ ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10 ** 9)  # a devic
 def test_a_name_says_which_devices_and_how_many(name, count, peak):
     device, number = hardware.parse(name)
     assert (number, device.peaks["bfloat16"]) == (count, peak)
+
+
+def test_bfloat16_is_the_default_on_a_tpu_as_it_is_in_training():
+    assert [PretrainingConfig().with_precision(hardware.parse(name)[0].is_tpu).precision for name in ("v5e-8", "l4")] == [
+        "bfloat16", "float32"]
 
 
 @pytest.mark.parametrize("name, message", [
