@@ -112,7 +112,7 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
             return index + 1, rows.write(index, strategy.experimental_local_results(results)[0])
 
         rows = tf.TensorArray(tf.float32, num_steps, element_shape=[num_columns])
-        return tf.while_loop(lambda index, _: index < num_steps, take_step, (0, rows), parallel_iterations=1)[1].stack()
+        return tf.while_loop(lambda index, _: index < num_steps, take_step, (0, rows))[1].stack()
 
     return call
 
