@@ -2,14 +2,30 @@
 PYTHON ?= python3.11
 VENV := .venv
 RUN := TF_CPP_MIN_LOG_LEVEL=3 $(VENV)/bin/python
+# Environments of their own, for what is run by hand (BUILD.md, "TPU"). PROGRAMS and ROWS name some of the programs only.
+TPU_VENV := .venv-tpu
+TPU_COMPILE_VENV := .venv-tpu-compile
+TF220_VENV := .venv-tf220
+PROGRAMS ?=
+ROWS ?=
 
-.PHONY: demo test clean-demo
+.PHONY: demo test clean-demo check-tpu compile-tpu test-tf220
 
 demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
 
 test: $(VENV)/.dev-installed
 	$(RUN) -m pytest -n 2 --dist worksteal
+
+# Without TPU_LOAD_LIBRARY=0 TensorFlow looks for a TPU for minutes before it starts.
+check-tpu: $(TPU_VENV)/.installed
+	TPU_LOAD_LIBRARY=0 TF_CPP_MIN_LOG_LEVEL=3 $(TPU_VENV)/bin/python -m benchmarks.check_tpu --programs=$(PROGRAMS)
+
+compile-tpu: $(TPU_VENV)/.installed $(TPU_COMPILE_VENV)/.installed
+	$(TPU_COMPILE_VENV)/bin/python -m benchmarks.compile_tpu --lowering_python=$(TPU_VENV)/bin/python --rows=$(ROWS)
+
+test-tf220: $(TF220_VENV)/.installed
+	TF_CPP_MIN_LOG_LEVEL=3 $(TF220_VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 # The stamps are made last, so that an interrupted installation is taken up again.
 $(VENV)/bin/python:
@@ -21,6 +37,22 @@ $(VENV)/.app-installed: requirements.txt | $(VENV)/bin/python
 
 $(VENV)/.dev-installed: requirements-dev.txt $(VENV)/.app-installed
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(TPU_VENV)/.installed: requirements-tpu.txt requirements-tpu-no-deps.txt
+	$(PYTHON) -m venv $(TPU_VENV)
+	$(TPU_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-tpu.txt
+	$(TPU_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-tpu-no-deps.txt
+	@touch $@
+
+$(TPU_COMPILE_VENV)/.installed: benchmarks/requirements-tpu-compile.txt
+	$(PYTHON) -m venv $(TPU_COMPILE_VENV)
+	$(TPU_COMPILE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-tpu-compile.txt
+	@touch $@
+
+$(TF220_VENV)/.installed: requirements-tf220.txt
+	$(PYTHON) -m venv $(TF220_VENV)
+	$(TF220_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-tf220.txt
 	@touch $@
 
 clean-demo:

@@ -1,0 +1,89 @@
+"""Lowers every program of the trainer to the TPU, with TensorFlow's own TPU kernels and without a TPU, and checks its batches.
+
+make check-tpu
+make check-tpu PROGRAMS=pretrain/base/128/bfloat16/32/1,finetune_tagging/tiny/128/bfloat16/32/1
+
+A program is the very tf.function that the trainer calls on a device: for training a loop of 100 steps, each forward, backward,
+accumulation, clipping and the optimizer's update. For each a line is printed: lowered, or the ops that stopped it; how
+many instructions; any dynamic shape, string, or type of 64 bits. The exit code is 1 if any was stopped. Before that the batches
+which every way of masking and every objective give are looked at on the host: shapes that stand still, int32 and float32.
+"""
+
+import os
+import sys
+import time
+
+from absl import flags
+
+from benchmarks import tpu_text
+from benchmarks.tpu_programs import PRETRAINING, Program, make
+from keras_bert_app.cli import app
+
+_PROGRAMS = flags.DEFINE_list("programs", [], "Names of programs (benchmarks/tpu_programs.py); all that are usual by default.")
+_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where to write what the programs were lowered to; empty: nowhere.")
+_BATCHES = flags.DEFINE_boolean("batches", True, "Whether to look at batches on the host.")
+
+LENGTHS = (128, 512)
+
+
+def usual_programs():
+    """Every size, length and precision; every objective, optimizer and head at the size where it takes least time."""
+    from benchmarks.tpu_examples import HEADS
+
+    found = [Program(what, "tiny", 128, "bfloat16", 32) for what in PRETRAINING]
+    found += [Program("pretrain", "tiny", length, precision, 32, 4) for length in LENGTHS for precision in ("float32", "bfloat16")]
+    for size in ("tiny", "mini", "small", "medium", "base"):
+        found += [Program("pretrain", size, length, precision, 32) for length in LENGTHS for precision in ("float32", "bfloat16")]
+    # Of large one program in each precision: it differs from base in numbers only, and takes gigabytes.
+    found += [Program("pretrain", "large", 512, "bfloat16", 8, 2), Program("pretrain", "large", 128, "float32", 8)]
+    for head in HEADS:
+        found += [Program(f"finetune_{head}", "tiny", 128, "bfloat16", 32), Program(f"predict_{head}", "tiny", 128, "bfloat16", 32)]
+    found += [Program("finetune_classification", "base", 128, "bfloat16", 32, 2), Program("evaluate", "base", 512, "bfloat16", 32)]
+    return list({program.name: program for program in found}.values())
+
+
+def lowered(name, output_dir=""):
+    """(tpu_text.Summary or None, line for people) of a program; its text goes to OUTPUT_DIR/NAME.mlir, / turned into -."""
+    from benchmarks.tpu_lowering import NotLowered, lower
+
+    started = time.monotonic()
+    try:
+        text = lower(*make(Program.named(name)))
+    except NotLowered as error:
+        return False, f"STOPPED: {error}"
+    summary = tpu_text.summarize(text)
+    if output_dir:
+        os.makedirs(output_dir, exist_ok=True)
+        with open(os.path.join(output_dir, name.replace("/", "-") + ".mlir"), "w", encoding="utf-8") as file:
+            file.write(text)
+    return summary.is_lowered, f"{summary.line()} ({time.monotonic() - started:.0f} s)"
+
+
+def main(arguments):
+    del arguments
+    # Without it TensorFlow asks for a TPU's address for many minutes.
+    os.environ.setdefault("TPU_LOAD_LIBRARY", "0")
+    for name in _PROGRAMS.value:
+        Program.named(name)
+    with app.quiet_start():
+        import tensorflow as tf
+    print(f"TensorFlow {tf.__version__}")
+    stopped = []
+    if _BATCHES.value and not _PROGRAMS.value:
+        from benchmarks import tpu_batches
+
+        for name, fault, line in tpu_batches.check():
+            print(f"{name:46} {line}", flush=True)
+            stopped += [name] if fault else []
+    names = _PROGRAMS.value or [program.name for program in usual_programs()]
+    for name in names:
+        is_lowered, line = lowered(name, _OUTPUT_DIR.value)
+        print(f"{name:46} {line}", flush=True)
+        stopped += [] if is_lowered else [name]
+        tf.keras.backend.clear_session()
+    print(f"{len(names)} programs; stopped: {', '.join(stopped) or 'none'}")
+    sys.exit(1 if stopped else 0)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,163 @@
+"""Compiles the trainer's pre-training programs for TPUs, without one, and tabulates the largest batches that fit a core.
+
+make compile-tpu
+make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
+
+A row is CHIP/SIZE/S/PRECISION/PARTS. Two batches are lowered and compiled, the line through their needs of HBM gives the
+largest that should fit, and that one is compiled too: the figures of a row are of a program that the compiler accepted. Compiling takes minutes
+a program and a core. Each that is done stands in --results_file, so that a run that was stopped goes on.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
+from benchmarks.tpu_programs import Program
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+
+_ROWS = flags.DEFINE_list("rows", [], "Rows of the table; empty: those of all sizes in bfloat16 on v5e.")
+_PROGRAMS = flags.DEFINE_list("programs", [], "Programs (benchmarks/tpu_programs.py) to compile instead, for --chip.")
+_CHIP = flags.DEFINE_enum("chip", "v5e", list(CHIPS), "The TPU of --programs.")
+_LOWERING_PYTHON = flags.DEFINE_string("lowering_python", ".venv-tpu/bin/python", "With requirements-tpu.txt.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Where lowered programs go.")
+_RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Where the figures are kept.")
+
+ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
+_FIRST_ROWS = {128: (32, 64), 512: (8, 16)}  # rows at a time of the two programs that a line is drawn through
+_REFUSED = re.compile(r"Used ([\d.]+)([GM]) of [\d.]+[GM] hbm")
+_MOST_TRIES = 3
+
+
+class Figures:
+    """Results of programs by CHIP:NAME, each lowered and compiled once and kept in a file."""
+
+    def __init__(self, path):
+        self.path, self.done = path, {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self.done = json.load(file)
+
+    def of(self, chip, program):
+        """dict of tpu_compiler.compile_file."""
+        key = f"{chip}:{program.name}"
+        if key not in self.done:
+            self.done[key] = _compiled(chip, program)
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+            with open(self.path + ".tmp", "w", encoding="utf-8") as file:
+                json.dump(self.done, file, indent=1)
+            os.replace(self.path + ".tmp", self.path)
+        print(f"{key:50} {described(chip, program, self.done[key])}", flush=True)
+        return self.done[key]
+
+
+def _compiled(chip, program):
+    path = os.path.join(_DIRECTORY.value, program.name.replace("/", "-") + ".mlir")
+    if not os.path.exists(path):
+        subprocess.run([_LOWERING_PYTHON.value, "-m", "benchmarks.check_tpu", f"--programs={program.name}",
+                        f"--output_dir={_DIRECTORY.value}"], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "TPU_LOAD_LIBRARY": "0"})
+    # A process for each: libtpu keeps what it took.
+    done = subprocess.run([sys.executable, "-m", "benchmarks.tpu_compiler", f"--chip={chip}", f"--file={path}"], check=True,
+                          stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def described(chip, program, figures):
+    """One line for people."""
+    if "error" in figures:
+        return f"refused: {refusal(figures['error'])} ({figures['seconds']:.0f} s)"
+    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["bytes_accessed"])
+    megabytes = {name: figures[name] / 1e6 for name in ("arguments", "outputs", "aliased", "temporaries", "code")}
+    return (f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
+            + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
+            + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['bytes_accessed'] / 1e9:,.1f} GB accessed; floor {seconds * 1e3:.2f} ms, by "
+            f"{bound}")
+
+
+def refusal(error):
+    """What the compiler says of a program that does not fit, or the beginning of what else it says."""
+    match = re.search(r"Ran out of memory[^.]*\.\s*Used [^.]*\.[^.]*\.[^.]*", error)
+    return " ".join((match[0] if match else error[:200]).split())
+
+
+def needed_bytes(figures):
+    """HBM of a program, whether it was compiled or refused for its size; None where it was refused for something else."""
+    if "error" not in figures:
+        return hbm_bytes(figures)
+    match = _REFUSED.search(figures["error"])
+    return float(match[1]) * {"G": 2 ** 30, "M": 2 ** 20}[match[2]] if match else None
+
+
+def largest(figures, chip, size, length, precision, parts):
+    """(Program, its figures) with the most rows that fit, of those that were compiled; None where nothing fits."""
+    def of(rows):
+        return Program("pretrain", size, length, precision, rows * parts, parts)
+
+    sizes = {}
+    for rows in _FIRST_ROWS[length]:
+        sizes[rows] = needed_bytes(figures.of(chip, of(rows)))
+    for _ in range(_MOST_TRIES):
+        if None in sizes.values():
+            return None
+        nearest = sorted(sizes, key=lambda rows: abs(sizes[rows] - CHIPS[chip].memory))[:2]
+        rows = predicted_batch({each: sizes[each] for each in nearest}, CHIPS[chip].memory)
+        if not rows or rows in sizes:
+            break
+        sizes[rows] = needed_bytes(figures.of(chip, of(rows)))
+    fitting = [rows for rows in sizes if "error" not in figures.done[f"{chip}:{of(rows).name}"]]
+    if not fitting:
+        return None
+    program = of(max(fitting))
+    return program, figures.done[f"{chip}:{program.name}"]
+
+
+def table_line(row, found):
+    """A line of the table: see main."""
+    chip, size, length, precision, parts = row.split("/")
+    if found is None:
+        return f"| {chip} | {size} | {length} | {precision} | {parts} | none | | | |"
+    program, figures = found
+    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["bytes_accessed"])
+    # Of a step in parts the compiler counts the first one and the loop's body once.
+    counted = program.batch_size if program.parts == 1 else 2 * program.batch_size // program.parts
+    rate = counted * program.length / seconds
+    return (f"| {chip} | {size} | {length} | {precision} | {parts} | {program.batch_size // program.parts} | "
+            f"{hbm_bytes(figures) / 1e9:.2f} | {rate:,.0f} | {bound} |")
+
+
+def usual_rows():
+    """Without and with accumulation, in bfloat16, v5e."""
+    return [f"v5e/{size}/{length}/bfloat16/{parts}" for size in ("base", "tiny", "small", "medium", "mini", "large")
+            for length in _FIRST_ROWS for parts in (1, ACCUMULATED)]
+
+
+def main(arguments):
+    del arguments
+    rows = _ROWS.value or usual_rows()
+    for row in rows:
+        parts = row.split("/")
+        if len(parts) != 5 or parts[0] not in CHIPS or parts[2] not in map(str, _FIRST_ROWS) or not parts[4].isdecimal():
+            raise UserError(f"--rows: {row!r}: expected CHIP/SIZE/S/PRECISION/PARTS, such as v5e/base/128/bfloat16/1; S is "
+                            f"{' or '.join(map(str, _FIRST_ROWS))}")
+    figures = Figures(_RESULTS_FILE.value)
+    if _PROGRAMS.value:
+        for name in _PROGRAMS.value:
+            figures.of(_CHIP.value, Program.named(name))
+        return
+    lines = []
+    for row in rows:
+        chip, size, length, precision, parts = row.split("/")
+        lines.append(table_line(row, largest(figures, chip, size, int(length), precision, int(parts))))
+    print("\n| chip | model | S | precision | parts | rows at a time, largest | HBM, GB | tokens/s at most | bound by |\n"
+          "|---|---|---|---|---|---|---|---|---|")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)
