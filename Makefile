@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 RUN := TF_CPP_MIN_LOG_LEVEL=3 $(VENV)/bin/python
-# Environments of their own, for what is run by hand (BUILD.md, "TPU"). PROGRAMS and ROWS name some of the programs only.
+# Environments of their own, for what is run by hand (BUILD.md, "TPU"). PROGRAMS and ROWS name some programs only.
 TPU_VENV := .venv-tpu
 TPU_COMPILE_VENV := .venv-tpu-compile
 TF220_VENV := .venv-tf220

@@ -1,12 +1,12 @@
-"""Lowers every program of the trainer to the TPU, with TensorFlow's own TPU kernels and without a TPU, and checks its batches.
+"""Lowers the trainer's programs to the TPU, with TensorFlow's own TPU kernels but no TPU, and checks its batches.
 
 make check-tpu
 make check-tpu PROGRAMS=pretrain/base/128/bfloat16/32/1,finetune_tagging/tiny/128/bfloat16/32/1
 
-A program is the very tf.function that the trainer calls on a device: for training a loop of 100 steps, each forward, backward,
-accumulation, clipping and the optimizer's update. For each a line is printed: lowered, or the ops that stopped it; how
-many instructions; any dynamic shape, string, or type of 64 bits. The exit code is 1 if any was stopped. Before that the batches
-which every way of masking and every objective give are looked at on the host: shapes that stand still, int32 and float32.
+A program is the very tf.function that the trainer calls on a device: for training a loop of 100 steps, each forward,
+backward, accumulation, clipping and the optimizer's update. For each a line is printed: lowered, or the ops that
+stopped it; how many instructions; any dynamic shape, string, or type of 64 bits. The exit code is 1 if any was stopped.
+Before that the batches of every masking, objective and head are looked at on the host: one shape, int32, float32.
 """
 
 import os
@@ -19,43 +19,48 @@ from benchmarks import tpu_text
 from benchmarks.tpu_programs import PRETRAINING, Program, make
 from keras_bert_app.cli import app
 
-_PROGRAMS = flags.DEFINE_list("programs", [], "Names of programs (benchmarks/tpu_programs.py); all that are usual by default.")
+_PROGRAMS = flags.DEFINE_list("programs", [], "Names of programs (benchmarks/tpu_programs.py); empty: the usual ones.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where to write what the programs were lowered to; empty: nowhere.")
 _BATCHES = flags.DEFINE_boolean("batches", True, "Whether to look at batches on the host.")
 
-LENGTHS = (128, 512)
+_SHAPES = [(length, precision) for length in (128, 512) for precision in ("float32", "bfloat16")]
 
 
 def usual_programs():
-    """Every size, length and precision; every objective, optimizer and head at the size where it takes least time."""
+    """All sizes, lengths and precisions; all objectives, optimizers and heads at the size where it takes least time."""
     from benchmarks.tpu_examples import HEADS
 
     found = [Program(what, "tiny", 128, "bfloat16", 32) for what in PRETRAINING]
-    found += [Program("pretrain", "tiny", length, precision, 32, 4) for length in LENGTHS for precision in ("float32", "bfloat16")]
-    for size in ("tiny", "mini", "small", "medium", "base"):
-        found += [Program("pretrain", size, length, precision, 32) for length in LENGTHS for precision in ("float32", "bfloat16")]
+    found += [Program("pretrain", "tiny", *shape, 32, 4) for shape in _SHAPES]
+    found += [Program(f"{what}_{head}", "tiny", 128, "bfloat16", 32) for head in HEADS
+              for what in ("finetune", "predict")]
+    found += [Program("pretrain", size, *shape, 32) for size in ("tiny", "mini", "small", "medium", "base")
+              for shape in _SHAPES]
+    found += [Program("finetune_classification", "base", 128, "bfloat16", 32, 2),
+              Program("evaluate", "base", 512, "bfloat16", 32)]
     # Of large one program in each precision: it differs from base in numbers only, and takes gigabytes.
     found += [Program("pretrain", "large", 512, "bfloat16", 8, 2), Program("pretrain", "large", 128, "float32", 8)]
-    for head in HEADS:
-        found += [Program(f"finetune_{head}", "tiny", 128, "bfloat16", 32), Program(f"predict_{head}", "tiny", 128, "bfloat16", 32)]
-    found += [Program("finetune_classification", "base", 128, "bfloat16", 32, 2), Program("evaluate", "base", 512, "bfloat16", 32)]
     return list({program.name: program for program in found}.values())
 
 
 def lowered(name, output_dir=""):
-    """(tpu_text.Summary or None, line for people) of a program; its text goes to OUTPUT_DIR/NAME.mlir, / turned into -."""
+    """(whether a TPU runs all of a program, line for people); its text goes to OUTPUT_DIR, by its name with - for /."""
     from benchmarks.tpu_lowering import NotLowered, lower
 
     started = time.monotonic()
     try:
-        text = lower(*make(Program.named(name)))
+        of_ops, text = lower(*make(Program.named(name)))
     except NotLowered as error:
         return False, f"STOPPED: {error}"
     summary = tpu_text.summarize(text)
-    if output_dir:
+    # By the names that they have in TensorFlow.
+    summary.dynamic = summary.dynamic and tpu_text.summarize(of_ops).dynamic or summary.dynamic
+    if output_dir and summary.is_lowered:
         os.makedirs(output_dir, exist_ok=True)
-        with open(os.path.join(output_dir, name.replace("/", "-") + ".mlir"), "w", encoding="utf-8") as file:
+        path = os.path.join(output_dir, name.replace("/", "-") + ".mlir")
+        with open(path + ".tmp", "w", encoding="utf-8") as file:
             file.write(text)
+        os.replace(path + ".tmp", path)
     return summary.is_lowered, f"{summary.line()} ({time.monotonic() - started:.0f} s)"
 
 

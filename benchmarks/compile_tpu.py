@@ -1,11 +1,12 @@
-"""Compiles the trainer's pre-training programs for TPUs, without one, and tabulates the largest batches that fit a core.
+"""Compiles pre-training programs of the trainer for TPUs, without one, and tabulates the largest batches that fit.
 
 make compile-tpu
 make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 
-A row is CHIP/SIZE/S/PRECISION/PARTS. Two batches are lowered and compiled, the line through their needs of HBM gives the
-largest that should fit, and that one is compiled too: the figures of a row are of a program that the compiler accepted. Compiling takes minutes
-a program and a core. Each that is done stands in --results_file, so that a run that was stopped goes on.
+A row is CHIP/SIZE/S/PRECISION/PARTS. Two batches are lowered and compiled, the line through their needs of HBM gives
+the largest that should fit, and that one is compiled too: the figures of a row are of a program that the compiler
+accepted. Compiling takes minutes a program and a core. Each that is done stands in --results_file, so that a run that
+was stopped goes on.
 """
 
 import json
@@ -60,11 +61,12 @@ def _compiled(chip, program):
     path = os.path.join(_DIRECTORY.value, program.name.replace("/", "-") + ".mlir")
     if not os.path.exists(path):
         subprocess.run([_LOWERING_PYTHON.value, "-m", "benchmarks.check_tpu", f"--programs={program.name}",
-                        f"--output_dir={_DIRECTORY.value}"], check=True, stdout=subprocess.DEVNULL,
-                       env={**os.environ, "TPU_LOAD_LIBRARY": "0"})
+                        f"--output_dir={_DIRECTORY.value}"], env={**os.environ, "TPU_LOAD_LIBRARY": "0"})
+    if not os.path.exists(path):
+        raise UserError(f"program {program.name}: was not lowered, as it says above; mend that first")
     # A process for each: libtpu keeps what it took.
-    done = subprocess.run([sys.executable, "-m", "benchmarks.tpu_compiler", f"--chip={chip}", f"--file={path}"], check=True,
-                          stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([sys.executable, "-m", "benchmarks.tpu_compiler", f"--chip={chip}", f"--file={path}"],
+                          check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -76,8 +78,8 @@ def described(chip, program, figures):
     megabytes = {name: figures[name] / 1e6 for name in ("arguments", "outputs", "aliased", "temporaries", "code")}
     return (f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
             + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
-            + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['bytes_accessed'] / 1e9:,.1f} GB accessed; floor {seconds * 1e3:.2f} ms, by "
-            f"{bound}")
+            + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['bytes_accessed'] / 1e9:,.1f} GB accessed; floor "
+            f"{seconds * 1e3:.2f} ms, by {bound}")
 
 
 def refusal(error):
@@ -87,7 +89,7 @@ def refusal(error):
 
 
 def needed_bytes(figures):
-    """HBM of a program, whether it was compiled or refused for its size; None where it was refused for something else."""
+    """HBM of a program, compiled or refused for its size; None where it was refused for something else."""
     if "error" not in figures:
         return hbm_bytes(figures)
     match = _REFUSED.search(figures["error"])
@@ -142,9 +144,10 @@ def main(arguments):
     rows = _ROWS.value or usual_rows()
     for row in rows:
         parts = row.split("/")
-        if len(parts) != 5 or parts[0] not in CHIPS or parts[2] not in map(str, _FIRST_ROWS) or not parts[4].isdecimal():
-            raise UserError(f"--rows: {row!r}: expected CHIP/SIZE/S/PRECISION/PARTS, such as v5e/base/128/bfloat16/1; S is "
-                            f"{' or '.join(map(str, _FIRST_ROWS))}")
+        if len(parts) != 5 or parts[0] not in CHIPS or parts[2] not in map(str, _FIRST_ROWS) or parts[4] in ("", "0"):
+            raise UserError(f"--rows: {row!r}: expected CHIP/SIZE/S/PRECISION/PARTS, such as v5e/base/128/bfloat16/1; "
+                            f"S is {' or '.join(map(str, _FIRST_ROWS))}")
+        Program.named(f"pretrain/{'/'.join(parts[1:4])}/{parts[4]}/{parts[4]}")
     figures = Figures(_RESULTS_FILE.value)
     if _PROGRAMS.value:
         for name in _PROGRAMS.value:
@@ -154,7 +157,7 @@ def main(arguments):
     for row in rows:
         chip, size, length, precision, parts = row.split("/")
         lines.append(table_line(row, largest(figures, chip, size, int(length), precision, int(parts))))
-    print("\n| chip | model | S | precision | parts | rows at a time, largest | HBM, GB | tokens/s at most | bound by |\n"
+    print("\n| chip | model | S | precision | parts | most rows at a time | HBM, GB | tokens/s at most | bound by |\n"
           "|---|---|---|---|---|---|---|---|---|")
     print("\n".join(lines))
 

@@ -17,7 +17,7 @@ _NUM_BATCHES = 3
 
 
 def check():
-    """Yields (name, whether something is wrong, line for people) of every masking with every objective, and every head."""
+    """Yields (name, whether something is wrong, line for people) of all maskings with all objectives, and all heads."""
     tokenizer = tpu_examples.tokenizer()
     with tempfile.TemporaryDirectory() as directory:
         shards = _shards(directory)
@@ -30,10 +30,11 @@ def check():
                                       lexicon_file=lexicon_file if masking == "lexicon" else "")
             arguments = data.example_arguments(run, tokenizer, lexicon_file)
             # The last batch of a pass is the one that might be smaller.
-            dataset = pretraining_dataset(shards, tokenizer, global_batch_size=run.global_batch_size, epochs=1, **arguments)
-            found = [batch for batch in dataset]
-            yield _judged(f"batches of {masking}, {objective}", found[:_NUM_BATCHES] + found[-1:], pretraining_specs(run),
-                          dataset.element_spec)
+            dataset = pretraining_dataset(shards, tokenizer, global_batch_size=run.global_batch_size, epochs=1,
+                                          **arguments)
+            found = list(dataset)
+            yield _judged(f"batches of {masking}, {objective}", found[:_NUM_BATCHES] + found[-1:],
+                          pretraining_specs(run), dataset.element_spec)
     for head in tpu_examples.HEADS:
         _, _, run, features = tpu_examples.finetuning(head, max_seq_length=128, global_batch_size=3)
         found = [batch for batch, _ in itertools.islice(batches.training_batches(features, run), _NUM_BATCHES)]
@@ -42,7 +43,8 @@ def check():
 
 def _judged(name, found, expected, promised):
     """Each batch as expected; the dataset's own promise too, from which a TPU is compiled for."""
-    faults = {f"{key} {values.dtype.name} {values.shape}" for batch in (*found, promised) for key, values in batch.items()
+    faults = {f"{key} {values.dtype.name} {values.shape}"
+              for batch in (*found, promised) for key, values in batch.items()
               if key not in expected or values.shape != expected[key].shape or values.dtype != expected[key].dtype
               or not values.shape.is_fully_defined() or values.dtype.name not in ("int32", "float32")}
     if faults:
@@ -52,5 +54,6 @@ def _judged(name, found, expected, promised):
 
 def _shards(directory):
     shards = os.path.join(directory, "corpus")
-    manifest = corpus.prepare_corpus(shards, documents=iter(tpu_examples.documents()), holdout_fraction=0.0, num_shards=2)
+    manifest = corpus.prepare_corpus(shards, documents=iter(tpu_examples.documents()), holdout_fraction=0.0,
+                                     num_shards=2)
     return corpus.shard_paths(shards, manifest, "train")

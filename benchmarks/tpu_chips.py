@@ -9,7 +9,7 @@ import dataclasses
 @dataclasses.dataclass(frozen=True)
 class Chip:
     """Attributes:
-        topology: of compile-only devices. accelerator: of TPU_ACCELERATOR_TYPE. flops: peak of bfloat16 products a second.
+        topology: of compile-only devices. accelerator: of TPU_ACCELERATOR_TYPE. flops: peak in bfloat16, a second.
         bandwidth: of HBM, bytes a second. memory: HBM, bytes.
     """
 
@@ -20,7 +20,8 @@ class Chip:
     memory: float
 
 
-CHIPS = {"v5e": Chip("v5e:2x2", "v5litepod-4", 197e12, 819e9, 16e9), "v6e": Chip("v6e:2x2", "v6e-4", 918e12, 1640e9, 32e9)}
+CHIPS = {"v5e": Chip("v5e:2x2", "v5litepod-4", 197e12, 819e9, 16e9),
+         "v6e": Chip("v6e:2x2", "v6e-4", 918e12, 1640e9, 32e9)}
 
 
 def floor_seconds(chip, flops, num_bytes):

@@ -2,8 +2,8 @@
 
 TPU_COMPILE_ENV/bin/python -m benchmarks.tpu_compiler --chip=v5e --file=program.mlir
 
-The entry points are private to the jaxlib of benchmarks/requirements-tpu-compile.txt. A process compiles one program for
-one chip, since libtpu is told the chip when it is loaded.
+The entry points are private to the jaxlib of benchmarks/requirements-tpu-compile.txt. A process compiles one program
+for one chip, since libtpu is told the chip when it is loaded.
 """
 
 import json
@@ -24,12 +24,13 @@ def compile_file(chip, path, hlo_path=""):
     """dict of figures of a compiled program, or {"error": the compiler's words}.
 
     Returns:
-        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops, bytes_accessed, those of a loop's body
-        once, of a condition's costlier branch; seconds that compiling took; device.
+        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops, bytes_accessed, those of a loop's
+        body once, of a condition's costlier branch; seconds that compiling took; device.
     """
     # Else libtpu asks a server that is there on TPU machines only, for a long time.
     os.environ |= {"TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": CHIPS[chip].accelerator,
-                   "TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0", "JAX_PLATFORMS": "cpu"}
+                   "TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0", "JAX_PLATFORMS": "cpu",
+                   "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}  # two that compile do not get into each other's way
     import jax
     import numpy as np
     from jax._src.interpreters import mlir
@@ -54,8 +55,9 @@ def compile_file(chip, path, hlo_path=""):
             file.write("\n".join(module.to_string() for module in executable.hlo_modules()))
     return {"arguments": stats.argument_size_in_bytes, "outputs": stats.output_size_in_bytes,
             "aliased": stats.alias_size_in_bytes, "temporaries": stats.temp_size_in_bytes,
-            "code": stats.generated_code_size_in_bytes, "flops": costs["flops"], "bytes_accessed": costs["bytes accessed"],
-            "seconds": time.monotonic() - started, "device": device.device_kind}
+            "code": stats.generated_code_size_in_bytes, "flops": costs["flops"],
+            "bytes_accessed": costs["bytes accessed"], "seconds": time.monotonic() - started,
+            "device": device.device_kind}
 
 
 def main(arguments):

@@ -8,8 +8,8 @@ from keras_bert_app.tasks.task import Examples
 from pipelines.vocab import SPECIAL_PIECES
 from pipelines.wordpiece import BertTokenizer
 
-WORDS = ("the cat sat on a mat and dogs ran far over green hills while rain fell cold night came birds sang old songs of "
-         "rivers stones bread salt").split()
+WORDS = ("the cat sat on a mat and dogs ran far over green hills while rain fell cold night came birds sang old songs "
+         "of rivers stones bread salt").split()
 _NUM_EXAMPLES = 8
 # Each kind of head and objective: the task that has it, and options of the run.
 HEADS = {"classification": ("mnli", {}), "regression": ("sts-b", {}), "multi_label": ("multi_label", {}),
@@ -65,14 +65,15 @@ def _examples(task, run):
         if task.family is sequences:
             label = {"regression": 0.5 * number, "multi_label": (("a",), ("a", "b"))[number % 2]}.get(
                 task.kind, (task.labels or ("0", "1"))[number % 2])
-            return sequences.Example(str(number), text(), text() if task.name in ("mnli", "sts-b") else None, label, place)
+            second = text() if task.name in ("mnli", "sts-b") else None
+            return sequences.Example(str(number), text(), second, label, place)
         if task.family is question_answering:
             context = text()
             return question_answering.Example(str(number), _text(generator, 5), context, (context[:3],), (0, 3), place)
         if task.family is multiple_choice:
             return multiple_choice.Example(str(number), text(), "", tuple(text() for _ in range(4)), number % 4, place)
-        return conll.Sentence(str(number), "made up", range(4), 0, tuple(WORDS[:4]), ("B-PER", "I-PER", "O", "B-LOC"), 1,
-                              "IOB2")
+        return conll.Sentence(str(number), "made up", range(4), 0, tuple(WORDS[:4]), ("B-PER", "I-PER", "O", "B-LOC"),
+                              1, "IOB2")
     return Examples([example(number) for number in range(_NUM_EXAMPLES)])
 
 

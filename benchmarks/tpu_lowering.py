@@ -1,8 +1,8 @@
-"""From a tf.function to the StableHLO that a TPU compiler takes, by TensorFlow's own passes and TPU kernels, without a TPU.
+"""From a tf.function to the StableHLO that a TPU compiler takes: TensorFlow's own passes and TPU kernels, but no TPU.
 
 tf.function's own experimental_get_compiler_ir refuses a function that touches variables where there is no device. So
-the variables are made arguments and results here, each result aliased to its argument: by the passes that TensorFlow's TPU
-bridge has for it. What is lowered is the function that the trainer calls, as it stands.
+the variables are made arguments and results here, each result aliased to its argument, by the passes that TensorFlow's
+TPU bridge has for it. What is lowered is the function that the trainer calls, as it stands.
 """
 
 import re
@@ -16,11 +16,11 @@ _PASSES = (
     # Loops and conditions carry them; after that none is left within, and values take their places.
     "tf-functional-control-flow-to-regions", "inline", "symbol-dce", "canonicalize",
     "tf-resource-op-lifting-for-main-function", "tf-promote-resources-to-args", "canonicalize",
-    # Rows of a TensorArray become one array, then all ops what XLA has for them on a TPU. An op without it stays.
-    "tf-tensor-list-ops-decomposition", "canonicalize", "tf-shape-inference",
-    "xla-legalize-tf{legalize-chlo=true use-tf2xla-fallback=true device-type=XLA_TPU_JIT}",
-    "symbol-dce", "canonicalize")
-_TO_STABLEHLO = ("hlo-legalize-to-stablehlo", "canonicalize")
+    # Rows of a TensorArray become one array.
+    "tf-tensor-list-ops-decomposition", "canonicalize", "tf-shape-inference")
+# Every op becomes what its TPU kernel makes of it. An op without one stays.
+_LEGALIZATION = ("xla-legalize-tf{legalize-chlo=true use-tf2xla-fallback=true device-type=XLA_TPU_JIT}", "symbol-dce",
+                 "canonicalize", "hlo-legalize-to-stablehlo", "canonicalize")
 
 
 class NotLowered(Exception):
@@ -28,7 +28,7 @@ class NotLowered(Exception):
 
 
 def lower(function, arguments):
-    """The text of a module in StableHLO.
+    """(a module without variables but of TensorFlow's ops, the same in StableHLO), as text.
 
     Args:
         function: tf.function. arguments: its positional arguments, tf.TensorSpecs in any structure, or None.
@@ -39,7 +39,8 @@ def lower(function, arguments):
     module = re.sub(r"@__inference_wrapped_function_\d+", "@main",
                     tf.mlir.experimental.convert_function(_self_contained(function.get_concrete_function(*arguments))))
     try:
-        return tf.mlir.experimental.run_pass_pipeline(module, ",".join((*_PASSES, *_TO_STABLEHLO)))
+        of_ops = tf.mlir.experimental.run_pass_pipeline(module, ",".join(_PASSES))
+        return of_ops, tf.mlir.experimental.run_pass_pipeline(of_ops, ",".join(_LEGALIZATION))
     except tf.errors.InvalidArgumentError as error:
         raise NotLowered(" ".join(str(error).split("note: see current operation")[0].split())) from None
 
@@ -68,6 +69,6 @@ def _self_contained(concrete):
 
     def imported(*tensors):
         return tf.graph_util.import_graph_def(
-            graph_def, input_map={given.name: tensor for given, tensor in zip(inputs, tensors)}, return_elements=outputs,
-            name="")
+            graph_def, input_map={given.name: tensor for given, tensor in zip(inputs, tensors)},
+            return_elements=outputs, name="")
     return tf.compat.v1.wrap_function(imported, [tf.TensorSpec(tensor.shape, tensor.dtype) for tensor in inputs])

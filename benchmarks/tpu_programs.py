@@ -1,7 +1,7 @@
 """The programs that a TPU is given in training, evaluation and prediction, by name, as the trainer makes them.
 
-A name is WHAT/SIZE/S/PRECISION/B/PARTS, for instance pretrain/base/128/bfloat16/32/1: S tokens a row, B rows a core, taken in
-PARTS one after the other (gradient_accumulation_steps).
+A name is WHAT/SIZE/S/PRECISION/B/PARTS, for instance pretrain/base/128/bfloat16/32/1: S tokens a row, B rows a core,
+taken in PARTS one after the other (gradient_accumulation_steps).
 """
 
 import dataclasses
@@ -21,7 +21,9 @@ _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Attributes: the parts of its name; what: one of PRETRAINING, or finetune_HEAD or predict_HEAD of tpu_examples.HEADS."""
+    """Attributes:
+        what: one of PRETRAINING, or finetune_HEAD or predict_HEAD of tpu_examples.HEADS. The others: as in its name.
+    """
 
     what: str
     size: str
@@ -44,7 +46,8 @@ class Program:
         parts = name.split("/")
         if len(parts) != 6 or parts[1] not in SIZES or parts[3] not in PRECISIONS or not all(
                 parts[place].isdecimal() for place in (2, 4, 5)):
-            raise UserError(f"program {name!r}: expected WHAT/SIZE/S/PRECISION/B/PARTS, such as pretrain/base/128/bfloat16/32/1")
+            raise UserError(f"program {name!r}: expected WHAT/SIZE/S/PRECISION/B/PARTS, such as "
+                            "pretrain/base/128/bfloat16/32/1")
         return cls(parts[0], parts[1], int(parts[2]), parts[3], int(parts[4]), int(parts[5]))
 
 
@@ -66,8 +69,8 @@ def make(program):
     what, _, head = program.what.partition("_")
     if what in ("finetune", "predict") and head in tpu_examples.HEADS:
         return _finetuning(program, what, head, strategy)
-    raise UserError(f"program {program.name}: {program.what!r} is neither of {', '.join(PRETRAINING)} nor finetune_ or predict_ "
-                    f"of {', '.join(tpu_examples.HEADS)}")
+    raise UserError(f"program {program.name}: {program.what!r} is neither of {', '.join(PRETRAINING)} nor finetune_ or "
+                    f"predict_ of {', '.join(tpu_examples.HEADS)}")
 
 
 def pretraining_run(program):
@@ -84,8 +87,8 @@ def pretraining_specs(run):
     import tensorflow as tf
 
     rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
-    shapes = dict.fromkeys(_INPUTS, [rows, length]) | dict.fromkeys(
-        ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"), [rows, predictions]) | {"next_sentence_labels": [rows]}
+    shapes = {**dict.fromkeys(_INPUTS, [rows, length]), "next_sentence_labels": [rows], **dict.fromkeys(
+        ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"), [rows, predictions])}
     return {name: tf.TensorSpec(shape, tf.float32 if name == "masked_lm_weights" else tf.int32, name=name)
             for name, shape in shapes.items()}
 
@@ -105,7 +108,8 @@ def _pretraining(program, strategy):
             return steps.evaluation_function(strategy, model, objective), (pretraining_specs(run),)
         optimizer = optimizers.make_optimizer(
             run, {variable.path: variable.value for variable in model.trainable_variables}, config.num_hidden_layers)
-    return steps.train_function(strategy, model, optimizer, run, objective), _call_arguments(pretraining_specs(run), run)
+    return (steps.train_function(strategy, model, optimizer, run, objective),
+            _call_arguments(pretraining_specs(run), run))
 
 
 def _finetuning(program, what, head, strategy):
@@ -124,7 +128,8 @@ def _finetuning(program, what, head, strategy):
     batch, _ = next(batches.training_batches(features, run))
     specs = {name: tf.TensorSpec(values.shape, values.dtype, name=name) for name, values in batch.items()}
     with strategy.scope():
-        model = BertTaskModel(config, task.family.make_head(task, run, labels), dtype=strategies.KERAS_POLICIES[run.precision])
+        model = BertTaskModel(config, task.family.make_head(task, run, labels),
+                              dtype=strategies.KERAS_POLICIES[run.precision])
         if what == "predict":
             return steps.prediction_function(strategy, model), ({name: specs[name] for name in _INPUTS},)
         optimizer = optimizers.make_optimizer(run, finetune.trained_variables(model, run), config.num_hidden_layers)
@@ -137,6 +142,7 @@ def _call_arguments(specs, run):
     """Of a train call: stacked batches, first step, progress where the clock says how far a run is, stop."""
     import tensorflow as tf
 
-    stacked = {name: tf.TensorSpec([STEPS_PER_CALL, *spec.shape], spec.dtype, name=name) for name, spec in specs.items()}
+    stacked = {name: tf.TensorSpec([STEPS_PER_CALL, *spec.shape], spec.dtype, name=name)
+               for name, spec in specs.items()}
     number = tf.TensorSpec([], tf.float32)
     return stacked, tf.TensorSpec([], tf.int32), number if run.train_minutes else None, number

@@ -14,8 +14,8 @@ _IS_WIDE = re.compile(r"(?:^|x)(?:u?i64|f64)$")
 class Summary:
     """Attributes:
         instructions: how many there are. unlowered: Counter of the TensorFlow ops that are left, by name.
-        dynamic, wide, strings: Counters, by operation, of instructions with a shape that is not known, with a type of 64
-            bits, with strings.
+        dynamic, wide, strings: Counters, by operation, of instructions with a shape that is not known, with a type of
+            64 bits, with strings.
     """
 
     instructions: int = 0

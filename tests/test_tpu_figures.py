@@ -1,4 +1,4 @@
-"""The parts of check_tpu and compile_tpu that need no TPU compiler: what is read from a program's text, and the arithmetic."""
+"""The parts of check_tpu and compile_tpu that need no TPU compiler: reading a program's text, and the arithmetic."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from keras_bert_app.errors import UserError
 
 CLEAN = """\
 module attributes {tf.versions = {producer = 2288 : i32}} {
-  func.func @main(%arg0: tensor<7x13xi32>, %arg1: tensor<13x3xbf16> {tf.aliasing_output = 1 : i64}) -> tensor<7x3xbf16> {
+  func.func @main(%arg0: tensor<7x13xi32>, %arg1: tensor<13x3xbf16> {tf.aliasing_output = 1 : i64}) {
     %cst = stablehlo.constant dense<1.0> : tensor<bf16>
     %0 = stablehlo.convert %arg0 : (tensor<7x13xi32>) -> tensor<7x13xbf16>
     %1 = stablehlo.dot %0, %arg1 : (tensor<7x13xbf16>, tensor<13x3xbf16>) -> tensor<7x3xbf16>
     %2:2 = "stablehlo.while"(%1, %cst) ({
-      %9 = stablehlo.pad %1, %cst, low = [0, 0], high = [0, 0], interior = [0, 0] : (tensor<7x3xbf16>, tensor<bf16>) -> tensor<7x3xbf16>
+      %9 = stablehlo.pad %1, %cst, low = [0, 0] : (tensor<7x3xbf16>, tensor<bf16>) -> tensor<7x3xbf16>
       stablehlo.return %9, %cst : tensor<7x3xbf16>, tensor<bf16>
     }) : (tensor<7x3xbf16>, tensor<bf16>) -> (tensor<7x3xbf16>, tensor<bf16>)
     return %2#0 : tensor<7x3xbf16>
@@ -48,12 +48,14 @@ def test_a_shape_that_is_not_known_stops_a_program(shape):
 
 @pytest.mark.parametrize("dtype", ["i64", "ui64", "f64"])
 def test_types_of_64_bits_are_told_and_stop_nothing(dtype):
-    summary = tpu_text.summarize(with_line(f"%3 = stablehlo.add %4, %5 : tensor<7x{dtype}>\n%6 = stablehlo.abs %7 : tensor<{dtype}>"))
+    summary = tpu_text.summarize(
+        with_line(f"%3 = stablehlo.add %4, %5 : tensor<7x{dtype}>\n%6 = stablehlo.abs %7 : tensor<{dtype}>"))
     assert summary.is_lowered and summary.wide == {"add": 1, "abs": 1}
 
 
 def test_numbers_of_64_bits_in_attributes_are_no_arrays():
-    line = '%3 = "stablehlo.gather"(%4, %5) <{slice_sizes = array<i64: 1, 3>, p = dense<0> : tensor<1x2xi64>}> : (tensor<7x3xf32>) -> tensor<7x3xf32>'
+    line = ('%3 = "stablehlo.gather"(%4) <{slice_sizes = array<i64: 1, 3>, p = dense<0> : tensor<1x2xi64>}> : '
+            '(tensor<7x3xf32>) -> tensor<7x3xf32>')
     assert not tpu_text.summarize(with_line(line)).wide
 
 
@@ -74,8 +76,8 @@ def test_the_largest_batch_is_on_the_line_through_two():
 
 
 def test_a_refusal_says_what_would_be_needed():
-    error = ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 20.50G of 15.75G "
-             "hbm. Exceeded hbm capacity by 4.75G.")
+    error = ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 20.50G "
+             "of 15.75G hbm. Exceeded hbm capacity by 4.75G.")
     assert compile_tpu.needed_bytes({"error": error}) == 20.5 * 2 ** 30
     assert compile_tpu.needed_bytes({"error": "UNIMPLEMENTED: something"}) is None
     assert "Used 20.50G of 15.75G" in compile_tpu.refusal(error)
