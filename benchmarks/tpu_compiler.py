@@ -30,6 +30,7 @@ def compile_file(chip, path, hlo_path=""):
     # Else libtpu asks a server that is there on TPU machines only, for a long time.
     os.environ |= {"TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": CHIPS[chip].accelerator,
                    "TPU_WORKER_HOSTNAMES": "localhost", "TPU_WORKER_ID": "0", "JAX_PLATFORMS": "cpu",
+                   "TPU_LOAD_LIBRARY": "1",
                    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}  # two that compile do not get into each other's way
     import jax
     import numpy as np
