@@ -41,8 +41,10 @@ def lower(function, arguments):
     try:
         of_ops = tf.mlir.experimental.run_pass_pipeline(module, ",".join(_PASSES))
         return of_ops, tf.mlir.experimental.run_pass_pipeline(of_ops, ",".join(_LEGALIZATION))
-    except tf.errors.InvalidArgumentError as error:
-        raise NotLowered(" ".join(str(error).split("note: see current operation")[0].split())) from None
+    except tf.errors.OpError as error:
+        # "-:1199:11: error: 'tf.TensorListReserve' op unknown tensor list element shape", then where it stands.
+        match = re.search(r"error: (.*)", str(error))
+        raise NotLowered(match[1] if match else str(error).splitlines()[0]) from None
 
 
 def _self_contained(concrete):

@@ -41,6 +41,8 @@ class BertEmbeddings(keras.layers.Layer):
         words = keras.ops.take(self.word_table, input_word_ids, axis=0)
         positions = self.position_table[:keras.ops.shape(input_word_ids)[1]]
         # A product with a one-hot row: its gradient is a matrix product too, not a scatter into two rows.
-        one_hot = keras.ops.one_hot(input_type_ids, self.config.type_vocab_size, dtype=self.compute_dtype)
+        # keras.ops.one_hot takes the ids to int64 first, which a TPU only emulates.
+        numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")
+        one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), self.compute_dtype)
         types = keras.ops.matmul(one_hot, self.type_table)
         return self.dropout(self.layer_norm(words + positions + types), dropout_seed)
