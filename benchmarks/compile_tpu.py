@@ -74,11 +74,11 @@ def described(chip, program, figures):
     """One line for people."""
     if "error" in figures:
         return f"refused: {refusal(figures['error'])} ({figures['seconds']:.0f} s)"
-    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["bytes_accessed"])
+    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
     megabytes = {name: figures[name] / 1e6 for name in ("arguments", "outputs", "aliased", "temporaries", "code")}
     return (f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
             + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
-            + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['bytes_accessed'] / 1e9:,.1f} GB accessed; floor "
+            + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['hbm_traffic'] / 1e9:,.2f} GB through HBM; floor "
             f"{seconds * 1e3:.2f} ms, by {bound}")
 
 
@@ -125,7 +125,7 @@ def table_line(row, found):
     if found is None:
         return f"| {chip} | {size} | {length} | {precision} | {parts} | none | | | |"
     program, figures = found
-    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["bytes_accessed"])
+    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
     # Of a step in parts the compiler counts the first one and the loop's body once.
     counted = program.batch_size if program.parts == 1 else 2 * program.batch_size // program.parts
     rate = counted * program.length / seconds

@@ -12,6 +12,7 @@ import time
 
 from absl import flags
 
+from benchmarks import tpu_traffic
 from benchmarks.tpu_chips import CHIPS
 from keras_bert_app.cli import app
 
@@ -24,8 +25,8 @@ def compile_file(chip, path, hlo_path=""):
     """dict of figures of a compiled program, or {"error": the compiler's words}.
 
     Returns:
-        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops, bytes_accessed, those of a loop's
-        body once, of a condition's costlier branch; seconds that compiling took; device.
+        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops and hbm_traffic
+        (tpu_traffic), those of a loop's body once; seconds that compiling took; device.
     """
     # Else libtpu asks a server that is there on TPU machines only, for a long time.
     os.environ |= {"TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": CHIPS[chip].accelerator,
@@ -51,13 +52,14 @@ def compile_file(chip, path, hlo_path=""):
     except jax.errors.JaxRuntimeError as error:
         return {"error": str(error)[:4000], "seconds": time.monotonic() - started, "device": device.device_kind}
     stats, costs = executable.get_compiled_memory_stats(), executable.cost_analysis()
+    text = "\n".join(module.to_string() for module in executable.hlo_modules())
     if hlo_path:
         with open(hlo_path, "w", encoding="utf-8") as file:
-            file.write("\n".join(module.to_string() for module in executable.hlo_modules()))
+            file.write(text)
     return {"arguments": stats.argument_size_in_bytes, "outputs": stats.output_size_in_bytes,
             "aliased": stats.alias_size_in_bytes, "temporaries": stats.temp_size_in_bytes,
             "code": stats.generated_code_size_in_bytes, "flops": costs["flops"],
-            "bytes_accessed": costs["bytes accessed"], "seconds": time.monotonic() - started,
+            "hbm_traffic": tpu_traffic.hbm_traffic(text), "seconds": time.monotonic() - started,
             "device": device.device_kind}
 
 

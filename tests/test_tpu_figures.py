@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import compile_tpu, tpu_text
+from benchmarks import compile_tpu, tpu_text, tpu_traffic
 from benchmarks.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
 from benchmarks.tpu_programs import Program
 from keras_bert_app.errors import UserError
@@ -57,6 +57,25 @@ def test_numbers_of_64_bits_in_attributes_are_no_arrays():
     line = ('%3 = "stablehlo.gather"(%4) <{slice_sizes = array<i64: 1, 3>, p = dense<0> : tensor<1x2xi64>}> : '
             '(tensor<7x3xf32>) -> tensor<7x3xf32>')
     assert not tpu_text.summarize(with_line(line)).wide
+
+
+def test_only_what_passes_through_hbm_is_traffic_and_transfers_count_once():
+    text = """\
+HloModule small
+%fused (p: f32[7,13]) -> f32[7,13] {
+  %p = f32[7,13]{1,0} parameter(0)
+  ROOT %inner = f32[7,13]{1,0} add(%p, %p)
+}
+ENTRY %main (a: f32[70,13]) -> f32[7,13] {
+  %a = f32[70,13]{1,0:T(8,128)} parameter(0)
+  %start = ((f32[70,13]{1,0}), f32[7,13]{1,0:T(8,128)S(1)}, s32[]{:S(2)}) slice-start(%a), slice={[0:7], [0:13]}
+  %done = f32[7,13]{1,0:T(8,128)S(1)} slice-done(%start)
+  %kernel = f32[7,13]{1,0:T(8,128)S(1)} fusion(%done), kind=kLoop, calls=%fused
+  ROOT %out = (f32[7,13]{1,0}, bf16[7]{0:S(1)}) fusion(%kernel, %a), kind=kLoop, calls=%fused
+}
+"""
+    # Fetched: 7 x 13. Written: 7 x 13. Read: all of the argument.
+    assert tpu_traffic.hbm_traffic(text) == 4 * (7 * 13 + 7 * 13 + 70 * 13)
 
 
 def test_the_floor_is_that_of_what_takes_longer():
