@@ -139,10 +139,10 @@ def _finetuning(program, what, head, strategy):
 
 
 def _call_arguments(specs, run):
-    """Of a train call: stacked batches, first step, progress where the clock says how far a run is, stop."""
+    """Of a train call: stacked batches, how many are taken, first step, progress where the clock says how far a run is, stop."""
     import tensorflow as tf
 
     stacked = {name: tf.TensorSpec([STEPS_PER_CALL, *spec.shape], spec.dtype, name=name)
                for name, spec in specs.items()}
-    number = tf.TensorSpec([], tf.float32)
-    return stacked, tf.TensorSpec([], tf.int32), number if run.train_minutes else None, number
+    count, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
+    return stacked, count, count, number if run.train_minutes else None, number

@@ -61,13 +61,13 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
         num_steps = next(iter(batches.values())).shape[0]
         batches = {name: _filled_up(values, steps_per_call) for name, values in batches.items()}
         return call(split_over_replicas(strategy, batches, row_axis=1), tf.constant(num_steps), tf.constant(first_step, tf.int32),
-                    None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop))).numpy()
+                    None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop))).numpy()[:num_steps]
     return train_call
 
 
 def train_function(strategy, model, optimizer, run, objective, has_dynamic_length=False):
     """The tf.function that make_train_call calls: of batches given out to replicas, the number of them that are taken and
-    first_step int32, progress float32 or None, and stop float32."""
+    first_step int32, progress float32 or None, and stop float32. Its rows are zeros from the first batch on that is not taken."""
     variables = list(optimizer.variables_by_path.values())
     num_columns = len(columns(objective))
 
@@ -111,7 +111,8 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
             results = strategy.run(replica_step, args=(batch, step, done, stop))
             return index + 1, rows.write(index, strategy.experimental_local_results(results)[0])
 
-        rows = tf.TensorArray(tf.float32, num_steps, element_shape=[num_columns])
+        most = tf.nest.flatten(strategy.experimental_local_results(batches)[0])[0].shape[0]
+        rows = tf.TensorArray(tf.float32, most, element_shape=[num_columns])
         return tf.while_loop(lambda index, _: index < num_steps, take_step, (0, rows))[1].stack()
 
     return call
