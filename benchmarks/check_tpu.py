@@ -32,8 +32,9 @@ def usual_programs():
 
     found = [Program(what, "tiny", 128, "bfloat16", 32) for what in PRETRAINING]
     found += [Program("pretrain", "tiny", *shape, 32, 4) for shape in _SHAPES]
-    found += [Program(f"{what}_{head}", "tiny", 128, "bfloat16", 32) for head in HEADS
-              for what in ("finetune", "predict")]
+    # Tiny has no four layers to put side by side.
+    found += [Program(f"{what}_{head}", "mini" if head == "last_four" else "tiny", 128, "bfloat16", 32)
+              for head in HEADS for what in ("finetune", "predict")]
     found += [Program("pretrain", size, *shape, 32) for size in ("tiny", "mini", "small", "medium", "base")
               for shape in _SHAPES]
     found += [Program("finetune_classification", "base", 128, "bfloat16", 32, 2),
