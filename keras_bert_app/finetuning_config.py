@@ -91,3 +91,10 @@ class FinetuningConfig(TrainingConfig):
         if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
             changes["num_warmup_steps"] = steps // 10
         return dataclasses.replace(self, **changes)
+
+    def checked_against(self, model_config):
+        """Raises UserError where run and model do not fit each other; returns self."""
+        num_layers = model_config.num_hidden_layers
+        if self.layers == "last_four" and num_layers < 4:
+            raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")
+        return super().checked_against(model_config)

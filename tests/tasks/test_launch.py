@@ -83,6 +83,7 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
 
 @pytest.mark.parametrize("wanted, message", [
     ({"encoder_layers": 2}, "has 1; give so many at most"),
+    ({"layers": "last_four"}, "--layers=last_four: the encoder has 1"),
     ({"max_seq_length": 99}, "above the model's max_position_embeddings 41"),
     ({"long_documents": "windows", "doc_stride": 5, "teacher": "x"}, "texts have several rows"),
     ({"encoder_layers": 0}, "knows nothing of the text"),
