@@ -12,13 +12,11 @@ A figure is the median of all calls (p50); a ratio the median over the rounds of
 
 import json
 import os
-import random
-import statistics
-import time
 
 from absl import flags
 
 from benchmarks.peer_process import PeerProcess
+from benchmarks.turns import in_turn, median, ratio, texts_of, timed
 from keras_bert_app.cli import app
 
 flags.DEFINE_string("model", "", "The weights, in Hugging Face's layout.")
@@ -52,15 +50,15 @@ def main(arguments):
     peer = PeerProcess(peer_python, "peer_sentence_vectors.py", "peer_python", _VERSIONS)
     peers = peer.ask(directory=os.path.abspath(model), threads=_THREADS.value)["peers"]
     others = [SAVED_MODEL, *peers]
-    words = _words(os.path.join(model, "vocab.txt"))
     rows = []
     for batch in map(int, _BATCHES.value):
         for tokens in map(int, _TOKENS.value):
-            texts = [" ".join(random.Random(number).choices(words, k=tokens - 2)) for number in range(batch)]
+            texts = texts_of(os.path.join(model, "vocab.txt"), batch, tokens)
             difference = max(abs(contenders[OURS](texts) - peer.ask(peer=name, texts=texts, calls=1, is_shown=True)["vectors"]).max()
                              for name in peers)
-            seconds = _in_turn({**{name: _timed(run, texts) for name, run in contenders.items()}, **{
-                name: lambda count, name=name: peer.ask(peer=name, texts=texts, calls=count)["seconds"] for name in peers}})
+            seconds = in_turn({**{name: timed(run, texts) for name, run in contenders.items()}, **{
+                name: lambda count, name=name: peer.ask(peer=name, texts=texts, calls=count)["seconds"] for name in peers}},
+                              _ROUNDS.value, _SECONDS.value)
             rows.append({"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": seconds})
             print(_line(rows[-1], others), flush=True)
     print("\n" + "\n".join(_table(rows, others)))
@@ -72,47 +70,8 @@ def main(arguments):
         raise SystemExit(f"vectors differ by {wrong[0]['difference']:.2g} at {wrong[0]['batch']} x {wrong[0]['tokens']}: no fair race")
 
 
-def _words(vocab_file):
-    """Pieces that are whole words, so that a text of n of them has n tokens."""
-    with open(vocab_file, encoding="utf-8") as file:
-        return [piece for piece in file.read().split("\n") if piece.isascii() and piece.isalpha() and len(piece) > 2]
-
-
-def _timed(run, texts):
-    """Function of a number of calls that gives the seconds of each."""
-    def calls(count):
-        found = []
-        for _ in range(count):
-            started = time.perf_counter()
-            run(texts)
-            found.append(time.perf_counter() - started)
-        return found
-    return calls
-
-
-def _in_turn(contenders):
-    """name -> for each round the seconds of its calls."""
-    counts = {name: max(3, round(_SECONDS.value / statistics.median(run(5)))) for name, run in contenders.items()}
-    seconds = {name: [] for name in contenders}
-    for _ in range(_ROUNDS.value):
-        for name, run in contenders.items():
-            seconds[name].append(run(counts[name]))
-    return seconds
-
-
-def _median(rounds):
-    return statistics.median(second for calls in rounds for second in calls)
-
-
-def _ratio(row, name):
-    """Ours by theirs: (median, lowest, highest) over the rounds."""
-    found = [statistics.median(mine) / statistics.median(theirs)
-             for mine, theirs in zip(row["seconds"][OURS], row["seconds"][name])]
-    return statistics.median(found), min(found), max(found)
-
-
 def _line(row, others):
-    shown = ", ".join(f"{name} {_median(row['seconds'][name]) * 1e3:.2f} ms" for name in (OURS, *others))
+    shown = ", ".join(f"{name} {median(row['seconds'][name]) * 1e3:.2f} ms" for name in (OURS, *others))
     return f"{row['batch']} x {row['tokens']}: {shown}; largest difference {row['difference']:.1e}"
 
 
@@ -120,10 +79,10 @@ def _table(rows, others):
     yield f"| batch x tokens | {OURS} p50 | {' | '.join(f'{name} p50 | {OURS} / {name}' for name in others)} |"
     yield "|---|---|" + "---|---|" * len(others)
     for row in rows:
-        cells = [f"{_median(row['seconds'][OURS]) * 1e3:.2f} ms"]
+        cells = [f"{median(row['seconds'][OURS]) * 1e3:.2f} ms"]
         for name in others:
-            middle, low, high = _ratio(row, name)
-            cells += [f"{_median(row['seconds'][name]) * 1e3:.2f} ms", f"{middle:.2f} ({low:.2f} to {high:.2f})"]
+            middle, low, high = ratio(row['seconds'][OURS], row['seconds'][name])
+            cells += [f"{median(row['seconds'][name]) * 1e3:.2f} ms", f"{middle:.2f} ({low:.2f} to {high:.2f})"]
         yield f"| {row['batch']} x {row['tokens']} | {' | '.join(cells)} |"
 
 

@@ -1,0 +1,62 @@
+"""What the local server adds to a SavedModel of sentence vectors: asked over HTTP, beside the same signature in process.
+
+python -m benchmarks.server_overhead --saved_model=saved_models/NAME
+
+The server is the serve command as a process of its own; the client keeps one connection. A figure is the median of all calls;
+a ratio the median over the rounds of the ratio of their medians. Answers are compared first.
+"""
+
+import http.client
+import json
+import os
+import tempfile
+
+from absl import flags
+
+from benchmarks.turns import in_turn, median, ratio, texts_of, timed
+from keras_bert_app.cli import app
+
+flags.DEFINE_string("saved_model", "", "What export --kind=embeddings wrote.")
+_BATCHES = flags.DEFINE_list("batches", ["1", "32"], "Batch sizes.")
+_TOKENS = flags.DEFINE_list("tokens", ["16", "128"], "Tokens of each text, [CLS] and [SEP] included.")
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which both run in turn.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
+
+_LARGEST_DIFFERENCE = 1e-5
+
+
+def main(arguments):
+    del arguments
+    (saved_model,) = app.required("saved_model")
+    with app.quiet_start():
+        import numpy as np
+        import tensorflow as tf
+
+        from benchmarks import serving_models
+        from keras_bert_app.export import saved_models
+    embed, directory = saved_models.load(saved_model).signatures["serving_default"], saved_models.find(saved_model)
+    with tempfile.TemporaryDirectory() as logs, serving_models.running(
+            os.path.dirname(directory.rstrip("/")), os.path.join(logs, "serve.log")) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
+
+        def ask(texts):
+            connection.request("POST", "/v1/models/small:predict", json.dumps({"instances": texts}))
+            return np.array([row["embedding"] for row in json.loads(connection.getresponse().read())["predictions"]])
+
+        contenders = {"served": ask, "in process": lambda texts: embed(text=tf.constant(texts))["embedding"].numpy()}
+        print("| batch x tokens | in process p50 | served p50 | served / in process | added |\n|---|---|---|---|---|")
+        for batch in map(int, _BATCHES.value):
+            for tokens in map(int, _TOKENS.value):
+                texts = texts_of(os.path.join(directory, "vocab.txt"), batch, tokens)
+                difference = abs(np.subtract(*(run(texts) for run in contenders.values()))).max()
+                if difference > _LARGEST_DIFFERENCE:
+                    raise SystemExit(f"vectors differ by {difference:.2g} at {batch} x {tokens}")
+                found = in_turn({name: timed(run, texts) for name, run in contenders.items()}, _ROUNDS.value, _SECONDS.value)
+                ours, theirs = (median(found[name]) * 1e3 for name in ("served", "in process"))
+                middle, low, high = ratio(found["served"], found["in process"])
+                print(f"| {batch} x {tokens} | {theirs:.2f} ms | {ours:.2f} ms | {middle:.2f} ({low:.2f} to {high:.2f}) | "
+                      f"{ours - theirs:.2f} ms |", flush=True)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)
