@@ -1,8 +1,11 @@
 """Flags made from the fields of a configuration: one for each, with its help, its choices and its default."""
 
+import dataclasses
 import os
 
 from absl import flags
+
+from keras_bert_app.config import BertConfig
 
 # The absl function of each type of field.
 DEFINE = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float, bool: flags.DEFINE_bool,
@@ -30,6 +33,15 @@ def define_flags(fields, is_path=()):
         return {name: absolute(value) if name in is_path else tuple(value) if isinstance(value, list) else value
                 for name, value in values.items()}
     return given
+
+
+def define_model_flags(leave_out=()):
+    """Defines a flag for each key of BertConfig but some, and returns a function that gives those that the user set."""
+    fields = [field for field in dataclasses.fields(BertConfig) if field.name not in leave_out]
+    for field in fields:
+        DEFINE[field.type](field.name, None, f"In place of the {field.name} of --config.")
+    return lambda: {field.name: flags.FLAGS[field.name].value for field in fields
+                    if flags.FLAGS[field.name].value is not None}
 
 
 def absolute(value):

@@ -46,9 +46,7 @@ _RUN_FIELDS = [field for field in dataclasses.fields(PretrainingConfig) if field
     "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps",
     "precision", "optimizer", "sentence_objective", "train_minutes")]
 _given_for_run = config_flags.define_flags(_RUN_FIELDS)
-_MODEL_FIELDS = dataclasses.fields(BertConfig)
-for _field in _MODEL_FIELDS:
-    config_flags.DEFINE[_field.type](_field.name, None, f"In place of the {_field.name} of --config.")
+_given_for_model = config_flags.define_model_flags()
 
 
 def main(arguments):
@@ -74,8 +72,7 @@ def main(arguments):
 
 def _model(name, changes):
     """The BertConfig of a size or a file, changed by a recipe's keys and then by the flags."""
-    changes = changes | {field.name: flags.FLAGS[field.name].value for field in _MODEL_FIELDS
-                         if flags.FLAGS[field.name].value is not None}
+    changes = changes | _given_for_model()
     if name in SIZES or ("." not in os.path.basename(name) and not os.path.exists(name)):
         return BertConfig.of_size(name, **changes)  # or says which size is nearest
     return BertConfig.from_json_file(name).replace(**changes)

@@ -31,10 +31,7 @@ _RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {
 _given_for_run = config_flags.define_flags(
     dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file"))
 
-# Keys of the model's config that a flag may change; vocab_size follows from the vocabulary.
-_MODEL_FIELDS = [field for field in dataclasses.fields(BertConfig) if field.name != "vocab_size"]
-for _field in _MODEL_FIELDS:
-    config_flags.DEFINE[_field.type](_field.name, None, f"In place of the {_field.name} of --config.")
+_given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # which follows from the vocabulary
 
 
 def main(arguments):
@@ -101,8 +98,7 @@ def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None
     """
     name = _CONFIG.value or (recipe.CONFIG if recipe and not wanted.get("init_checkpoint") else "")
     changes = recipe.MODEL if recipe else {}
-    changes = changes | {field.name: flags.FLAGS[field.name].value for field in _MODEL_FIELDS
-                         if flags.FLAGS[field.name].value is not None}
+    changes = changes | _given_for_model()
     if initial_config and not name:
         num_pieces = len(parse_vocabulary(vocabulary_bytes)[0])
         if num_pieces > initial_config.vocab_size:

@@ -33,7 +33,7 @@ def _device(bfloat16, float32, memory, **more):
 
 # TFLOP/s of one chip without sparsity, bfloat16 and float32. TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e;
 # XLA takes products of float32 in bfloat16 there unless told otherwise. GPUs: NVIDIA's data sheets of A100, H100 (SXM),
-# L4 and T4, half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
+# L4 and T4, read in copies of them; half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
 # tensor cores know neither TF32 nor bfloat16, so that both run at its plain float32 rate.
 DEVICES = {
     "v4": _device(275, 275, 32 * _GIB, is_tpu=True, named_parts=2),  # Google counts TensorCores in names up to v4, two a chip

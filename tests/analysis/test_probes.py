@@ -67,4 +67,5 @@ def test_all_analyses_of_trees_run_on_a_small_encoder_and_name_their_baselines(t
     for module, baseline in baselines.items():
         found = module.run(subject, options, lambda line: None)
         cells = [*found.tables[0].columns, *(row[0] for row in found.tables[0].rows)]
-        assert baseline in cells and found.remarks and all(image[:4] == b"\x89PNG" for image in found.files.values())
+        assert baseline in cells and any("untrained" in cell for cell in cells) and found.remarks
+        assert all(image[:4] == b"\x89PNG" for image in found.files.values())
