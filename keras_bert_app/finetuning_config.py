@@ -82,6 +82,10 @@ class FinetuningConfig(TrainingConfig):
             raise UserError(f"--teacher: with --long_documents={self.long_documents} texts have several rows; take head or "
                             "head_tail")
 
+    @property
+    def has_many_lengths(self):
+        return self.length_buckets
+
     def resolved(self, steps_per_epoch):
         """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""
         steps = self.num_train_steps or max(1, round(self.num_train_epochs * steps_per_epoch))

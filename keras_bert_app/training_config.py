@@ -9,6 +9,7 @@ from keras_bert_app.errors import UserError
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("auto", "float32", "bfloat16")
 OPTIMIZERS = ("adamw", "lamb", "adafactor")
+COMPILATIONS = ("step", "parts", "none")
 SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
 
 
@@ -57,7 +58,8 @@ class TrainingConfig:
     init_checkpoint: str = field("", "A model to start the weights from: a work directory, or any layout that convert reads.")
     strategy: str = field("auto", "How to spread the work over devices.", choices=STRATEGIES)
     iterations_per_loop: int = field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
-    jit_compile: bool = field(False, "Compile the per-device step with XLA.")
+    jit_compile: str = field("auto", "What XLA compiles of each device's step: step (all of it), parts (what is no matrix "
+                             "product), none. auto: what pays on a CPU; none elsewhere.", choices=("auto", *COMPILATIONS))
     save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)
     keep_checkpoints: int = field(3, "How many of the newest checkpoints are kept.", minimum=1)
     keep_every_steps: int = field(0, "Checkpoints of multiples of so many steps are kept for good; 0: none.", minimum=0)
@@ -71,9 +73,13 @@ class TrainingConfig:
         "num_train_steps", "train_minutes", "strategy", "iterations_per_loop", "save_checkpoints_steps", "eval_steps",
         "max_eval_steps", "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
     # Values that stand for one that follows from others.
-    FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto"}
+    FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
+    # Whether batches have rows of several lengths, each of which is compiled anew.
+    has_many_lengths = False
 
     def __post_init__(self):
+        if type(self.jit_compile) is bool:  # as runs of before had it
+            object.__setattr__(self, "jit_compile", "step" if self.jit_compile else "none")
         for entry in dataclasses.fields(self):
             self._check(entry)
         if self.save_checkpoints_steps and self.keep_every_steps % self.save_checkpoints_steps:
@@ -115,6 +121,26 @@ class TrainingConfig:
         if self.precision != "auto":
             return self
         return dataclasses.replace(self, precision="bfloat16" if is_tpu else "float32")
+
+    def with_compilation(self, device, hidden_size):
+        """A copy with what "auto" stands for.
+
+        On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts, or the whole step of a
+        small model in float32, whose ops are many to its arithmetic. XLA's own products on a CPU are slower than oneDNN's, in
+        bfloat16 by much (BUILD.md, "Beside the peers").
+
+        Args:
+            device: "CPU", "GPU" or "TPU". hidden_size: of the model.
+        """
+        if self.jit_compile != "auto":
+            return self
+        is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500
+        if device != "CPU" or not is_long:
+            what = "none"
+        else:
+            is_small = hidden_size < 512 and self.precision == "float32" and not self.has_many_lengths
+            what = "step" if is_small else "parts"
+        return dataclasses.replace(self, jit_compile=what)
 
     def contradictions(self, wanted):
         """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""

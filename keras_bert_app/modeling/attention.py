@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_bert_app.modeling.layers import Dense, Dropout, initializer
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer
 
 MASKED_SCORE = -10000.0  # google-research/bert modeling.attention_layer: added, so that a fully padded row stays finite
 
@@ -52,11 +53,24 @@ class SelfAttention(keras.layers.Layer):
         query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
         # [B, N, S, S]; scaling the smaller query costs less than scaling the scores
         scores = ops.matmul(query * self.head_size ** -0.5, ops.transpose(key, (0, 1, 3, 2)))
-        probabilities = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_scores, "float32"), axis=-1)
-        probabilities = ops.cast(probabilities, self.compute_dtype)
-        context = ops.matmul(self.dropout(probabilities, dropout_seed), value)
+        probabilities, seed = backend.fused(_probabilities, scores, mask_scores), self.dropout.seed(dropout_seed)
+        # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
+        dropped_out = probabilities if seed is None else backend.fused(
+            _dropped_probabilities, scores, mask_scores, seed, rate=self.dropout.rate)
+        context = ops.matmul(dropped_out, value)
         if self.head_gates is not None:
             context = context * ops.cast(self.head_gates, self.compute_dtype)[..., None, None]
         # [B, N, S, D] -> [B, S, ND]
         context = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width))
         return self.output_projection(context), probabilities
+
+
+def _probabilities(scores, mask_scores):
+    """softmax(scores + mask) over the keys, in float32, given back in the type of the scores."""
+    ops = keras.ops
+    probabilities = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_scores, "float32"), axis=-1)
+    return ops.cast(probabilities, scores.dtype)
+
+
+def _dropped_probabilities(scores, mask_scores, seed, *, rate):
+    return dropped(_probabilities(scores, mask_scores), seed, rate=rate)

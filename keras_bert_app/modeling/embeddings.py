@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_bert_app.modeling.layers import Dropout, LayerNorm, initializer
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.layers import Dropout, LayerNorm, dropped, initializer, layer_norm
 
 
 class BertEmbeddings(keras.layers.Layer):
@@ -45,4 +46,9 @@ class BertEmbeddings(keras.layers.Layer):
         numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")
         one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), self.compute_dtype)
         types = keras.ops.matmul(one_hot, self.type_table)
-        return self.dropout(self.layer_norm(words + positions + types), dropout_seed)
+        return backend.fused(_normalized_sum, words, positions, types, self.layer_norm.gamma, self.layer_norm.beta,
+                             self.dropout.seed(dropout_seed), rate=self.dropout.rate, epsilon=self.layer_norm.epsilon)
+
+
+def _normalized_sum(words, positions, types, gamma, beta, seed, *, rate, epsilon):
+    return dropped(layer_norm(words + positions + types, gamma, beta, epsilon=epsilon), seed, rate=rate)

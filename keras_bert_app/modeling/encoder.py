@@ -51,9 +51,9 @@ class TransformerLayer(keras.layers.Layer):
 
     def call(self, x, mask_scores, dropout_seed=None):
         attended, probabilities = self.attention(x, mask_scores, dropout_seed)
-        x = self.attention_layer_norm(x + self.attention_dropout(attended, dropout_seed))
+        x = self.attention_layer_norm.of_residual(x, attended, self.attention_dropout, dropout_seed)
         hidden = self.output_projection(self.activation(self.intermediate(x)))
-        return self.output_layer_norm(x + self.output_dropout(hidden, dropout_seed)), probabilities
+        return self.output_layer_norm.of_residual(x, hidden, self.output_dropout, dropout_seed), probabilities
 
 
 class BertEncoder(keras.Model):

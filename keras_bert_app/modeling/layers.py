@@ -1,19 +1,26 @@
 """The small parts that every sub-layer of BERT is made of."""
 
+import functools
 import zlib
 
 import keras
 
 from keras_bert_app.modeling import backend
 
-_GELU_FORMS = {"gelu_exact": False, "gelu_tanh": True}
+def _gelu_exact(x):
+    return keras.ops.gelu(x, approximate=False)
+
+
+def _gelu_tanh(x):
+    return keras.ops.gelu(x, approximate=True)
+
+
+_GELU_FORMS = {"gelu_exact": _gelu_exact, "gelu_tanh": _gelu_tanh}
 
 
 def activation(name):
     """The function of a config's hidden_act; keras.ops and keras.activations disagree on what plain gelu is."""
-    if name in _GELU_FORMS:
-        return lambda x: keras.ops.gelu(x, approximate=_GELU_FORMS[name])
-    return keras.activations.get(name)
+    return functools.partial(backend.fused, _GELU_FORMS.get(name) or keras.activations.get(name))
 
 
 def initializer(config, seed, name):
@@ -34,11 +41,32 @@ class Dropout:
         self.rate = rate
         self.place = place
 
+    def seed(self, seed):
+        """This place's seed, int [2], from the step's; None where nothing is dropped: for inference (None) or at a rate of 0."""
+        return None if seed is None or self.rate == 0.0 else backend.fold_in(seed, self.place)
+
     def __call__(self, values, seed):
-        """Values as they are when seed is None (inference) or the rate is 0."""
-        if seed is None or self.rate == 0.0:
-            return values
-        return backend.dropout(values, self.rate, backend.fold_in(seed, self.place))
+        """Values as they are where nothing is dropped."""
+        return backend.fused(dropped, values, self.seed(seed), rate=self.rate)
+
+
+def dropped(values, seed, *, rate):
+    """Values with a share of them zeroed; as they are when seed is None. Args: seed: int [2] of the place."""
+    return values if seed is None else backend.dropout(values, rate, seed)
+
+
+def layer_norm(x, gamma, beta, *, epsilon):
+    """Layer normalization (Ba et al. 2016) over the last axis, in float32, given back in the type of x."""
+    values = keras.ops.cast(x, "float32")
+    centered = values - keras.ops.mean(values, axis=-1, keepdims=True)
+    variance = keras.ops.mean(keras.ops.square(centered), axis=-1, keepdims=True)
+    values = centered * (keras.ops.rsqrt(variance + epsilon) * gamma) + beta
+    return keras.ops.cast(values, x.dtype)
+
+
+def residual_layer_norm(x, values, gamma, beta, seed, *, rate, epsilon):
+    """What ends each half of a Transformer layer: LayerNorm(x + dropout(values)). Args: x, values: [..., H]."""
+    return layer_norm(x + dropped(values, seed, rate=rate), gamma, beta, epsilon=epsilon)
 
 
 class LayerNorm(keras.layers.Layer):
@@ -61,11 +89,12 @@ class LayerNorm(keras.layers.Layer):
         self.beta = self.add_weight(shape=(self.hidden_size,), initializer="zeros", name="beta", autocast=False)
 
     def call(self, x):
-        values = keras.ops.cast(x, "float32")
-        centered = values - keras.ops.mean(values, axis=-1, keepdims=True)
-        variance = keras.ops.mean(keras.ops.square(centered), axis=-1, keepdims=True)
-        values = centered * (keras.ops.rsqrt(variance + self.epsilon) * self.gamma) + self.beta
-        return keras.ops.cast(values, x.dtype)
+        return backend.fused(layer_norm, x, self.gamma, self.beta, epsilon=self.epsilon)
+
+    def of_residual(self, x, values, dropout, dropout_seed):
+        """LayerNorm(x + dropout(values)). Args: x, values: [..., H]. dropout: Dropout. dropout_seed: of the step, or None."""
+        return backend.fused(residual_layer_norm, x, values, self.gamma, self.beta, dropout.seed(dropout_seed),
+                             rate=dropout.rate, epsilon=self.epsilon)
 
 
 class Dense(keras.layers.Layer):

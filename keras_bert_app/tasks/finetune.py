@@ -74,6 +74,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     if run.teacher:
         data.train.labels["teacher_logits"] = teacher_logits(data, run, strategy)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
+    run = strategies.with_compilation(run, strategy, model_config)
     head = task.family.make_head(task, run, data.labels)
     objective = task.family.make_objective(task, run)
 
@@ -101,7 +102,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         loop.train(loop.Training(
             workdir, run, strategy, model, optimizer, objective,
             batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
-            ends_early=scorer.ends_early, has_many_lengths=run.length_buckets))
+            ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
         return results.write(workdir, data, run, model, scorer, chief, reporter)
 
 

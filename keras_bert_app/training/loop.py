@@ -66,7 +66,7 @@ def train(training):
     train_call = steps.make_train_call(
         training.strategy, training.model, training.optimizer, run, training.objective,
         # What XLA compiles has one length.
-        training.has_many_lengths and not run.jit_compile and device != "TPU", per_call)
+        training.has_many_lengths and run.jit_compile != "step" and device != "TPU", per_call)
     norms_call = optimizers.make_norms_call(training.strategy, training.optimizer)
     profiler = profiling.Profiler(training.workdir, run.profile_steps if chief else 0, reporter.say)
     clock, window = _Clock(run, start["seconds"]), Window(training.objective, start["unlogged"])

@@ -6,6 +6,8 @@ metrics(sums) and progress(figures); PretrainingObjective is that of pre-trainin
 
 import tensorflow as tf
 
+from keras_bert_app.modeling import backend
+
 MASKED_LM_EPSILON = 1e-5  # google-research/bert run_pretraining.get_masked_lm_output
 
 
@@ -68,9 +70,13 @@ def classification_sums(logits, labels, weights):
     Args:
         logits: float32 [..., n]. labels: int32 [...], anything where the weight is 0. weights: float32 [...].
     """
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    losses = backend.fused(_cross_entropies, logits, labels)
     correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
     return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), tf.reduce_sum(weights)
+
+
+def _cross_entropies(logits, labels):
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def _pair_weights(batch):

@@ -71,15 +71,18 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
     variables = list(optimizer.variables_by_path.values())
     num_columns = len(columns(objective))
 
+    # On a TPU all is compiled in any case.
+    compiled = "none" if run.jit_compile == "auto" or device_kind(strategy) == "TPU" else run.jit_compile
+
     def forward_backward(batch, seed, *counts):
-        with tf.GradientTape() as tape:
+        with backend.compiled(compiled), tf.GradientTape() as tape:
             outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
             sums = objective.loss_sums(outputs, batch)
             loss = objective.mean_loss(sums, *counts)
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
         return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
-    if run.jit_compile and device_kind(strategy) != "TPU":  # where all is compiled in any case
+    if compiled == "step":
         forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
     forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps)
 

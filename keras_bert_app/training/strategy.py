@@ -74,6 +74,11 @@ def with_precision(run, strategy):
     return run.with_precision(device_kind(strategy) == "TPU")
 
 
+def with_compilation(run, strategy, model_config):
+    """The run, whose precision is known, with what "auto" of --jit_compile stands for on the strategy's devices."""
+    return run.with_compilation(device_kind(strategy), model_config.hidden_size)
+
+
 def check_batch_size(strategy, global_batch_size, num_parts=1):
     """Raises UserError where the replicas cannot share a global batch evenly, or a replica its rows over num_parts."""
     replicas = strategy.num_replicas_in_sync

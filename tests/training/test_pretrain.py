@@ -81,10 +81,28 @@ def test_bfloat16_trains_close_to_float32_with_float32_weights(plain_run, make_w
     assert largest_difference(low, plain_run[0]) > 1e-6  # the flag does something
 
 
-def test_a_compiled_step_computes_the_same(plain_run, make_workdir, shards):
-    compiled = make_workdir("compiled", run=dataclasses.replace(RUN, jit_compile=True))
+@pytest.mark.parametrize("what", ("step", "parts"))
+def test_a_compiled_step_computes_the_same(what, plain_run, make_workdir, shards):
+    compiled = make_workdir(f"compiled {what}", run=dataclasses.replace(RUN, jit_compile=what))
     train(compiled, shards)
     assert 0.0 < largest_difference(plain_run[0], compiled) < 1e-5  # not the same kernels, the same result
+
+
+def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, make_workdir, shards):
+    two = make_workdir("two, parts", run=dataclasses.replace(RUN, jit_compile="parts"))
+    train(two, shards, two_replicas())
+    assert largest_difference(plain_run[0], two) < 1e-5
+
+
+@pytest.mark.parametrize("run, hidden_size, what", (
+    ({}, 256, "step"), ({}, 512, "parts"), ({"precision": "bfloat16"}, 256, "parts"), ({"num_train_steps": 100}, 256, "none"),
+    ({"train_minutes": 10, "num_train_steps": 100}, 512, "parts"), ({"jit_compile": True}, 1024, "step"),
+    ({"jit_compile": False}, 128, "none")))
+def test_auto_compiles_what_pays_on_a_cpu_in_runs_that_are_long_enough(run, hidden_size, what):
+    run = dataclasses.replace(RUN, **{"num_train_steps": 1000, "precision": "float32", "jit_compile": "auto", **run})
+    assert run.with_compilation("CPU", hidden_size).jit_compile == what
+    if run.jit_compile == "auto":
+        assert run.with_compilation("TPU", hidden_size).jit_compile == "none"
 
 
 def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain_run, untrained_run):

@@ -121,7 +121,7 @@ def nodes_for_the_chips(graph):
 
 def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_step_alone(stand_in):
     function = steps.train_function(stand_in.strategy, stand_in.model, stand_in.optimizer,
-                                    dataclasses.replace(RUN, jit_compile=True), PretrainingObjective())
+                                    dataclasses.replace(RUN, jit_compile="step"), PretrainingObjective())
     stacked = steps.split_over_replicas(stand_in.strategy, batches(3, 8, 29, 5), row_axis=1)
     graph = function.get_concrete_function(stacked, tf.constant(3), tf.constant(0), None, tf.constant(0.0)).graph
     (nodes,) = nodes_for_the_chips(graph)

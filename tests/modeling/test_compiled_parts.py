@@ -1,0 +1,96 @@
+"""Functions that XLA compiles within a graph give what they give without, forward and backward; so do its drawn masks."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.modeling import attention, backend, embeddings, layers
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.training import losses
+
+SEED = tf.constant([7, -3], tf.int64)
+
+
+def random(*shape):
+    return tf.random.stateless_normal(shape, seed=(len(shape), sum(shape)))
+
+
+CASES = {
+    "gelu_exact": (layers._gelu_exact, [random(3, 5, 13)], {}),
+    "gelu_tanh": (layers._gelu_tanh, [random(3, 5, 13)], {}),
+    "layer_norm": (layers.layer_norm, [random(3, 5, 13), random(13), random(13)], {"epsilon": 1e-12}),
+    "residual_layer_norm": (layers.residual_layer_norm,
+                            [random(3, 5, 13), random(3, 13, 5)[:, :5, :1] + random(3, 5, 13), random(13), random(13), SEED],
+                            {"rate": 0.3, "epsilon": 1e-12}),
+    "residual_layer_norm without dropout": (layers.residual_layer_norm,
+                                            [random(3, 5, 13), random(3, 5, 13), random(13), random(13), None],
+                                            {"rate": 0.3, "epsilon": 1e-12}),
+    "dropped": (layers.dropped, [random(7, 11), SEED], {"rate": 0.3}),
+    "embeddings": (embeddings._normalized_sum, [random(3, 5, 13), random(5, 13), random(3, 5, 13), random(13), random(13), SEED],
+                   {"rate": 0.3, "epsilon": 1e-12}),
+    "probabilities": (attention._dropped_probabilities, [random(2, 3, 5, 5), random(2, 1, 1, 5), SEED], {"rate": 0.3}),
+    "cross_entropies": (losses._cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
+}
+
+
+def with_gradients(what, function, tensors, constants):
+    """[output, gradient of each float tensor], the block of `compiled` closed before the gradient is asked for."""
+    floats = [tensor for tensor in tensors if tensor is not None and tensor.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(floats)
+        with backend.compiled(what):
+            output = backend.fused(function, *tensors, **constants)
+        loss = tf.reduce_sum(output * random(*output.shape))
+    return [output, *tape.gradient(loss, floats)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_compiled_part_and_its_gradients_equal_those_of_plain_ops(name):
+    function, tensors, constants = CASES[name]
+    compiled = with_gradients("parts", function, tensors, constants)
+    plain = with_gradients("step", function, tensors, constants)  # the same masks, no kernel
+    for mine, expected in zip(compiled, plain, strict=True):
+        np.testing.assert_allclose(mine, expected, atol=2e-5)
+
+
+def test_where_nothing_was_dropped_the_gradient_passes_and_elsewhere_it_does_not():
+    values = tf.ones([64, 32])
+    output, gradient = with_gradients("parts", layers.dropped, [values, SEED], {"rate": 0.25})
+    np.testing.assert_array_equal(output.numpy() == 0, gradient.numpy() == 0)
+    np.testing.assert_allclose(output.numpy()[output.numpy() > 0], 1 / 0.75, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rate", (0.1, 0.5))
+def test_hashed_masks_drop_their_share_without_a_pattern(rate):
+    masks = []
+    for seed in ((5, 2), (5, 3), (6, 2), (2 ** 31 + 5, 2)):
+        with backend.compiled("step"):
+            masks.append(layers.dropped(tf.ones([512, 256]), tf.constant(seed, tf.int64), rate=rate).numpy() == 0)
+    expected, deviation = rate * rate, (rate * (1 - rate) / masks[0].size) ** 0.5
+    for mask in masks:
+        assert abs(mask.mean() - rate) < 5 * deviation
+        # Of rows and of columns none is dropped more than chance has it.
+        for axis in (0, 1):
+            assert abs(mask.mean(axis) - rate).max() < 6 * (rate * (1 - rate) / mask.shape[axis]) ** 0.5
+        # Nor does a value tell of its neighbours.
+        for shift, axis in ((1, 0), (1, 1), (2, 1), (16, 1)):
+            assert abs((mask & np.roll(mask, shift, axis)).mean() - expected) < 6 * deviation
+    pairs = [(i, j) for i in range(len(masks)) for j in range(i)]
+    assert all(abs((masks[i] & masks[j]).mean() - expected) < 6 * deviation for i, j in pairs)
+
+
+def test_a_compiled_model_gives_every_output_of_a_plain_one():
+    config = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=37,
+                        max_position_embeddings=19)
+    model = BertPretrainer(config)
+    ids = np.random.RandomState(1).randint(0, 41, (3, 17))
+    batch = {"input_word_ids": ids, "input_mask": (ids > 5).astype("int32"), "input_type_ids": ids % 2,
+             "masked_lm_positions": ids[:, :4] % 17}
+    batch = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
+    with backend.compiled("parts"):
+        compiled = model(batch, return_attention_scores=True)
+    plain = model(batch, return_attention_scores=True)
+    for mine, expected in zip(tf.nest.flatten(compiled), tf.nest.flatten(plain), strict=True):
+        np.testing.assert_allclose(keras.ops.convert_to_numpy(mine), expected, atol=1e-5)
