@@ -91,6 +91,7 @@ flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that co
 _OTHERS = {name: flags.DEFINE_string(f"{name}_encoder", "", f"Another, for the rows whose names begin with {rows}.")
            for name, rows in (("own", "own"), ("chinese", "chnsenticorp and peopledaily"))}
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks.")
+_PRECISION = flags.DEFINE_string("precision", "float32", "Compute type of the rows that name none.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/finetune", "Where the runs go.")
 _ROWS = flags.DEFINE_list("rows", [row for row in ROWS if "encoder" not in ROWS[row]], "Rows to run, in this order.")
 
@@ -112,7 +113,7 @@ def _run(row, encoder, data_dir):
     workdir = os.path.join(_DIRECTORY.value, row)
     # Without it step 100 is 3.2 times and step 500 still 1.6 times as large as the rate says, and here are few more (Zhang et
     # al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).
-    given = {"bias_correction": True, **ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"]), "workdir": workdir}
+    given = {"bias_correction": True, "precision": _PRECISION.value, **ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"]), "workdir": workdir}
     other = given.pop("encoder", None)
     given["init_checkpoint"] = _OTHERS[other].value if other else encoder
     if teacher := given.get("teacher"):
