@@ -3,13 +3,14 @@
 import keras
 
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer
+from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
 
 MASKED_SCORE = -10000.0  # google-research/bert modeling.attention_layer: added, so that a fully padded row stays finite
 
 
 class SelfAttention(keras.layers.Layer):
-    """softmax(Q K^T / sqrt(D) + mask) V for every head, then the output projection.
+    """softmax(Q K^T / sqrt(D) + mask) V for every head. The output projection is applied by the layer, which adds its bias with
+    the residual.
 
     Query, key and value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, heads within.
 
@@ -25,7 +26,7 @@ class SelfAttention(keras.layers.Layer):
         dropout_seed: int [2], or None for inference.
 
     Returns:
-        (output [B, S, H], attention probabilities [B, N, S, S] before dropout).
+        (context [B, S, ND], attention probabilities [B, N, S, S] before dropout).
     """
 
     def __init__(self, config, seed, dropout_place, num_heads, **kwargs):
@@ -48,11 +49,12 @@ class SelfAttention(keras.layers.Layer):
     def call(self, x, mask_scores, dropout_seed=None):
         ops = keras.ops
         batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
-        # [B, S, 3ND] -> [3, B, N, S, D]
-        qkv = ops.reshape(self.query_key_value(x), (batch_size, length, 3, self.num_heads, self.head_size))
-        query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
-        # [B, N, S, S]; scaling the smaller query costs less than scaling the scores
-        scores = ops.matmul(query * self.head_size ** -0.5, ops.transpose(key, (0, 1, 3, 2)))
+        projection = self.query_key_value
+        # [B x S, 3ND] -> [B, N, S, D] each
+        query, key, value = backend.fused(_heads, projection.product(x), projection.bias, mask_scores,
+                                          num_heads=self.num_heads)
+        # [B, N, S, S]
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         probabilities, seed = backend.fused(_probabilities, scores, mask_scores), self.dropout.seed(dropout_seed)
         # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
         dropped_out = probabilities if seed is None else backend.fused(
@@ -61,8 +63,21 @@ class SelfAttention(keras.layers.Layer):
         if self.head_gates is not None:
             context = context * ops.cast(self.head_gates, self.compute_dtype)[..., None, None]
         # [B, N, S, D] -> [B, S, ND]
-        context = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width))
-        return self.output_projection(context), probabilities
+        return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width)), probabilities
+
+
+def _heads(product, bias, mask_scores, *, num_heads):
+    """Query, which is scaled, key and value of every head, [B, N, S, D] each, from their product [B x S, 3ND].
+
+    S is that of mask_scores [..., S].
+    """
+    ops = keras.ops
+    length, size = ops.shape(mask_scores)[-1], product.shape[-1] // (3 * num_heads)
+    # [B, S, 3, N, D] -> [3, B, N, S, D]
+    qkv = ops.reshape(with_bias(product, bias), (-1, length, 3, num_heads, size))
+    query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
+    # Scaling the smaller query costs less than scaling the scores.
+    return query * size ** -0.5, key, value
 
 
 def _probabilities(scores, mask_scores):

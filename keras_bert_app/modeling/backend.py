@@ -38,12 +38,12 @@ def fused(function, *tensors, **constants):
         function: of this module's callers, defined at the top of a file; of tensors (None where there is none) to one tensor or
             a tuple of them. constants: hashable.
     """
+    # keras.ops' conversion casts a variable where Keras would; TensorFlow's reads it.
+    tensors = [None if tensor is None else tf.convert_to_tensor(keras.ops.convert_to_tensor(tensor)) for tensor in tensors]
     if _COMPILED.get() != "parts":
         return function(*tensors, **constants)
-    is_there = tuple(tensor is not None for tensor in tensors)
-    kernel = _kernel(function, is_there, tuple(sorted(constants.items())))
-    # keras.ops' conversion casts a variable where Keras would; TensorFlow's reads it.
-    return kernel(*(tf.convert_to_tensor(keras.ops.convert_to_tensor(tensor)) for tensor in tensors if tensor is not None))
+    kernel = _kernel(function, tuple(tensor is not None for tensor in tensors), tuple(sorted(constants.items())))
+    return kernel(*(tensor for tensor in tensors if tensor is not None))
 
 
 @functools.lru_cache(maxsize=None)

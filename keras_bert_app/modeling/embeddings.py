@@ -29,7 +29,8 @@ class BertEmbeddings(keras.layers.Layer):
         sizes = {"word_embeddings": self.config.vocab_size, "position_embeddings": self.config.max_position_embeddings,
                  "token_type_embeddings": self.config.type_vocab_size}
         self.word_table, self.position_table, self.type_table = (
-            self.add_weight(shape=(size, self.config.hidden_size), name=name,
+            # Rows of them are read in float32, so that not all of the table is cast in each step.
+            self.add_weight(shape=(size, self.config.hidden_size), name=name, autocast=False,
                             initializer=initializer(self.config, self.seed, name))
             for name, size in sizes.items())
         self.layer_norm.build()
@@ -44,11 +45,13 @@ class BertEmbeddings(keras.layers.Layer):
         # A product with a one-hot row: its gradient is a matrix product too, not a scatter into two rows.
         # keras.ops.one_hot takes the ids to int64 first, which a TPU only emulates.
         numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")
-        one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), self.compute_dtype)
+        one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), "float32")
         types = keras.ops.matmul(one_hot, self.type_table)
         return backend.fused(_normalized_sum, words, positions, types, self.layer_norm.gamma, self.layer_norm.beta,
-                             self.dropout.seed(dropout_seed), rate=self.dropout.rate, epsilon=self.layer_norm.epsilon)
+                             self.dropout.seed(dropout_seed), rate=self.dropout.rate, epsilon=self.layer_norm.epsilon,
+                             dtype=self.compute_dtype)
 
 
-def _normalized_sum(words, positions, types, gamma, beta, seed, *, rate, epsilon):
-    return dropped(layer_norm(words + positions + types, gamma, beta, epsilon=epsilon), seed, rate=rate)
+def _normalized_sum(words, positions, types, gamma, beta, seed, *, rate, epsilon, dtype):
+    normalized = layer_norm(words + positions + types, gamma, beta, epsilon=epsilon)
+    return dropped(keras.ops.cast(normalized, dtype), seed, rate=rate)

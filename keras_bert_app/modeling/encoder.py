@@ -27,8 +27,8 @@ class TransformerLayer(keras.layers.Layer):
     def __init__(self, config, seed, first_dropout_place, num_heads, **kwargs):
         super().__init__(**kwargs)
 
-        def dense(name, input_size, output_size):
-            return Dense(input_size, output_size, initializer(config, seed, f"{self.name}/{name}"),
+        def dense(name, input_size, output_size, function=None):
+            return Dense(input_size, output_size, initializer(config, seed, f"{self.name}/{name}"), function,
                          dtype=self.dtype_policy, name=name)
 
         def layer_norm(name):
@@ -38,8 +38,8 @@ class TransformerLayer(keras.layers.Layer):
                                        dtype=self.dtype_policy, name="attention")
         self.attention_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 1)
         self.attention_layer_norm = layer_norm("attention_layer_norm")
-        self.intermediate = dense("intermediate", config.hidden_size, config.intermediate_size)
-        self.activation = activation(config.hidden_act)
+        self.intermediate = dense("intermediate", config.hidden_size, config.intermediate_size,
+                                  activation(config.hidden_act))
         self.output_projection = dense("output", config.intermediate_size, config.hidden_size)
         self.output_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 2)
         self.output_layer_norm = layer_norm("output_layer_norm")
@@ -50,10 +50,13 @@ class TransformerLayer(keras.layers.Layer):
             part.build()
 
     def call(self, x, mask_scores, dropout_seed=None):
-        attended, probabilities = self.attention(x, mask_scores, dropout_seed)
-        x = self.attention_layer_norm.of_residual(x, attended, self.attention_dropout, dropout_seed)
-        hidden = self.output_projection(self.activation(self.intermediate(x)))
-        return self.output_layer_norm.of_residual(x, hidden, self.output_dropout, dropout_seed), probabilities
+        def added(norm, x, projection, values, dropout):
+            return norm.of_residual(x, projection.product(values), projection.bias, dropout, dropout_seed)
+
+        context, probabilities = self.attention(x, mask_scores, dropout_seed)
+        x = added(self.attention_layer_norm, x, self.attention.output_projection, context, self.attention_dropout)
+        x = added(self.output_layer_norm, x, self.output_projection, self.intermediate(x), self.output_dropout)
+        return x, probabilities
 
 
 class BertEncoder(keras.Model):

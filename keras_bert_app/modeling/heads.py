@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer, with_bias
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -24,8 +25,7 @@ class MaskedLMHead(keras.layers.Layer):
         self.config = config
         self.seed = seed
         self.transform = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "masked_lm/transform"),
-                               dtype=self.dtype_policy, name="transform")
-        self.activation = activation(config.hidden_act)
+                               activation(config.hidden_act), dtype=self.dtype_policy, name="transform")
         self.layer_norm = LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy,
                                     name="layer_norm")
 
@@ -49,10 +49,10 @@ class MaskedLMHead(keras.layers.Layer):
             row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
             length = ops.shape(masked_lm_positions)[1]
             x = ops.take(x, ops.reshape(ops.cast(masked_lm_positions, "int32") + row_start, (-1,)), axis=0)
-        x = self.layer_norm(self.activation(self.transform(x)))
+        x = self.layer_norm(self.transform(x))
         # [B x P, H] x [V, H]^T
         logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, self.compute_dtype)))
-        logits = ops.cast(logits, "float32") + self.output_bias
+        logits = backend.fused(with_bias, ops.cast(logits, "float32"), self.output_bias)
         return ops.reshape(logits, (batch_size, length, self.config.vocab_size))
 
 

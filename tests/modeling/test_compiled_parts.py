@@ -18,18 +18,20 @@ def random(*shape):
 
 
 CASES = {
-    "gelu_exact": (layers._gelu_exact, [random(3, 5, 13)], {}),
-    "gelu_tanh": (layers._gelu_tanh, [random(3, 5, 13)], {}),
+    "gelu_exact": (layers.activated, [random(7, 13), random(13)], {"activation": layers.activation("gelu_exact")}),
+    "relu": (layers.activated, [random(7, 13), random(13)], {"activation": layers.activation("relu")}),
+    "with_bias": (layers.with_bias, [random(3, 5, 13), random(13)], {}),
+    "heads": (attention._heads, [random(10, 36), random(36), random(2, 1, 1, 5)], {"num_heads": 3}),
     "layer_norm": (layers.layer_norm, [random(3, 5, 13), random(13), random(13)], {"epsilon": 1e-12}),
     "residual_layer_norm": (layers.residual_layer_norm,
-                            [random(3, 5, 13), random(3, 13, 5)[:, :5, :1] + random(3, 5, 13), random(13), random(13), SEED],
+                            [random(15, 13), 2 * random(15, 13) + 1, random(13), random(13), random(13), SEED],
                             {"rate": 0.3, "epsilon": 1e-12}),
     "residual_layer_norm without dropout": (layers.residual_layer_norm,
-                                            [random(3, 5, 13), random(3, 5, 13), random(13), random(13), None],
+                                            [random(15, 13), random(15, 13), random(13), random(13), random(13), None],
                                             {"rate": 0.3, "epsilon": 1e-12}),
     "dropped": (layers.dropped, [random(7, 11), SEED], {"rate": 0.3}),
     "embeddings": (embeddings._normalized_sum, [random(3, 5, 13), random(5, 13), random(3, 5, 13), random(13), random(13), SEED],
-                   {"rate": 0.3, "epsilon": 1e-12}),
+                   {"rate": 0.3, "epsilon": 1e-12, "dtype": "float32"}),
     "probabilities": (attention._dropped_probabilities, [random(2, 3, 5, 5), random(2, 1, 1, 5), SEED], {"rate": 0.3}),
     "cross_entropies": (losses._cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
 }
@@ -41,9 +43,9 @@ def with_gradients(what, function, tensors, constants):
     with tf.GradientTape() as tape:
         tape.watch(floats)
         with backend.compiled(what):
-            output = backend.fused(function, *tensors, **constants)
-        loss = tf.reduce_sum(output * random(*output.shape))
-    return [output, *tape.gradient(loss, floats)]
+            outputs = tf.nest.flatten(backend.fused(function, *tensors, **constants))
+        loss = sum(tf.reduce_sum(output * random(*output.shape)) for output in outputs)
+    return [*outputs, *tape.gradient(loss, floats, unconnected_gradients=tf.UnconnectedGradients.ZERO)]
 
 
 @pytest.mark.parametrize("name", CASES)
