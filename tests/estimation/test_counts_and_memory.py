@@ -56,6 +56,10 @@ def test_flop_are_those_of_all_matrix_products_of_a_traced_step(pruned_step):
     rows, length, hidden = RUN.global_batch_size, RUN.max_seq_length, PRUNED.hidden_size
     # What the formula leaves out: the pooler and the next-sentence head of each row, the segments of each token.
     left_out = 3 * 2 * rows * hidden * (hidden + 2) + 2 * 2 * rows * length * PRUNED.type_vocab_size * hidden
+    # Nor products with ones, which the gradients of biases and of LayerNorm's weights are.
+    of_part = {"masked_lm": rows * RUN.max_predictions_per_seq, "pooler": rows, "next_sentence": rows}
+    left_out += sum(2 * of_part.get(part, rows * length) * shape[0] for part, shapes in weight_shapes(PRUNED).items()
+                    for shape in shapes.values() if len(shape) == 1)
     counted = rows * length * flop_per_token(PRUNED, length, RUN.max_predictions_per_seq)
     assert counted + left_out == pytest.approx(product_flop(pruned_step), rel=1e-12)
 

@@ -1,0 +1,58 @@
+"""The other end of peer_process: a script that answers lines of JSON. Imports the standard library alone.
+
+To be imported before all else, since what imports print would be taken for answers.
+"""
+
+import importlib.metadata
+import json
+import os
+import sys
+import time
+
+_ANSWERS = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
+def serve(answer, packages):
+    """Answers requests until standard input ends; the first line has the packages' versions.
+
+    Args:
+        answer: function of a request, a dict, that gives the answer. packages: names.
+    """
+    _say({name: importlib.metadata.version(name) for name in packages})
+    for line in sys.stdin:
+        _say(answer(json.loads(line)))
+
+
+def serve_steps(make, packages):
+    """Answers as a contender of training_step.
+
+    Args:
+        make: function of the request to make a model; gives (function that takes a step and returns when it is done, loss
+            without dropout at the initial weights, number of parameters).
+    """
+    made = {}
+
+    def answer(request):
+        started = time.perf_counter()
+        if "num_steps" not in request:
+            made["step"], loss, parameters = make(request)
+            made["step"]()
+            return {"loss": float(loss), "parameters": int(parameters), "seconds_to_first_step": time.perf_counter() - started}
+        found = []
+        for _ in range(request["num_steps"]):
+            started = time.perf_counter()
+            made["step"]()
+            found.append(time.perf_counter() - started)
+        return {"seconds": found, "resident_bytes": _resident_bytes()}
+    serve(answer, packages)
+
+
+def _resident_bytes():
+    with open("/proc/self/status", encoding="utf-8") as file:
+        (line,) = (line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def _say(answer):
+    print(json.dumps(answer), file=_ANSWERS, flush=True)

@@ -1,0 +1,42 @@
+"""Our training step, asked by benchmarks.training_step; not run by hand."""
+
+import peer_answers  # first of all
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.interop import load
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.pretraining_config import PretrainingConfig
+from keras_bert_app.training import optimizers, steps
+from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.strategy import KERAS_POLICIES
+
+
+def make(request):
+    weights, _ = load.load_weights(request["directory"])
+    batch = dict(np.load(request["batch_file"]))
+    rows, length = batch["input_word_ids"].shape
+    run = PretrainingConfig(
+        global_batch_size=rows, max_seq_length=length, max_predictions_per_seq=batch["masked_lm_ids"].shape[1],
+        precision=request["precision"], jit_compile=request["compiled"], learning_rate=request["learning_rate"]).resolved()
+    strategy, objective = tf.distribute.OneDeviceStrategy("CPU:0"), PretrainingObjective()
+    with strategy.scope():
+        model = BertPretrainer(weights.config, dtype=KERAS_POLICIES[run.precision])
+        load.assign(model, weights)
+        optimizer = optimizers.make_optimizer(run, {variable.path: variable.value for variable in model.trainable_variables},
+                                              weights.config.num_hidden_layers)
+    evaluate = steps.make_evaluation_call(strategy, model, objective)
+    loss = objective.metrics(dict(zip(objective.sum_names, evaluate({name: tf.constant(values) for name, values in batch.items()}))))
+    train_call = steps.make_train_call(strategy, model, optimizer, run, objective)
+    stacked = {name: tf.constant(values[None]) for name, values in batch.items()}
+    number = iter(range(10 ** 9))
+    return lambda: train_call(stacked, next(number)), loss["loss"], model.count_params()
+
+
+if __name__ == "__main__":
+    peer_answers.serve_steps(make, ("tensorflow", "keras"))
