@@ -41,6 +41,10 @@ class PeerProcess:
             print(json.dumps(request), file=self._process.stdin, flush=True)
         return self._read()
 
+    def close(self):
+        """Ends the process, and gives back its memory."""
+        self._process.communicate()
+
     def _read(self):
         answer = self._process.stdout.readline()
         if not answer:

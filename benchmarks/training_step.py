@@ -17,6 +17,7 @@ Results go to OUTPUT_DIR/training_step.json, .md and .png; a step that is there 
 are those of `make bench`.
 """
 
+import contextlib
 import os
 import statistics
 import sys
@@ -99,7 +100,7 @@ def measured(config, rows, length, precision):
     """dict contender -> figures."""
     contenders = [("ours", compiled) for compiled in _OURS.value]
     contenders += [(peer, compiled) for peer in _PEERS.value for compiled in _COMPILED[peer]]
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         request = {"precision": precision, "learning_rate": _LEARNING_RATE, "batch_file": os.path.join(directory, "batch.npz")}
         np.savez(request["batch_file"], **batch_of(config, rows, length))
         directories = write_weights(config, directory)
@@ -108,6 +109,7 @@ def measured(config, rows, length, precision):
             name = f"{who} {compiled}"
             python = _PYTHONS[who].value if who in _PYTHONS else sys.executable
             peers[name] = PeerProcess(python, f"training_step_{who}.py", f"{who}_python", _VERSIONS[who])
+            stack.callback(peers[name].close)
             figures[name] = peers[name].ask(**request, directory=directories[who], compiled=compiled)
             print(f"  {name}: loss {figures[name]['loss']:.4f}, first step after {figures[name]['seconds_to_first_step']:.1f} s",
                   flush=True)

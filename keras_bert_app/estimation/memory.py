@@ -86,13 +86,12 @@ def activations(config, run, parts, rows):
         width = num_heads * config.head_size
         # Query, key and value as they came out, the scaled query, what the heads gave; the states before either half.
         states = size * (5 * width + 2 * hidden)
-        # The next product reads the output in the compute type, the activation's gradient what it reads in float32.
-        inner = config.intermediate_size * (size + _FLOAT * (beside_output if size == _FLOAT else with_output))
+        inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
         # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
         copies = size + 1 if drops_probabilities else size if size != _FLOAT else 0
         of_token += states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * (_FLOAT + copies)
     predictions = rows * run.max_predictions_per_seq
-    of_prediction = hidden * (2 * size + _FLOAT * with_output) + norm + _FLOAT * (config.vocab_size + 2)
+    of_prediction = size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2)
     casts = 0 if size == _FLOAT else size * sum(
         math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
         if path.endswith("kernel")) + size * config.vocab_size * hidden

@@ -10,7 +10,7 @@ import functools
 import keras
 import tensorflow as tf
 
-_COMPILED = contextvars.ContextVar("compiled", default="none")
+_COMPILED = contextvars.ContextVar("compiled", default="")  # outside of any training step
 
 
 @contextlib.contextmanager
@@ -44,6 +44,31 @@ def fused(function, *tensors, **constants):
         return function(*tensors, **constants)
     kernel = _kernel(function, tuple(tensor is not None for tensor in tensors), tuple(sorted(constants.items())))
     return kernel(*(tensor for tensor in tensors if tensor is not None))
+
+
+def widened(values):
+    """float32 of the values within a kernel, whose steps go through registers; as they are where each step goes through memory.
+
+    What a CPU has of bfloat16 is products: in a kernel, to round between two steps costs more than it spares.
+    """
+    return tf.cast(values, tf.float32) if _is_kernel() else values
+
+
+def own_gradient(function):
+    """A function of tensors from one that gives its result and, as tf.custom_gradient has it, the gradient.
+
+    Outside of a training step it is the result alone: graphs that are exported stay free of what only training needs.
+    """
+    with_gradient = tf.custom_gradient(function)
+
+    @functools.wraps(function)
+    def call(*tensors):
+        return with_gradient(*tensors) if _COMPILED.get() else function(*tensors)[0]
+    return call
+
+
+def _is_kernel():
+    return _COMPILED.get() in ("step", "parts")
 
 
 @functools.lru_cache(maxsize=None)
@@ -85,7 +110,7 @@ def dropout(values, rate, seed):
     keras.layers.Dropout draws the same mask on every replica and cannot be replayed; here the mask is a pure function
     of the seed, int [2]. Where XLA compiles it, of the same seed another mask is drawn, which costs a tenth.
     """
-    if _COMPILED.get() == "none":
+    if not _is_kernel():
         return tf.nn.experimental.stateless_dropout(values, rate, seed=seed)
     is_kept = uniform_bits(seed, tf.shape(values)) >= tf.constant(round(rate * 2 ** 32), tf.uint32)
     return values * (tf.cast(is_kept, values.dtype) * tf.cast(1.0 / (1.0 - rate), values.dtype))

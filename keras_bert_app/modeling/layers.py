@@ -7,6 +7,7 @@ import keras
 
 from keras_bert_app.modeling import backend
 
+
 def _gelu_exact(x):
     return keras.ops.gelu(x, approximate=False)
 
@@ -65,7 +66,7 @@ def _layer_norm(epsilon):
     """The function of (x, gamma, beta), float32, with a gradient that takes the fewest passes over x."""
     ops = keras.ops
 
-    @ops.custom_gradient
+    @backend.own_gradient
     def normalized(x, gamma, beta):
         centered = x - ops.mean(x, axis=-1, keepdims=True)
         deviation = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + epsilon)
@@ -88,7 +89,7 @@ def _sum_over_rows(x):
 
 def residual_layer_norm(x, values, bias, gamma, beta, seed, *, rate, epsilon):
     """What ends each half of a Transformer layer: LayerNorm(x + dropout(values + bias)). Args: x, values: [..., H]."""
-    wide = keras.ops.cast(x, "float32") + dropped(with_bias(keras.ops.cast(values, "float32"), bias), seed, rate=rate)
+    wide = backend.widened(x) + dropped(with_bias(backend.widened(values), bias), seed, rate=rate)
     return keras.ops.cast(layer_norm(wide, gamma, beta, epsilon=epsilon), x.dtype)
 
 
@@ -97,15 +98,14 @@ def with_bias(x, bias):
     return _sum_with_bias(x, keras.ops.cast(bias, x.dtype))
 
 
-@keras.ops.custom_gradient
+@backend.own_gradient
 def _sum_with_bias(x, bias):
     return x + bias, lambda upstream: (upstream, _sum_over_rows(upstream))
 
 
 def activated(x, bias, *, activation):
-    """activation(x + bias), in float32, given back in the type of x: what a CPU has of bfloat16 is products, and to round between
-    two steps costs more than it spares."""
-    return keras.ops.cast(activation(with_bias(keras.ops.cast(x, "float32"), bias)), x.dtype)
+    """activation(x + bias), in the type of x."""
+    return keras.ops.cast(activation(with_bias(backend.widened(x), bias)), x.dtype)
 
 
 class LayerNorm(keras.layers.Layer):
@@ -142,7 +142,7 @@ class Dense(keras.layers.Layer):
     """activation(x @ kernel + bias) over the last axis.
 
     Args:
-        activation: a function of float32 tensors, or None.
+        activation: a function of tensors, or None.
 
     Call arguments:
         x: [..., input_size].

@@ -4,6 +4,7 @@ import collections
 
 import tensorflow as tf
 
+from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.strategy import KERAS_POLICIES
@@ -22,7 +23,7 @@ def traced_step(config, run):
     num_forward = []
 
     def gradients(batch, seed):
-        with tf.GradientTape() as tape:
+        with backend.compiled("none"), tf.GradientTape() as tape:
             outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
             loss = objective.mean_loss(objective.loss_sums(outputs, batch), *objective.counts(batch))
         num_forward.append(len(tf.compat.v1.get_default_graph().get_operations()))

@@ -52,9 +52,18 @@ def with_gradients(what, function, tensors, constants):
 def test_a_compiled_part_and_its_gradients_equal_those_of_plain_ops(name):
     function, tensors, constants = CASES[name]
     compiled = with_gradients("parts", function, tensors, constants)
-    plain = with_gradients("step", function, tensors, constants)  # the same masks, no kernel
-    for mine, expected in zip(compiled, plain, strict=True):
-        np.testing.assert_allclose(mine, expected, atol=2e-5)
+    has_dropout = any(tensor is SEED for tensor in tensors)
+    # With "step" the masks are the same and there is no kernel; outside of a step gradients are TensorFlow's own.
+    for what in ("step",) if has_dropout else ("step", "none", ""):
+        for mine, expected in zip(compiled, with_gradients(what, function, tensors, constants), strict=True):
+            np.testing.assert_allclose(mine, expected, atol=2e-5)
+
+
+def test_layer_norms_gradient_with_dropout_is_that_of_tensorflow():
+    function, tensors, constants = CASES["residual_layer_norm"]
+    expected = with_gradients("", function, tensors, constants)  # TensorFlow's masks, and its gradients
+    for mine, other in zip(with_gradients("none", function, tensors, constants), expected, strict=True):
+        np.testing.assert_allclose(mine, other, atol=2e-5)
 
 
 def test_where_nothing_was_dropped_the_gradient_passes_and_elsewhere_it_does_not():
