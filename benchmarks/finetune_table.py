@@ -25,7 +25,7 @@ _SHORT = {"num_train_steps": 2000}
 # A sentence encoder was trained on the mean of its states; its [CLS] says nothing yet.
 _MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 4.0, "global_batch_size": 16,
          "pooling": "mean"}
-_SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 1.0, "max_seq_length": 64,
+_SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 2.0, "max_seq_length": 64,
         "pooling": "mean"}
 _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
 # A small task for the options of transfer: one change each against "option_none".
