@@ -14,8 +14,8 @@ from benchmarks import training_step, turns
 from benchmarks.resumable import results_of
 from keras_bert_app.cli import app
 
-_BASE = flags.DEFINE_string("base", "2x128:8:64", "LAYERSxHIDDEN:ROWS:LENGTH, what is doubled from.")
-_DOUBLINGS = flags.DEFINE_integer("doublings", 3, "How often each number is doubled.", lower_bound=1)
+_BASE = flags.DEFINE_string("base", "2x256:16:64", "LAYERSxHIDDEN:ROWS:LENGTH, what is doubled from.")
+_DOUBLINGS = flags.DEFINE_integer("doublings", 2, "How often each number is doubled.", lower_bound=1)
 _SLOPES_PRECISION = flags.DEFINE_enum("slopes_precision", "float32", ("float32", "bfloat16"), "Compute type.")
 _WHAT = ("layers", "hidden size", "rows", "length")
 
