@@ -13,6 +13,7 @@ from absl import flags
 from benchmarks import training_step, turns
 from benchmarks.resumable import results_of
 from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
 
 _BASE = flags.DEFINE_string("base", "2x256:16:64", "LAYERSxHIDDEN:ROWS:LENGTH, what is doubled from.")
 _DOUBLINGS = flags.DEFINE_integer("doublings", 2, "How often each number is doubled.", lower_bound=1)
@@ -22,7 +23,10 @@ _WHAT = ("layers", "hidden size", "rows", "length")
 
 def main(arguments):
     del arguments
+    training_step.parsed(f"{_BASE.value}:{_SLOPES_PRECISION.value}")
     size, rows, length = _BASE.value.split(":")
+    if "x" not in size:
+        raise UserError(f"--base={_BASE.value}: expected LAYERSxHIDDEN:ROWS:LENGTH, such as 2x256:16:64")
     base = [*(int(number) for number in size.split("x")), int(rows), int(length)]
     series = {what: [base[:place] + [base[place] * 2 ** power] + base[place + 1:] for power in range(_DOUBLINGS.value + 1)]
               for place, what in enumerate(_WHAT)}
@@ -32,6 +36,8 @@ def main(arguments):
     os.environ.update(TF_ENABLE_ONEDNN_OPTS="1", TF_CPP_MIN_LOG_LEVEL="3")
     path = os.path.join(flags.FLAGS.output_dir, "training_slopes")
     steps = list(dict.fromkeys(step for found in names.values() for step in found))
+    for step in steps:
+        training_step.parsed(step)
     done = results_of(steps, lambda step: training_step.measured(*training_step.parsed(step)), f"{path}.json")
     milliseconds = {step: turns.median(figures["ours parts"]["rounds"]) * 1e3 for step, figures in done.items()}
     lines = list(table(names, milliseconds))

@@ -33,6 +33,7 @@ from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.training_config import COMPILATIONS
 
 _STEPS = flags.DEFINE_list("steps", [
     "tiny:32:128:float32", "mini:32:128:float32", "small:32:128:float32", "medium:16:128:float32", "base:8:128:float32",
@@ -61,6 +62,11 @@ _AGREEMENT = {"float32": 1e-3, "bfloat16": 5e-3}
 def main(arguments):
     del arguments
     configs = {step: parsed(step) for step in _STEPS.value}
+    if not configs or not _OURS.value:
+        raise UserError("--steps and --ours: expected one entry each at least")
+    for compiled in _OURS.value:
+        if compiled not in COMPILATIONS:
+            raise UserError(f"--ours={compiled} is not known; expected of {', '.join(COMPILATIONS)}")
     for peer in _PEERS.value:
         if peer not in _COMPILED:
             raise UserError(f"--peers={peer} is not known; expected of {', '.join(_COMPILED)}")
@@ -86,14 +92,16 @@ def parsed(step):
             config = BertConfig.of_size(size, vocab_size=_VOCABULARY)
         else:
             layers, hidden = (int(number) for number in size.split("x"))
+            if layers < 1 or hidden < 64 or hidden % 64:  # heads of 64
+                raise ValueError
             config = BertConfig(vocab_size=_VOCABULARY, hidden_size=hidden, num_hidden_layers=layers,
                                 num_attention_heads=hidden // 64, intermediate_size=4 * hidden)
-        if precision not in _AGREEMENT or int(length) > config.max_position_embeddings:
+        if precision not in _AGREEMENT or int(rows) < 1 or not 1 < int(length) <= config.max_position_embeddings:
             raise ValueError
         return config, int(rows), int(length), precision
     except ValueError:
         raise UserError(f"--steps={step}: expected SIZE:ROWS:LENGTH:PRECISION, such as small:32:128:float32 or 4x384:8:64:bfloat16, "
-                        f"SIZE of {', '.join(SIZES)} or LAYERSxHIDDEN") from None
+                        f"SIZE of {', '.join(SIZES)} or LAYERSxHIDDEN in 64s, at most 512 tokens") from None
 
 
 def measured(config, rows, length, precision):

@@ -108,7 +108,7 @@ def dropout(values, rate, seed):
     """Zeroes a share `rate` of the values and scales the rest by 1 / (1 - rate).
 
     keras.layers.Dropout draws the same mask on every replica and cannot be replayed; here the mask is a pure function
-    of the seed, int [2]. Where XLA compiles it, of the same seed another mask is drawn, which costs a tenth.
+    of the seed, int [2]. Where XLA compiles it, of the same seed another mask is drawn, by a hash that takes part in the kernel.
     """
     if not _is_kernel():
         return tf.nn.experimental.stateless_dropout(values, rate, seed=seed)
