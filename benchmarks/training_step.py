@@ -28,11 +28,13 @@ from absl import flags
 
 from benchmarks import turns
 from benchmarks.peer_process import PeerProcess
+from benchmarks.random_batches import random_batch
 from benchmarks.resumable import results_of
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.training_config import COMPILATIONS
 
 _STEPS = flags.DEFINE_list("steps", [
@@ -142,14 +144,9 @@ def disagreeing(figures, precision):
 
 def batch_of(config, rows, length):
     """A batch of full rows, dict of arrays."""
-    generator, predictions = np.random.RandomState(1), max(1, round(0.15 * length))
-    values = {"input_word_ids": generator.randint(0, config.vocab_size, (rows, length)), "input_mask": np.ones((rows, length)),
-              "input_type_ids": np.tile(np.arange(length) * 2 // length, (rows, 1)),
-              "masked_lm_positions": np.sort(generator.rand(rows, length).argsort(axis=1)[:, :predictions], axis=1),
-              "masked_lm_ids": generator.randint(0, config.vocab_size, (rows, predictions)),
-              "next_sentence_labels": generator.randint(0, 2, rows)}
-    return {**{name: array.astype(np.int32) for name, array in values.items()},
-            "masked_lm_weights": np.ones((rows, predictions), np.float32)}
+    run = PretrainingConfig(global_batch_size=rows, max_seq_length=length, max_predictions_per_seq=max(1, round(0.15 * length)))
+    with app.quiet_start():
+        return {name: values.numpy() for name, values in random_batch(config, run).items()}
 
 
 def write_weights(config, directory):
