@@ -27,6 +27,11 @@ def compiled(what):
         _COMPILED.reset(token)
 
 
+def compiles_parts():
+    """Whether what is traced now is to be compiled in parts."""
+    return _COMPILED.get() == "parts"
+
+
 def fused(function, *tensors, **constants):
     """function(*tensors, **constants), as one kernel each way where parts are compiled.
 
@@ -40,7 +45,7 @@ def fused(function, *tensors, **constants):
     """
     # keras.ops' conversion casts a variable where Keras would; TensorFlow's reads it.
     tensors = [None if tensor is None else tf.convert_to_tensor(keras.ops.convert_to_tensor(tensor)) for tensor in tensors]
-    if _COMPILED.get() != "parts":
+    if not compiles_parts():
         return function(*tensors, **constants)
     kernel = _kernel(function, tuple(tensor is not None for tensor in tensors), tuple(sorted(constants.items())))
     return kernel(*(tensor for tensor in tensors if tensor is not None))

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from keras_bert_app.training.optimizer_base import Optimizer, matrices_shape, move, new_slot
+from keras_bert_app.training.optimizer_base import Optimizer, matrices_shape, move, new_slot, num_matrices
 
 # The paper's proposed hyperparameters, algorithm 6.
 EPSILON_1 = 1e-30  # added to squared gradients
@@ -26,7 +26,7 @@ class Adafactor(Optimizer):
     def make_slots(self):
         slots = {"adafactor_rows": {}, "adafactor_columns": {}, "adafactor_v": {}, "adafactor_update_norm": {}}
         for path, variable in self.variables_by_path.items():
-            rows, matrices, columns = matrices_shape(variable, path)
+            rows, matrices, columns = matrices_shape(variable, num_matrices(path))
             shapes = {"adafactor_update_norm": []}
             if variable.shape.rank < 2:
                 shapes["adafactor_v"] = [rows, 1, 1]
@@ -40,9 +40,9 @@ class Adafactor(Optimizer):
         """beta_2 at the update after `step` others; 0 at the first."""
         return 1.0 - tf.pow(tf.cast(step + 1, tf.float32), -DECAY_EXPONENT)
 
-    def update(self, variable, slots, gradient, learning_rate, beta_2, path):
+    def update(self, variable, slots, gradient, learning_rate, beta_2, traits):
         # [R, M, C]
-        shape = matrices_shape(variable, path)
+        shape = matrices_shape(variable, traits.num_matrices)
         weights, gradient = tf.reshape(variable, shape), tf.reshape(gradient, shape)
         square = tf.square(gradient)
         if "adafactor_v" in slots:
@@ -56,7 +56,7 @@ class Adafactor(Optimizer):
             update = gradient * tf.math.rsqrt(rows) * tf.math.rsqrt(columns)
         update /= tf.maximum(1.0, _root_mean_square(update) / CLIP_THRESHOLD)
         update *= tf.maximum(EPSILON_2, _root_mean_square(weights))
-        change = learning_rate * (update + self.decay_of(path) * weights)
+        change = learning_rate * (update + traits.decay * weights)
         # Kept for people to watch: it cannot be worked out from the slots.
         slots["adafactor_update_norm"].assign(tf.norm(change))
         variable.assign_sub(tf.reshape(change, variable.shape))

@@ -30,20 +30,19 @@ class AdamWeightDecay(Optimizer):
         return [tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0)
                 for beta in (self.beta_1, self.beta_2)]
 
-    def direction(self, variable, slots, powers, path):
+    def direction(self, variable, slots, powers, traits):
         """What the learning rate is multiplied with, from the slots after an update."""
         # Both corrections in one factor, epsilon scaled to stand beside the corrected root: fewer arrays are written.
         root = tf.sqrt(1.0 - powers[1])
         direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + self.epsilon * root)
         if self.bias_correction:
             direction *= root / (1.0 - powers[0])
-        decay = self.decay_of(path)
-        return direction + decay * variable if decay else direction
+        return direction + traits.decay * variable if traits.decay else direction
 
-    def update(self, variable, slots, gradient, learning_rate, powers, path):
-        if decay := self.decay_of(path):
-            variable.assign_sub(variable * (learning_rate * decay))
-        # With beta powers of 0 the kernel makes no bias correction; it reads and writes each array once. With them it
+    def update(self, variable, slots, gradient, learning_rate, powers, traits):
+        if traits.decay:
+            variable.assign_sub(variable * (learning_rate * traits.decay))
+        # With beta powers of 0 the op makes no bias correction; it reads and writes each array once. With them it
         # corrects v outside the root's sum with epsilon, so that epsilon is scaled here too.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle, m=slots["adam_m"].handle, v=slots["adam_v"].handle, beta1_power=powers[0],
@@ -54,7 +53,7 @@ class AdamWeightDecay(Optimizer):
         """Worked out again from the slots, with the weights as they are after the update."""
         powers = self.step_terms(step - 1)
         return [learning_rate * self.learning_rate_factors[path]
-                * tf.linalg.global_norm([self.direction(variable, self.slots_of(path), powers, path)])
+                * tf.linalg.global_norm([self.direction(variable, self.slots_of(path), powers, self.traits_of(path))])
                 for path, variable in self.variables_by_path.items()]
 
 
@@ -64,16 +63,16 @@ class Lamb(AdamWeightDecay):
     The ratio is 1 where either norm is 0, and for what is not decayed either. Bias correction is on in the paper.
     """
 
-    def update(self, variable, slots, gradient, learning_rate, powers, path):
+    def update(self, variable, slots, gradient, learning_rate, powers, traits):
         move(slots["adam_m"], gradient, self.beta_1)
         move(slots["adam_v"], tf.square(gradient), self.beta_2)
-        variable.assign_sub(learning_rate * self.direction(variable, slots, powers, path))
+        variable.assign_sub(learning_rate * self.direction(variable, slots, powers, traits))
 
-    def direction(self, variable, slots, powers, path):
-        update = super().direction(variable, slots, powers, path)
-        if self.not_decayed.search(path):
+    def direction(self, variable, slots, powers, traits):
+        update = super().direction(variable, slots, powers, traits)
+        if traits.is_excepted:
             return update
-        shape = matrices_shape(variable, path)
+        shape = matrices_shape(variable, traits.num_matrices)
         norms = [tf.norm(tf.reshape(values, shape), axis=(0, 2), keepdims=True) for values in (variable, update)]
         ratio = tf.where((norms[0] > 0) & (norms[1] > 0), tf.math.divide_no_nan(*norms), 1.0)
         return tf.reshape(tf.reshape(update, shape) * ratio, variable.shape)

@@ -4,19 +4,35 @@ Slots and updates are written over tf.Variable: Keras' optimizers clip before th
 """
 
 import re
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_bert_app.modeling import backend
 from keras_bert_app.training_config import TrainingConfig
 
 NOT_DECAYED = TrainingConfig.not_decayed
+
+
+class Traits(NamedTuple):
+    """What an update needs to know of a variable besides its shape.
+
+    Attributes:
+        decay: its weight decay. is_excepted: whether it is one of those that are never decayed.
+        num_matrices: as how many it is taken by an algorithm that takes each matrix by itself: query, key and value lie in
+            one kernel [H, 3H] but are three.
+    """
+
+    decay: float
+    is_excepted: bool
+    num_matrices: int
 
 
 class Optimizer(tf.Module):
     """Base of all kinds.
 
     A kind has make_slots(); step_terms(step), what its updates need of the step, worked out once for all variables;
-    update(variable, slots, gradient, learning_rate, terms, path), which changes one variable and its slots; and
+    update(variable, slots, gradient, learning_rate, terms, traits), which changes one variable and its slots; and
     update_norms(learning_rate, step), for each variable the norm of its last update, the number `step`.
 
     Args:
@@ -40,41 +56,60 @@ class Optimizer(tf.Module):
         self.not_decayed = re.compile(not_decayed)
         self.slots = self.make_slots()
 
-    def apply(self, gradients, learning_rate, step=0, is_good=True):
+    def apply(self, gradients, learning_rate, step=0, is_good=True, scale=1.0):
         """One update, called in replica context with gradients that are the same on every replica.
 
         Args:
             gradients: dense tensors in the order of the variables. learning_rate: float32 scalar.
             step: how many updates were made before.
             is_good: bool scalar; where it is False nothing changes.
+            scale: float32 scalar, by which the gradients are multiplied.
         """
+        # Asked here, since what is merged runs in a thread of its own.
+        is_compiled = backend.compiles_parts()
         tf.distribute.get_replica_context().merge_call(
-            self._update_all, args=(gradients, learning_rate, step, tf.convert_to_tensor(is_good)))
+            self._update_all, args=(is_compiled, gradients, scale, learning_rate, step, tf.convert_to_tensor(is_good)))
 
     def without_frozen(self, gradients, step):
         """The gradients, 0 for variables that are not trained yet."""
         return [gradient * tf.cast(step >= self.first_steps[path], gradient.dtype) if path in self.first_steps else gradient
                 for path, gradient in zip(self.variables_by_path, gradients)]
 
-    def decay_of(self, path):
-        """The weight decay of a variable."""
-        return 0.0 if self.not_decayed.search(path) else self.weight_decay_rate
+    def traits_of(self, path):
+        """Traits of a variable."""
+        is_excepted = bool(self.not_decayed.search(path))
+        return Traits(0.0 if is_excepted else self.weight_decay_rate, is_excepted, num_matrices(path))
 
     def slots_of(self, path):
         """dict name -> slot of one variable."""
         return {name: slots[path] for name, slots in self.slots.items() if path in slots}
 
-    def _update_all(self, strategy, gradients, learning_rate, step, is_good):
+    def _update(self, variable, slots, gradient, scale, learning_rate, terms, traits):
+        self.update(variable, slots, gradient * scale, learning_rate, terms, traits)
+
+    # As one kernel it reads and writes each array once. Variables of one shape and like traits share it.
+    _compiled_update = tf.function(_update, jit_compile=True, autograph=False)
+
+    def _update_all(self, strategy, is_compiled, gradients, scale, learning_rate, step, is_good):
         terms = self.step_terms(step)
 
-        def update(variable, slots, gradient, learning_rate, terms, is_good, path):
+        # All that may differ from one replica's device to the next is an argument here.
+        def update_if_good(variable, slots, gradient, scale, learning_rate, terms, step, is_good, path):
             rate = learning_rate * self.learning_rate_factors[path]
-            tf.cond(is_good, lambda: self.update(variable, slots, gradient, rate, terms, path), lambda: None)
+            update = self._update
+            if is_compiled:
+                # A function that is traced takes a mirrored variable for the copy that it saw first.
+                copies = strategy.experimental_local_results
+                index = next(index for index, copy in enumerate(copies(self.variables_by_path[path])) if copy is variable)
+                slots = {name: copies(slot)[index] for name, slot in slots.items()}
+                update = self._compiled_update
+            if path in self.first_steps:
+                is_good &= step >= self.first_steps[path]
+            tf.cond(is_good, lambda: update(variable, slots, gradient, scale, rate, terms, self.traits_of(path)), lambda: None)
 
         for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
-            strategy.extended.update(variable, update, group=False, args=(
-                self.slots_of(path), gradient, learning_rate, terms,
-                is_good & (step >= self.first_steps[path]) if path in self.first_steps else is_good, path))
+            strategy.extended.update(variable, update_if_good, group=False, args=(
+                self.slots_of(path), gradient, scale, learning_rate, terms, step, is_good, path))
 
 
 def new_slot(shape, name):
@@ -89,13 +124,14 @@ def move(slot, value, decay):
     return mean
 
 
-def matrices_shape(variable, path):
-    """[R, M, C], as which a variable is M matrices to an algorithm that takes each by itself.
+def num_matrices(path):
+    """How many matrices a variable is."""
+    return 3 if path.endswith("query_key_value/kernel") else 1
 
-    Query, key and value lie in one kernel [H, 3H] but are three. A vector is one matrix of one column.
-    """
+
+def matrices_shape(variable, number):
+    """[R, M, C], as which a variable is M = number matrices. A vector is one matrix of one column."""
     if variable.shape.rank < 2:
         return [variable.shape.num_elements(), 1, 1]
-    num_matrices = 3 if path.endswith("query_key_value/kernel") else 1
     columns = variable.shape[-1]
-    return [variable.shape.num_elements() // columns, num_matrices, columns // num_matrices]
+    return [variable.shape.num_elements() // columns, number, columns // number]

@@ -98,9 +98,11 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         gradient_norm = tf.linalg.global_norm(gradients)
         is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
         bad_variable = tf.cond(is_good, lambda: -1, lambda: _first_not_finite(gradients))
-        gradients, _ = tf.clip_by_global_norm(gradients, run.clip_norm, use_norm=gradient_norm)
+        # tf.clip_by_global_norm's factor, which is multiplied in where the gradients are read in any case.
+        scale = run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm)
         rate = learning_rate(run, step, progress)
-        optimizer.apply(gradients, rate, step, is_good)
+        with backend.compiled(compiled):
+            optimizer.apply(gradients, rate, step, is_good, scale)
         return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
 
     # Of batches that differ in S alone TensorFlow compiles the first, then one more for any S.

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.modeling import backend
 from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.training import optimizers
 from keras_bert_app.training.adafactor import Adafactor
@@ -188,3 +189,39 @@ def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
     gradients = [tf.constant([4.0]), tf.constant([3.0])]
     norms = [float(tf.linalg.global_norm(optimizer.without_frozen(gradients, tf.constant(step)))) for step in (2, 3)]
     assert norms == [3.0, 5.0]
+
+
+@pytest.mark.parametrize("strategy", [lambda: tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas])
+@pytest.mark.parametrize("kind, arguments", [(AdamWeightDecay, {}), (AdamWeightDecay, {"bias_correction": True}), (Lamb, {}),
+                                             (Adafactor, {})])
+def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, strategy):
+    generator = np.random.RandomState(7)
+    shapes = {"a/query_key_value/kernel": (4, 9), "b/kernel": (4, 9), "c/kernel": (4, 9), "c/bias": (9,), "d/kernel": (4, 9)}
+    initial = {path: generator.normal(size=shape).astype(np.float32) for path, shape in shapes.items()}
+    gradients = [[generator.normal(size=value.shape).astype(np.float32) for value in initial.values()] for _ in range(4)]
+    found = []
+    for what in ("parts", "none"):
+        strategy_found = strategy()
+        with strategy_found.scope():
+            variables = {path: tf.Variable(value) for path, value in initial.items()}
+            optimizer = kind(variables, learning_rate_factors={path: 0.5 if path[0] == "c" else 1.0 for path in shapes}, **arguments)
+            optimizer.first_steps = {"d/kernel": 2}
+
+        def replica_step(values, at):
+            with backend.compiled(what):
+                optimizer.apply(values, tf.constant(0.1), at, at != 3, tf.constant(0.25))
+
+        @tf.function(autograph=False)
+        def step(values, at):
+            strategy_found.run(replica_step, (values, at))
+
+        for at, values in enumerate(gradients):
+            step([tf.constant(value) for value in values], tf.constant(at))
+            found.append([variable.numpy() for by_path in (variables, *optimizer.slots.values())
+                          for variable in by_path.values()])
+    compiled, plain = found[:len(gradients)], found[len(gradients):]
+    for at, (mine, expected) in enumerate(zip(compiled, plain)):
+        for ours, theirs in zip(mine, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-6, err_msg=f"step {at}")
+    assert all(np.array_equal(*pair) for pair in zip(compiled[3], compiled[2]))  # the step that was not good
+    assert not any(np.array_equal(*pair) for pair in zip(compiled[2][:5], initial.values()))
