@@ -32,6 +32,7 @@ _STEPS = flags.DEFINE_list("steps", [
     "tiny:8:128:float32", "tiny:32:128:float32", "tiny:8:512:float32", "mini:2:128:float32", "mini:16:128:float32",
     "small:1:128:float32", "small:8:128:float32", "tiny:32:128:bfloat16", "mini:8:128:bfloat16",
     "mini:32:128:float32:4", "base:1:128:float32"], "Steps to measure, SIZE:ROWS:LENGTH:PRECISION[:PARTS].")
+_COMPILED = flags.DEFINE_enum("compiled", "parts", ["parts", "step", "none"], "What --jit_compile is.")
 _TIMES = flags.DEFINE_integer("times", 2, "Steps in the call that is measured.", lower_bound=1)
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a word are counted.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
@@ -58,7 +59,7 @@ def _parsed(step):
         size, rows, length, precision, *parts = step.split(":")
         config = BertConfig.of_size(size)
         run = PretrainingConfig(global_batch_size=int(rows), max_seq_length=int(length), precision=precision,
-                                gradient_accumulation_steps=int(*parts or [1])).resolved()
+                                gradient_accumulation_steps=int(*parts or [1]), jit_compile=_COMPILED.value).resolved()
     except ValueError as error:
         raise UserError(f"--steps: {step!r} is not SIZE:ROWS:LENGTH:PRECISION[:PARTS], as in tiny:8:128:float32 "
                         f"({error})") from None
@@ -74,7 +75,7 @@ def compared(steps):
         rows, length = run.global_batch_size, run.max_seq_length
         parts = run.gradient_accumulation_steps
         request = {"size": size, "rows": rows, "length": length, "precision": run.precision, "times": _TIMES.value,
-                   "parts": parts}
+                   "parts": parts, "compiled": run.jit_compile}
         command = [sys.executable, "-m", "benchmarks.measured_step", json.dumps(request)]
         seen = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         if seen["parameters"] != sum(parameters(config).values()):

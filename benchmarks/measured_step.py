@@ -1,6 +1,7 @@
 """A real training step, measured in a process of its own: what estimate_check asks for.
 
-python -m benchmarks.measured_step '{"size": "tiny", "rows": 8, "length": 128, "precision": "float32", "times": 2}'
+python -m benchmarks.measured_step '{"size": "tiny", "rows": 8, "length": 128, "precision": "float32", "times": 2,
+                                    "compiled": "parts"}'
 
 prints a line of JSON.
 """
@@ -17,8 +18,11 @@ from keras_bert_app.pretraining_config import PretrainingConfig
 _DEVICE = "CPU:0"
 
 
-def measure(size, rows, length, precision, times, parts=1):
+def measure(size, rows, length, precision, times, compiled, parts=1):
     """What a step of a published size takes, its rows in so many parts one after the other.
+
+    Args:
+        compiled: what --jit_compile is.
 
     Returns:
         dict: parameters; peak_bytes, the most that TensorFlow's allocator gave out within a step beyond what it has
@@ -36,7 +40,7 @@ def measure(size, rows, length, precision, times, parts=1):
 
     config = BertConfig.of_size(size)
     run = PretrainingConfig(max_seq_length=length, global_batch_size=rows, precision=precision,
-                            gradient_accumulation_steps=parts).resolved()
+                            gradient_accumulation_steps=parts, jit_compile=compiled).resolved()
     strategy = tf.distribute.OneDeviceStrategy(_DEVICE)
     with strategy.scope():
         model = BertPretrainer(config, dtype=KERAS_POLICIES[precision])

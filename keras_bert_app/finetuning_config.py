@@ -57,6 +57,7 @@ class FinetuningConfig(TrainingConfig):
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
     early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
     max_train_examples: int = field(0, "Most training examples, the first ones; 0: all.", minimum=0)
+    swap_pairs: bool = field(False, "Train on each pair of texts in the other order too, for answers that do not depend on it.")
     max_eval_examples: int = field(0, "Most development examples, the first ones; 0: all.", minimum=0)
     log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     mlm_tuning_steps: int = field(0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0)

@@ -43,7 +43,7 @@ _PRICE = flags.DEFINE_float("price_per_hour", None, "What a device costs an hour
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _RUN_FIELDS = [field for field in dataclasses.fields(PretrainingConfig) if field.name in (
-    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps",
+    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps", "jit_compile",
     "precision", "optimizer", "sentence_objective", "train_minutes")]
 _given_for_run = config_flags.define_flags(_RUN_FIELDS)
 _given_for_model = config_flags.define_model_flags()
@@ -61,7 +61,7 @@ def main(arguments):
     device, num_devices = hardware.parse(name, _PEAK.value, _MEMORY.value)
     config = _model(_CONFIG.value or recipe.CONFIG, recipe.MODEL if recipe else {})
     run = PretrainingConfig(**{**(recipe.RUN if recipe else {}), **_given_for_run()}).resolved().checked_against(config)
-    run = run.with_precision(device.is_tpu)
+    run = run.with_precision(device.is_tpu).with_compilation(device.kind, config.hidden_size)
     found = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
     for line in report.report_lines(found, config, run, name, _PRICE.value):
         print(line)

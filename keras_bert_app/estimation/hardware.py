@@ -17,14 +17,19 @@ class Device:
         peaks: precision -> FLOP/s of dense matrix products, as TensorFlow does them on that chip by default.
         memory: bytes; None where it is not known.
         named_parts: what the number in a name such as v4-8 counts, so many to a chip.
-        multiplies_bfloat16: see memory.training_memory. is_tpu: whether bfloat16 is the default on it.
+        multiplies_bfloat16: see memory.training_memory. kind: "TPU", "GPU" or "CPU", on which defaults
+            depend.
     """
 
     peaks: dict
     memory: int | None
     named_parts: int = 1
     multiplies_bfloat16: bool = True
-    is_tpu: bool = False
+    kind: str = "GPU"
+
+    @property
+    def is_tpu(self):
+        return self.kind == "TPU"
 
 
 def _device(bfloat16, float32, memory, **more):
@@ -36,15 +41,15 @@ def _device(bfloat16, float32, memory, **more):
 # L4 and T4, read in copies of them; half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
 # tensor cores know neither TF32 nor bfloat16, so that both run at its plain float32 rate.
 DEVICES = {
-    "v4": _device(275, 275, 32 * _GIB, is_tpu=True, named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
-    "v5e": _device(197, 197, 16 * _GB, is_tpu=True),
-    "v6e": _device(918, 918, 32 * _GB, is_tpu=True),
+    "v4": _device(275, 275, 32 * _GIB, kind="TPU", named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
+    "v5e": _device(197, 197, 16 * _GB, kind="TPU"),
+    "v6e": _device(918, 918, 32 * _GB, kind="TPU"),
     "a100": _device(312, 156, 40 * _GB),
     "a100-80gb": _device(312, 156, 80 * _GB),
     "h100": _device(989.5, 494.5, 80 * _GB),
     "l4": _device(121, 60, 24 * _GB),
     "t4": _device(8.1, 8.1, 16 * _GB),
-    "cpu": Device({}, None, multiplies_bfloat16=False),  # most; those with AMX or AVX512-BF16 do
+    "cpu": Device({}, None, kind="CPU", multiplies_bfloat16=False),  # most; those with AMX or AVX512-BF16 do
 }
 
 

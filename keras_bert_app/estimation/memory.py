@@ -1,7 +1,8 @@
 """Memory of a training step on one replica, in bytes.
 
-It follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, as TensorFlow runs them without XLA:
-what changes there changes here (tests/estimation compares with the traced step, benchmarks/estimate_check with the
+It follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, as TensorFlow runs them without XLA
+or with its kernels for parts (--jit_compile=parts); of a step that is compiled whole it tells what that takes without, which is
+more. What changes there changes here (tests/estimation compares with the traced step, benchmarks/estimate_check with the
 allocator of a running one).
 """
 
@@ -53,15 +54,17 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True):
     if run.precision == "bfloat16":
         of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
     is_in_parts = run.gradient_accumulation_steps > 1
+    # Clipping is in the kernel of the update, or its results stand beside the gradients, one array more at a time. The word
+    # table's own gradient comes in two parts, whose sum is a third.
+    sets, tables = (1, 2) if run.jit_compile == "parts" else (2, 1)
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
         # In a loop over parts the first part's gradients stay to its end, beside the sums so far.
         activations=activations(config, run, parts, rows) + (2 * weights if is_in_parts else 0),
-        # The logits' gradients once more, scaled, and in the compute type; that of the table, and it transposed.
-        logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + 2 * table,
-        # Before and after clipping, or the loop's two and a part's own; one more array at a time, at most the word table.
-        gradients=(3 if is_in_parts else 2) * weights + table)
+        # The logits' gradients, and in the compute type; that of the table.
+        logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
+        gradients=(sets + is_in_parts) * weights + tables * table)
 
 
 def slot_numbers(config, optimizer, parts):
@@ -76,24 +79,49 @@ def slot_numbers(config, optimizer, parts):
 
 def activations(config, run, parts, rows):
     """Bytes that the forward pass of so many rows leaves for the backward pass."""
-    size, hidden, tokens = _COMPUTE[run.precision], config.hidden_size, rows * run.max_seq_length
+    kept = _kept_in_parts if run.jit_compile == "parts" else _kept
+    of_embeddings, of_layer, of_prediction, of_row = kept(config, run)
+    size, hidden = _COMPUTE[run.precision], config.hidden_size
+    casts = 0 if size == _FLOAT else size * sum(
+        math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
+        if path.endswith("kernel")) + size * config.vocab_size * hidden
+    return (rows * run.max_seq_length * (of_embeddings + sum(map(of_layer, config.head_counts)))
+            + rows * run.max_predictions_per_seq * of_prediction + (rows * of_row if "pooler" in parts else 0) + casts)
+
+
+def _kept(config, run):
+    """(bytes of a token's embeddings, function of a layer's number of heads to bytes of a token, of a prediction, of a row's
+    pooler) that TensorFlow's own ops leave."""
+    size, hidden = _COMPUTE[run.precision], config.hidden_size
     drops, drops_probabilities = config.hidden_dropout_prob > 0, config.attention_probs_dropout_prob > 0
     norm = _FLOAT * (hidden + 1)
     beside_output, with_output = _READ_BY_ACTIVATION[config.hidden_act]
     mask = hidden if drops else 0  # one byte for each value
-    of_token = norm + mask + _FLOAT * (config.type_vocab_size + 1)  # embeddings
-    for num_heads in config.head_counts:
+    # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
+    of_probability = _FLOAT + (size + 1 if drops_probabilities else size if size != _FLOAT else 0)
+
+    def of_layer(num_heads):
         width = num_heads * config.head_size
         # Query, key and value as they came out, the scaled query, what the heads gave; the states before either half.
         states = size * (5 * width + 2 * hidden)
         inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
-        # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
-        copies = size + 1 if drops_probabilities else size if size != _FLOAT else 0
-        of_token += states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * (_FLOAT + copies)
-    predictions = rows * run.max_predictions_per_seq
-    of_prediction = size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2)
-    casts = 0 if size == _FLOAT else size * sum(
-        math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
-        if path.endswith("kernel")) + size * config.vocab_size * hidden
-    pooled = 2 * size * rows * hidden if "pooler" in parts else 0
-    return tokens * of_token + predictions * of_prediction + pooled + casts
+        return states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * of_probability
+    return (norm + mask + _FLOAT * (config.type_vocab_size + 1), of_layer,
+            size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2), 2 * size * hidden)
+
+
+def _kept_in_parts(config, run):
+    """As _kept, of a step with --jit_compile=parts: what goes into each kernel, and what goes into a product."""
+    size, hidden = _COMPUTE[run.precision], config.hidden_size
+
+    def of_layer(num_heads):
+        # Query, key and value as one product and apart, what the heads gave; each half's product and its sum; the inner
+        # product and its activation; scores and what dropout left of probabilities.
+        return size * (7 * num_heads * config.head_size + 4 * hidden + 2 * config.intermediate_size
+                       + 2 * num_heads * run.max_seq_length)
+    # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
+    # input, which is counted in place of the last one's output.
+    of_embeddings = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
+    # Logits as they came out of the product, where the losses do not take the same.
+    of_logits = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
+    return of_embeddings, of_layer, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden

@@ -28,7 +28,7 @@ def report_lines(found, config, run, hardware, price_per_hour=None):
 def _memory_lines(found, run):
     needed = found["memory"]
     yield (f"memory of one device, {found['rows_at_a_time']:,} rows at a time, {run.precision}, {run.optimizer}, "
-           "without XLA")
+           f"{'parts compiled' if run.jit_compile == 'parts' else 'without XLA'}")
     yield _row("  weights", _gigabytes(needed["weights"]))
     yield _row("  optimizer's slots", _gigabytes(needed["slots"]))
     yield _row("  activations", _gigabytes(needed["activations"]))

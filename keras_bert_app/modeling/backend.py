@@ -32,6 +32,11 @@ def compiles_parts():
     return _COMPILED.get() == "parts"
 
 
+def is_compiled():
+    """Whether what is traced now is to be compiled, in parts or whole."""
+    return _COMPILED.get() in ("step", "parts")
+
+
 def fused(function, *tensors, **constants):
     """function(*tensors, **constants), as one kernel each way where parts are compiled.
 
@@ -56,7 +61,7 @@ def widened(values):
 
     What a CPU has of bfloat16 is products: in a kernel, to round between two steps costs more than it spares.
     """
-    return tf.cast(values, tf.float32) if _is_kernel() else values
+    return tf.cast(values, tf.float32) if is_compiled() else values
 
 
 def own_gradient(function):
@@ -64,16 +69,20 @@ def own_gradient(function):
 
     Outside of a training step it is the result alone: graphs that are exported stay free of what only training needs.
     """
-    with_gradient = tf.custom_gradient(function)
+    @tf.custom_gradient
+    def with_gradient(*tensors):
+        what = _COMPILED.get()
+        result, gradient = function(*tensors)
+
+        def compiled_alike(*upstream):
+            with compiled(what):  # the gradient may be traced when the model's own block is over
+                return gradient(*upstream)
+        return result, compiled_alike
 
     @functools.wraps(function)
     def call(*tensors):
         return with_gradient(*tensors) if _COMPILED.get() else function(*tensors)[0]
     return call
-
-
-def _is_kernel():
-    return _COMPILED.get() in ("step", "parts")
 
 
 @functools.lru_cache(maxsize=None)
@@ -115,7 +124,7 @@ def dropout(values, rate, seed):
     keras.layers.Dropout draws the same mask on every replica and cannot be replayed; here the mask is a pure function
     of the seed, int [2]. Where XLA compiles it, of the same seed another mask is drawn, by a hash that takes part in the kernel.
     """
-    if not _is_kernel():
+    if not is_compiled():
         return tf.nn.experimental.stateless_dropout(values, rate, seed=seed)
     is_kept = uniform_bits(seed, tf.shape(values)) >= tf.constant(round(rate * 2 ** 32), tf.uint32)
     return values * (tf.cast(is_kept, values.dtype) * tf.cast(1.0 / (1.0 - rate), values.dtype))

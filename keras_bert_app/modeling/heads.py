@@ -50,10 +50,27 @@ class MaskedLMHead(keras.layers.Layer):
             length = ops.shape(masked_lm_positions)[1]
             x = ops.take(x, ops.reshape(ops.cast(masked_lm_positions, "int32") + row_start, (-1,)), axis=0)
         x = self.layer_norm(self.transform(x))
-        # [B x P, H] x [V, H]^T
-        logits = ops.matmul(x, ops.transpose(ops.cast(embedding_table, self.compute_dtype)))
-        logits = backend.fused(with_bias, ops.cast(logits, "float32"), self.output_bias)
+        logits = _product_with_rows(x, ops.cast(embedding_table, self.compute_dtype))
+        if self.compute_dtype == "float32":
+            # Not as a kernel, whose gradient would copy that of the logits: it is the same with and without the bias.
+            logits = with_bias(logits, self.output_bias)
+        else:
+            logits = backend.fused(_wide_with_bias, logits, self.output_bias)
         return ops.reshape(logits, (batch_size, length, self.config.vocab_size))
+
+
+@backend.own_gradient
+def _product_with_rows(x, table):
+    """[N, H] x [V, H]^T. TensorFlow's gradient of the table is made as [H, V] and transposed, for half of its time again."""
+    ops = keras.ops
+
+    def gradient(upstream):
+        return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), x)
+    return ops.matmul(x, ops.transpose(table)), gradient
+
+
+def _wide_with_bias(product, bias):
+    return with_bias(keras.ops.cast(product, "float32"), bias)
 
 
 class NextSentenceHead(keras.layers.Layer):

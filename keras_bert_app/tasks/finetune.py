@@ -9,6 +9,7 @@ from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, predicting, registry, results, scoring
+from keras_bert_app.tasks.task import Examples
 from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
@@ -41,10 +42,24 @@ def load_data(run, tokenizer):
     train_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, train_examples)
     train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
+    if run.swap_pairs:
+        train_examples = with_swapped_pairs(train_examples, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
     train = task.family.featurize(task, train_examples, tokenizer, run, labels)
     return Data(task, labels, train_examples, dev_examples, train,
                 task.family.featurize(task, dev_examples, tokenizer, run, labels))
+
+
+def with_swapped_pairs(examples, task):
+    """Examples, then each pair in the other order.
+
+    Raises:
+        UserError: they are no pairs.
+    """
+    if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
+        raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
+    return Examples([*examples, *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a)
+                                  for example in examples)], examples.left_out)
 
 
 def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strategy=None, stream=None):

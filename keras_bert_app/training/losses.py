@@ -70,13 +70,34 @@ def classification_sums(logits, labels, weights):
     Args:
         logits: float32 [..., n]. labels: int32 [...], anything where the weight is 0. weights: float32 [...].
     """
-    losses = backend.fused(_cross_entropies, logits, labels)
+    losses = cross_entropies(logits, labels)
     correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
     return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), tf.reduce_sum(weights)
 
 
-def _cross_entropies(logits, labels):
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+def cross_entropies(logits, labels):
+    """-log softmax(logits)[label], float32 [...]. Args: logits: float32 [..., n]. labels: int32 [...]."""
+    if not backend.is_compiled():
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    return _compiled_cross_entropies(logits, labels)
+
+
+@backend.own_gradient
+def _compiled_cross_entropies(logits, labels):
+    losses, log_sums = backend.fused(_losses_and_log_sums, logits, labels)
+    return losses, lambda upstream: (backend.fused(_gradient_of_logits, logits, labels, log_sums, upstream), None)
+
+
+def _losses_and_log_sums(logits, labels):
+    most = tf.reduce_max(logits, axis=-1, keepdims=True)
+    log_sums = tf.math.log(tf.reduce_sum(tf.exp(logits - most), axis=-1)) + most[..., 0]
+    return log_sums - tf.gather(logits, labels, batch_dims=labels.shape.rank), log_sums
+
+
+def _gradient_of_logits(logits, labels, log_sums, upstream):
+    """With the sums known it is one pass over the logits, and nothing of their size beside it."""
+    is_label = tf.equal(tf.range(logits.shape[-1]), labels[..., None])
+    return (tf.exp(logits - log_sums[..., None]) - tf.cast(is_label, logits.dtype)) * upstream[..., None]
 
 
 def _pair_weights(batch):

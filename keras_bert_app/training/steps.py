@@ -84,6 +84,10 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
 
     if compiled == "step":
         forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
+    elif run.gradient_accumulation_steps > 1:
+        # Stays a function of its own in the loop over parts. Inlined, what TensorFlow adds there to save memory (temporary
+        # variables for sums of three and more) is left over by the loop's last round, and the next step fails for it.
+        forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
     forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps)
 
     def replica_step(batch, step, progress, stop):

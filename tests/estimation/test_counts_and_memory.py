@@ -16,7 +16,8 @@ from tests.estimation.traced_step import kept_bytes, product_flop, traced_step
 
 PRUNED = BertConfig(vocab_size=101, hidden_size=14, num_hidden_layers=2, num_attention_heads=2, intermediate_size=53,
                     max_position_embeddings=17, type_vocab_size=3, num_heads_by_layer=(1, 2))
-RUN = PretrainingConfig(max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7, precision="float32")
+RUN = PretrainingConfig(max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7, precision="float32",
+                       jit_compile="none")
 
 
 @pytest.mark.parametrize("changes, parts", [
@@ -69,6 +70,7 @@ def test_activations_are_what_the_traced_backward_pass_reads(pruned_step):
     assert counted == pytest.approx(kept_bytes(pruned_step), rel=0.01)
 
 
+@pytest.mark.parametrize("compiled", ["none", "parts"])
 @pytest.mark.parametrize("precision, changes", [
     ("bfloat16", {}),
     ("bfloat16", {"hidden_act": "gelu_exact", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}),
@@ -76,9 +78,10 @@ def test_activations_are_what_the_traced_backward_pass_reads(pruned_step):
     ("float32", {"hidden_act": "relu", "hidden_dropout_prob": 0.0}),
     ("float32", {"hidden_act": "tanh"}),
 ])
-def test_activations_follow_precision_activation_and_dropout(precision, changes):
+def test_activations_follow_compilation_precision_activation_and_dropout(precision, changes, compiled):
     config = PRUNED.replace(num_hidden_layers=1, num_heads_by_layer=(), **changes)
-    run = PretrainingConfig(max_seq_length=13, max_predictions_per_seq=3, global_batch_size=5, precision=precision)
+    run = PretrainingConfig(max_seq_length=13, max_predictions_per_seq=3, global_batch_size=5, precision=precision,
+                           jit_compile=compiled)
     assert memory.activations(config, run, PARTS, 5) == pytest.approx(kept_bytes(traced_step(config, run)), rel=0.01)
 
 

@@ -11,7 +11,7 @@ from keras_bert_app.training.strategy import KERAS_POLICIES
 
 PRODUCTS = ("MatMul", "BatchMatMulV2")
 # Ops whose result is their first input's memory; transposes of a product's input are folded into it.
-_SAME_MEMORY = ("Reshape", "Unpack", "Transpose", "Identity")
+_SAME_MEMORY = ("Reshape", "Unpack", "Transpose", "Identity", "IdentityN")
 
 TracedStep = collections.namedtuple("TracedStep", "model operations num_forward")
 
@@ -23,7 +23,7 @@ def traced_step(config, run):
     num_forward = []
 
     def gradients(batch, seed):
-        with backend.compiled("none"), tf.GradientTape() as tape:
+        with backend.compiled(run.jit_compile), tf.GradientTape() as tape:
             outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
             loss = objective.mean_loss(objective.loss_sums(outputs, batch), *objective.counts(batch))
         num_forward.append(len(tf.compat.v1.get_default_graph().get_operations()))
@@ -63,7 +63,7 @@ def kept_bytes(step):
 
 def _owner(tensor):
     while tensor.op.type in _SAME_MEMORY and _is_folded(tensor):
-        tensor = tensor.op.inputs[0]
+        tensor = tensor.op.inputs[tensor.value_index if tensor.op.type == "IdentityN" else 0]
     return tensor
 
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.config import BertConfig
-from keras_bert_app.modeling import attention, backend, embeddings, layers
+from keras_bert_app.modeling import attention, backend, embeddings, heads, layers
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training import losses
 
@@ -33,8 +33,12 @@ CASES = {
     "embeddings": (embeddings._normalized_sum, [random(3, 5, 13), random(5, 13), random(3, 5, 13), random(13), random(13), SEED],
                    {"rate": 0.3, "epsilon": 1e-12, "dtype": "float32"}),
     "probabilities": (attention._dropped_probabilities, [random(2, 3, 5, 5), random(2, 1, 1, 5), SEED], {"rate": 0.3}),
-    "cross_entropies": (losses._cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
+    "cross_entropies": (losses.cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
+    "cross_entropies of large logits": (losses.cross_entropies, [1e4 * random(2, 3, 11), tf.constant([[0, 10, 3], [3, 5, 1]])], {}),
+    "wide_with_bias": (heads._wide_with_bias, [random(7, 11), random(11)], {}),
+    "product_with_rows": (heads._product_with_rows, [random(7, 5), random(11, 5)], {}),
 }
+WHOLE = (losses.cross_entropies, heads._product_with_rows)  # these ask for kernels themselves
 
 
 def with_gradients(what, function, tensors, constants):
@@ -43,7 +47,8 @@ def with_gradients(what, function, tensors, constants):
     with tf.GradientTape() as tape:
         tape.watch(floats)
         with backend.compiled(what):
-            outputs = tf.nest.flatten(backend.fused(function, *tensors, **constants))
+            outputs = function(*tensors) if function in WHOLE else backend.fused(function, *tensors, **constants)
+        outputs = tf.nest.flatten(outputs)
         loss = sum(tf.reduce_sum(output * random(*output.shape)) for output in outputs)
     return [*outputs, *tape.gradient(loss, floats, unconnected_gradients=tf.UnconnectedGradients.ZERO)]
 

@@ -17,9 +17,10 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import launch, results
-from keras_bert_app.tasks.finetune import first_steps, trained_variables
+from keras_bert_app.tasks.finetune import first_steps, load_data, trained_variables
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import infeed
+from pipelines.wordpiece import BertTokenizer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, run_on
 from tests.training.conftest import two_replicas
 
@@ -177,6 +178,19 @@ def test_without_gradual_unfreezing_all_is_trained_from_the_beginning():
     assert first_steps(["classifier/kernel"], FinetuningConfig(**SETTINGS), 2) == {}
 
 
+def test_pairs_are_swapped_for_training_alone(tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("a\tb\tlabel\nthe day\tfine and warm\t1\ncold\tdull\t0\n")
+    run = FinetuningConfig(**{**SETTINGS, "data_dir": str(tmp_path), "text_columns": ("a", "b"), "swap_pairs": True})
+    tokenizer = BertTokenizer(VOCABULARY, True)
+    data = load_data(run, tokenizer)
+    pieces = np.array(VOCABULARY.decode().split())
+    rows = [" ".join(pieces[row]) for row in np.split(data.train.token_ids, np.cumsum(data.train.row_lengths())[:-1])]
+    assert rows == ["[CLS] the day [SEP] fine and warm [SEP]", "[CLS] cold [SEP] dull [SEP]",
+                    "[CLS] fine and warm [SEP] the day [SEP]", "[CLS] dull [SEP] cold [SEP]"]
+    assert data.train.labels["labels"].tolist() == [1, 0, 1, 0] and len(data.dev_examples) == 2
+
+
 def test_several_seeds_are_told_with_mean_deviation_and_those_that_failed():
     runs = [{"task": "x", "metric": "accuracy", "seed": seed, "dev": {"accuracy": score},
              "baseline": {"what": "always 0", "accuracy": 0.5}} for seed, score in ((1, 0.9), (2, 0.5), (3, 0.7))]
@@ -192,6 +206,7 @@ def test_several_seeds_are_told_with_mean_deviation_and_those_that_failed():
     ({"task": ""}, "--task is missing"),
     ({"data_dir": ""}, "--data_dir is missing"),
     ({"data_dir": "/nowhere"}, "task classification expects train.tsv"),
+    ({"swap_pairs": True}, r"--swap_pairs: classification is not over pairs of texts \(.*train.tsv:2\); leave it out"),
 ])
 def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, table_dir, settings, message):
     wanted = {**SETTINGS, "data_dir": table_dir, **settings}

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.random_batches import random_batch
+from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import data, optimizers, steps
 from keras_bert_app.training import pretrain as pretraining
@@ -250,3 +253,17 @@ def test_weights_are_finite_and_have_moved(whole):
     (first, _), (last, _) = state_of(whole, 1), state_of(whole)
     assert all(np.isfinite(values).all() for values in last.values())
     assert any(first[name].tobytes() != last[name].tobytes() for name in first)
+
+
+def test_parts_of_a_batch_are_added_up_in_graphs_that_tensorflow_thinks_are_large():
+    # Beyond some 200 MB of arrays it rewrites sums of three within loops, which once failed in the second step's.
+    config = BertConfig(hidden_size=256, num_attention_heads=2, num_hidden_layers=1, intermediate_size=17,
+                        max_position_embeddings=64)
+    run = PretrainingConfig(max_seq_length=64, global_batch_size=32, gradient_accumulation_steps=2, precision="float32",
+                            jit_compile="none").resolved()
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    model = BertPretrainer(config)
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    call = steps.make_train_call(strategy, model, optimizers.make_optimizer(run, variables, 1), run, PretrainingObjective())
+    batches = {name: tf.stack([values] * 2) for name, values in random_batch(config, run).items()}
+    assert np.isfinite([call(batches, 0), call(batches, 2)]).all()
