@@ -116,8 +116,8 @@ def _kept_in_parts(config, run):
 
     def of_layer(num_heads):
         # Query, key and value as one product and apart, what the heads gave; each half's product and its sum; the inner
-        # product and its activation; scores and what dropout left of probabilities.
-        return size * (7 * num_heads * config.head_size + 4 * hidden + 2 * config.intermediate_size
+        # product and its activation; scores, what dropout left of probabilities, and their sums.
+        return _FLOAT * num_heads + size * (7 * num_heads * config.head_size + 4 * hidden + 2 * config.intermediate_size
                        + 2 * num_heads * run.max_seq_length)
     # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
     # input, which is counted in place of the last one's output.

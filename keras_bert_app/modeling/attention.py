@@ -1,5 +1,7 @@
 """Multi-head self-attention."""
 
+import functools
+
 import keras
 
 from keras_bert_app.modeling import backend
@@ -57,9 +59,9 @@ class SelfAttention(keras.layers.Layer):
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         probabilities, seed = backend.fused(_probabilities, scores, mask_scores), self.dropout.seed(dropout_seed)
         # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
-        dropped_out = probabilities if seed is None else backend.fused(
-            _dropped_probabilities, scores, mask_scores, seed, rate=self.dropout.rate)
-        context = ops.matmul(dropped_out, value)
+        weights = (probabilities if seed is None and not backend.compiles_parts()
+                   else attention_weights(scores, mask_scores, seed, self.dropout.rate))
+        context = ops.matmul(weights, value)
         if self.head_gates is not None:
             context = context * ops.cast(self.head_gates, self.compute_dtype)[..., None, None]
         # [B, N, S, D] -> [B, S, ND]
@@ -82,10 +84,43 @@ def _heads(product, bias, mask_scores, *, num_heads):
 
 def _probabilities(scores, mask_scores):
     """softmax(scores + mask) over the keys, in float32, given back in the type of the scores."""
+    return keras.ops.cast(keras.ops.softmax(_masked(scores, mask_scores), axis=-1), scores.dtype)
+
+
+def attention_weights(scores, mask_scores, seed, rate):
+    """softmax(scores + mask) after dropout, what the values are multiplied with. Args: seed: int [2], or None for no dropout."""
+    if not backend.compiles_parts():
+        return dropped(_probabilities(scores, mask_scores), seed, rate=rate)
+    return _compiled_weights(rate)(scores, mask_scores) if seed is None else _compiled_weights(rate)(scores, mask_scores, seed)
+
+
+@functools.lru_cache(maxsize=None)
+def _compiled_weights(rate):
+    @backend.own_gradient
+    def weights(scores, mask_scores, seed=None):
+        found, log_sums = backend.fused(_weights_and_log_sums, scores, mask_scores, seed, rate=rate)
+
+        def gradient(upstream):
+            of_scores = backend.fused(_gradient_of_scores, scores, mask_scores, seed, log_sums, upstream, rate=rate)
+            return [of_scores, None] if seed is None else [of_scores, None, None]
+        return found, gradient
+    return weights
+
+
+def _weights_and_log_sums(scores, mask_scores, seed, *, rate):
+    masked = _masked(scores, mask_scores)
+    log_sums = keras.ops.logsumexp(masked, axis=-1, keepdims=True)
+    return dropped(keras.ops.cast(keras.ops.exp(masked - log_sums), scores.dtype), seed, rate=rate), log_sums
+
+
+def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, *, rate):
+    """With the sums known probabilities are one pass over the scores (Dao et al. 2022, FlashAttention, section 3.1)."""
     ops = keras.ops
-    probabilities = ops.softmax(ops.cast(scores, "float32") + ops.cast(mask_scores, "float32"), axis=-1)
-    return ops.cast(probabilities, scores.dtype)
+    probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
+    upstream = ops.cast(dropped(upstream, seed, rate=rate), "float32")
+    mean = ops.sum(upstream * probabilities, axis=-1, keepdims=True)
+    return ops.cast(probabilities * (upstream - mean), scores.dtype)
 
 
-def _dropped_probabilities(scores, mask_scores, seed, *, rate):
-    return dropped(_probabilities(scores, mask_scores), seed, rate=rate)
+def _masked(scores, mask_scores):
+    return keras.ops.cast(scores, "float32") + keras.ops.cast(mask_scores, "float32")

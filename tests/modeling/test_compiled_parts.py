@@ -17,6 +17,11 @@ def random(*shape):
     return tf.random.stateless_normal(shape, seed=(len(shape), sum(shape)))
 
 
+def attention_weights(scores, seed):
+    """Of a mask that is no variable: its gradient is not asked for."""
+    return attention.attention_weights(scores, 9 * random(2, 1, 1, 5), seed, 0.3)
+
+
 CASES = {
     "gelu_exact": (layers.activated, [random(7, 13), random(13)], {"activation": layers.activation("gelu_exact")}),
     "relu": (layers.activated, [random(7, 13), random(13)], {"activation": layers.activation("relu")}),
@@ -32,18 +37,19 @@ CASES = {
     "dropped": (layers.dropped, [random(7, 11), SEED], {"rate": 0.3}),
     "embeddings": (embeddings._normalized_sum, [random(3, 5, 13), random(5, 13), random(3, 5, 13), random(13), random(13), SEED],
                    {"rate": 0.3, "epsilon": 1e-12, "dtype": "float32"}),
-    "probabilities": (attention._dropped_probabilities, [random(2, 3, 5, 5), random(2, 1, 1, 5), SEED], {"rate": 0.3}),
+    "attention_weights": (attention_weights, [random(2, 3, 5, 5), SEED], {}),
+    "attention_weights without dropout": (attention_weights, [random(2, 3, 5, 5), None], {}),
     "cross_entropies": (losses.cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
     "cross_entropies of large logits": (losses.cross_entropies, [1e4 * random(2, 3, 11), tf.constant([[0, 10, 3], [3, 5, 1]])], {}),
     "wide_with_bias": (heads._wide_with_bias, [random(7, 11), random(11)], {}),
     "product_with_rows": (heads._product_with_rows, [random(7, 5), random(11, 5)], {}),
 }
-WHOLE = (losses.cross_entropies, heads._product_with_rows)  # these ask for kernels themselves
+WHOLE = (attention_weights, losses.cross_entropies, heads._product_with_rows)  # these ask for kernels themselves
 
 
 def with_gradients(what, function, tensors, constants):
     """[output, gradient of each float tensor], the block of `compiled` closed before the gradient is asked for."""
-    floats = [tensor for tensor in tensors if tensor is not None and tensor.dtype.is_floating]
+    floats = [tensor for tensor in tensors if tf.is_tensor(tensor) and tensor.dtype.is_floating]
     with tf.GradientTape() as tape:
         tape.watch(floats)
         with backend.compiled(what):
