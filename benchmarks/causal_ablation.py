@@ -45,7 +45,7 @@ def main(arguments):
         if job == "pretrain":
             _command("pretrain", recipe="small_budget", config=_CONFIG.value, corpus_dir=corpus_dir, vocab_file=vocab_file,
                      is_causal=_ENCODERS[encoder], train_minutes=0, num_train_steps=_STEPS.value,
-                     num_warmup_steps=_STEPS.value // 16, jit_compile="step", workdir=workdir)
+                     num_warmup_steps=_STEPS.value // 16, jit_compile="parts", workdir=workdir)
             return _last_evaluation(workdir)
         task = _TASKS[job]
         _command("finetune", **{**_FINETUNING, **task, "data_dir": os.path.join(data_dir, task["data_dir"])},

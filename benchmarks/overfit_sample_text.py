@@ -45,7 +45,7 @@ def main(arguments):
     run = PretrainingConfig(
         input_files=_INPUT_FILES.value, holdout_fraction=0.0, max_seq_length=128, global_batch_size=16,
         learning_rate=2e-3, num_train_steps=_STEPS.value, log_steps=500, weight_decay_rate=0.0,
-        jit_compile="step").resolved()
+        jit_compile="parts").resolved()
     run_dir = os.path.join(_WORKDIR.value, "run")
     launch.launch(run_dir, model_config, run, vocab.read_bytes(vocab_file))
 

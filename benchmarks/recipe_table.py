@@ -24,7 +24,7 @@ from keras_bert_app.errors import UserError
 
 # Row -> stages, each (recipe or None, share of the minutes, flags).
 _SMALL = {"config": "tiny", "global_batch_size": 32, "num_train_steps": 1_000_000, "eval_steps": 1_000_000,
-          "save_checkpoints_steps": 200, "jit_compile": "step"}
+          "save_checkpoints_steps": 200, "jit_compile": "parts"}
 ROWS = {
     # A tenth of the budget as warm-up; the paper has a hundredth of a million steps.
     "original": [("original", 1.0, {"num_warmup_steps": 10_000})],

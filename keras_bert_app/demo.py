@@ -40,8 +40,7 @@ class DemoSettings:
     vocab_size: int = 8000
     model: tuple = (("hidden_dropout_prob", 0.0), ("attention_probs_dropout_prob", 0.0), ("initializer_range", 0.08))
     run: tuple = (("max_seq_length", 128), ("global_batch_size", 16), ("learning_rate", 1e-3), ("num_train_steps", 3000),
-                  ("num_warmup_steps", 200), ("save_checkpoints_steps", 250), ("eval_steps", 1500), ("log_steps", 100),
-                  ("jit_compile", "step"))
+                  ("num_warmup_steps", 200), ("save_checkpoints_steps", 250), ("eval_steps", 1500), ("log_steps", 100))
     holdout_fraction: float = 0.12
 
 

@@ -122,25 +122,19 @@ class TrainingConfig:
             return self
         return dataclasses.replace(self, precision="bfloat16" if is_tpu else "float32")
 
-    def with_compilation(self, device, hidden_size):
+    def with_compilation(self, device):
         """A copy with what "auto" stands for.
 
-        On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts, or the whole step of a
-        small model in float32, whose ops are many to its arithmetic. XLA's own products on a CPU are slower than oneDNN's, in
-        bfloat16 by much (BUILD.md, "Beside the peers").
+        On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts. XLA's own products on a
+        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers").
 
         Args:
-            device: "CPU", "GPU" or "TPU". hidden_size: of the model.
+            device: "CPU", "GPU" or "TPU".
         """
         if self.jit_compile != "auto":
             return self
         is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500
-        if device != "CPU" or not is_long:
-            what = "none"
-        else:
-            is_small = hidden_size < 512 and self.precision == "float32" and not self.has_many_lengths
-            what = "step" if is_small else "parts"
-        return dataclasses.replace(self, jit_compile=what)
+        return dataclasses.replace(self, jit_compile="parts" if device == "CPU" and is_long else "none")
 
     def contradictions(self, wanted):
         """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""

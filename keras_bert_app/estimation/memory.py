@@ -54,9 +54,8 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True):
     if run.precision == "bfloat16":
         of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
     is_in_parts = run.gradient_accumulation_steps > 1
-    # Clipping is in the kernel of the update, or its results stand beside the gradients, one array more at a time. The word
-    # table's own gradient comes in two parts, whose sum is a third.
-    sets, tables = (1, 2) if run.jit_compile == "parts" else (2, 1)
+    # Clipping is in the kernel of the update, or its results stand beside the gradients, one array more at a time.
+    sets = (1 if run.jit_compile == "parts" else 2) + is_in_parts
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
@@ -64,7 +63,7 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True):
         activations=activations(config, run, parts, rows) + (2 * weights if is_in_parts else 0),
         # The logits' gradients, and in the compute type; that of the table.
         logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
-        gradients=(sets + is_in_parts) * weights + tables * table)
+        gradients=sets * weights + table)
 
 
 def slot_numbers(config, optimizer, parts):

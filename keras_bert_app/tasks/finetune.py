@@ -89,7 +89,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     if run.teacher:
         data.train.labels["teacher_logits"] = teacher_logits(data, run, strategy)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
-    run = strategies.with_compilation(run, strategy, model_config)
+    run = strategies.with_compilation(run, strategy)
     head = task.family.make_head(task, run, data.labels)
     objective = task.family.make_objective(task, run)
 

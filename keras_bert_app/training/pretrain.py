@@ -34,7 +34,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     model_config, saved_run, _ = workdirs.read_config(workdir)
     run = run or saved_run
     strategy = strategy or strategies.make_strategy(run.strategy)
-    run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy, model_config)
+    run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy)
     strategies.check_batch_size(strategy, data.batch_size_at(run, 0), run.gradient_accumulation_steps)
     workdirs.read_vocabulary(workdir)
     tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)

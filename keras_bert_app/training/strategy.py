@@ -74,9 +74,9 @@ def with_precision(run, strategy):
     return run.with_precision(device_kind(strategy) == "TPU")
 
 
-def with_compilation(run, strategy, model_config):
-    """The run, whose precision is known, with what "auto" of --jit_compile stands for on the strategy's devices."""
-    return run.with_compilation(device_kind(strategy), model_config.hidden_size)
+def with_compilation(run, strategy):
+    """The run with what "auto" of --jit_compile stands for on the strategy's devices."""
+    return run.with_compilation(device_kind(strategy))
 
 
 def check_batch_size(strategy, global_batch_size, num_parts=1):
