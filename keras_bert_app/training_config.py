@@ -74,8 +74,6 @@ class TrainingConfig:
         "max_eval_steps", "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
     # Values that stand for one that follows from others.
     FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
-    # Whether batches have rows of several lengths, each of which is compiled anew.
-    has_many_lengths = False
 
     def __post_init__(self):
         if type(self.jit_compile) is bool:  # as runs of before had it

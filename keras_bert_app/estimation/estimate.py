@@ -42,7 +42,7 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     """What training takes, as a dict; times in seconds unless they say otherwise, memory in bytes of one device.
 
     Args:
-        config: BertConfig. run: PretrainingConfig, resolved, its precision too. device, num_devices: of hardware.parse.
+        config: BertConfig. run: PretrainingConfig, resolved, its precision and compilation too. device, num_devices: of hardware.parse.
         work: Work.
         utilization: share of the peak that a step reaches, all that is no matrix product and what devices wait for each
             other included. price_per_hour: of one device, in any currency, or None.
@@ -70,7 +70,7 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     found = {
         "parameters": {**of_part, "total": sum(of_part.values())},
         "flop_per_token": per_token, "flop_per_step": per_token * positions, "positions_per_step": positions,
-        "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization,
+        "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization, "jit_compile": run.jit_compile,
         "rows_at_a_time": rows, "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
         "device_memory": device.memory, "step_seconds": step_seconds, "positions_per_second": positions / step_seconds}
     if device.memory:

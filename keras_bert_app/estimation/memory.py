@@ -116,8 +116,8 @@ def _kept_in_parts(config, run):
     def of_layer(num_heads):
         # Query, key and value as one product and apart, what the heads gave; each half's product and its sum; the inner
         # product and its activation; scores, what dropout left of probabilities, and their sums.
-        return _FLOAT * num_heads + size * (7 * num_heads * config.head_size + 4 * hidden + 2 * config.intermediate_size
-                       + 2 * num_heads * run.max_seq_length)
+        of_head = _FLOAT + size * (7 * config.head_size + 2 * run.max_seq_length)
+        return num_heads * of_head + size * (4 * hidden + 2 * config.intermediate_size)
     # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
     # input, which is counted in place of the last one's output.
     of_embeddings = _FLOAT * (2 * hidden + config.type_vocab_size + 2)

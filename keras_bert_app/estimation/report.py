@@ -25,10 +25,13 @@ def report_lines(found, config, run, hardware, price_per_hour=None):
     yield from _time_lines(found, hardware, price_per_hour)
 
 
+_COMPILATION = {"parts": "parts compiled", "step": "as without XLA, which takes more"}
+
+
 def _memory_lines(found, run):
     needed = found["memory"]
     yield (f"memory of one device, {found['rows_at_a_time']:,} rows at a time, {run.precision}, {run.optimizer}, "
-           f"{'parts compiled' if run.jit_compile == 'parts' else 'without XLA'}")
+           f"{_COMPILATION.get(run.jit_compile, 'without XLA')}")
     yield _row("  weights", _gigabytes(needed["weights"]))
     yield _row("  optimizer's slots", _gigabytes(needed["slots"]))
     yield _row("  activations", _gigabytes(needed["activations"]))

@@ -88,10 +88,14 @@ def _probabilities(scores, mask_scores):
 
 
 def attention_weights(scores, mask_scores, seed, rate):
-    """softmax(scores + mask) after dropout, what the values are multiplied with. Args: seed: int [2], or None for no dropout."""
+    """softmax(scores + mask) after dropout, what the values are multiplied with.
+
+    Args:
+        mask_scores: no variable; compiled in parts it has no gradient. seed: int [2], or None for no dropout.
+    """
     if not backend.compiles_parts():
         return dropped(_probabilities(scores, mask_scores), seed, rate=rate)
-    return _compiled_weights(rate)(scores, mask_scores) if seed is None else _compiled_weights(rate)(scores, mask_scores, seed)
+    return _compiled_weights(rate)(scores, mask_scores, *([] if seed is None else [seed]))
 
 
 @functools.lru_cache(maxsize=None)

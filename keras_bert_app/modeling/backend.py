@@ -18,7 +18,8 @@ def compiled(what):
     """Within the block models are traced for a step of which so much is compiled by XLA.
 
     Args:
-        what: "step" (all of it, by whoever traces), "parts" (what `fused` is given) or "none".
+        what: "step" (all of it, by whoever traces), "parts" (what `fused` is given, and an optimizer's updates) or
+            "none".
     """
     token = _COMPILED.set(what)
     try:

@@ -68,7 +68,7 @@ def classification_sums(logits, labels, weights):
     """(sum of the cross-entropies, right answers, count), each weighted.
 
     Args:
-        logits: float32 [..., n]. labels: int32 [...], anything where the weight is 0. weights: float32 [...].
+        logits: float32 [..., n]. labels: int32 [...], of 0 to n - 1 also where the weight is 0. weights: float32 [...].
     """
     losses = cross_entropies(logits, labels)
     correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
@@ -96,7 +96,7 @@ def _losses_and_log_sums(logits, labels):
 
 def _gradient_of_logits(logits, labels, log_sums, upstream):
     """With the sums known it is one pass over the logits, and nothing of their size beside it."""
-    is_label = tf.equal(tf.range(logits.shape[-1]), labels[..., None])
+    is_label = tf.equal(tf.range(tf.shape(logits)[-1]), labels[..., None])
     return (tf.exp(logits - log_sums[..., None]) - tf.cast(is_label, logits.dtype)) * upstream[..., None]
 
 

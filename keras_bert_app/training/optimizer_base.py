@@ -65,7 +65,7 @@ class Optimizer(tf.Module):
             is_good: bool scalar; where it is False nothing changes.
             scale: float32 scalar, by which the gradients are multiplied.
         """
-        # Asked here, since what is merged runs in a thread of its own.
+        # Asked here: replicas run in threads of their own, and what is merged in the one that began them.
         is_compiled = backend.compiles_parts()
         tf.distribute.get_replica_context().merge_call(
             self._update_all, args=(is_compiled, gradients, scale, learning_rate, step, tf.convert_to_tensor(is_good)))

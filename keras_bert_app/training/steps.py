@@ -143,7 +143,9 @@ def _in_parts(forward_backward, num_parts):
 
     def in_parts(batch, seed, *counts):
         def part(index):
-            rows = {name: tf.reshape(values, [num_parts, values.shape[0] // num_parts, *values.shape[1:]])[index]
+            # Of batches of many lengths that is the one size that is open.
+            rows = {name: tf.reshape(values, [num_parts, values.shape[0] // num_parts,
+                                              *(-1 if size is None else size for size in values.shape[1:])])[index]
                     for name, values in batch.items()}
             return tf.nest.flatten(forward_backward(rows, backend.fold_in(seed, index), *counts))
 

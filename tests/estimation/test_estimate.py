@@ -1,6 +1,9 @@
 """Devices by name, times and costs worked out by hand, and the largest batch."""
 
 import dataclasses
+import json
+import subprocess
+import sys
 
 import pytest
 
@@ -53,6 +56,16 @@ def test_time_and_cost_follow_from_flop_and_peak():
     assert found["cost"] == pytest.approx(3.0 * 2 * 1000 * found["step_seconds"] / 3600)
     faster = estimate(TINY, dataclasses.replace(RUN, precision="bfloat16"), ROUND, 2, Work(), utilization=0.5)
     assert faster["step_seconds"] == pytest.approx(found["step_seconds"] / 2) and "days" not in faster
+
+
+@pytest.mark.parametrize("arguments, compiled", [
+    (["--hardware=cpu", "--peak_gflops=70"], "parts"), (["--hardware=cpu", "--peak_gflops=70", "--num_train_steps=100"], "none"),
+    (["--hardware=cpu", "--peak_gflops=70", "--jit_compile=step"], "step"), (["--hardware=v5e", "--jit_compile=parts"], "none"),
+    (["--hardware=l4"], "none")])
+def test_it_takes_for_compiled_what_training_would_compile(arguments, compiled, tmp_path):
+    command = [sys.executable, "-m", "keras_bert_app.cli.estimate", "--config=tiny", f"--output_file={tmp_path}/found.json"]
+    subprocess.run([*command, *arguments], check=True, capture_output=True)
+    assert json.loads((tmp_path / "found.json").read_text())["jit_compile"] == compiled
 
 
 def test_words_and_minutes_become_steps():

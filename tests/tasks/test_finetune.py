@@ -131,13 +131,14 @@ def test_a_fine_tuned_run_is_a_start_with_its_output_layer_where_task_and_labels
     assert "from scratch, seed 3: classifier" in output and "left out: the output layer" in output
 
 
-def test_two_replicas_end_with_the_weights_of_one(table_dir, tmp_path):
+def test_two_replicas_and_two_parts_of_batches_of_many_lengths_end_with_the_weights_of_one(table_dir, tmp_path):
     config = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     settings = dict(num_train_steps=4, learning_rate=1e-4, classifier_dropout=0.0)
     run_on(tmp_path / "one", table_dir, config, **settings)
     run_on(tmp_path / "two", table_dir, config, strategy=two_replicas(), **settings)
-    one, two = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two"))
-    assert max(np.abs(tensor - two[path]).max() for path, tensor in one.items()) < 1e-6
+    run_on(tmp_path / "parts", table_dir, config, gradient_accumulation_steps=2, **settings)
+    one, *others = (weights_of(newest(str(tmp_path / name))) for name in ("one", "two", "parts"))
+    assert all(np.abs(tensor - other[path]).max() < 1e-6 for other in others for path, tensor in one.items())
 
 
 def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
