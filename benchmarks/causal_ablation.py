@@ -7,13 +7,11 @@ fine-tuned on the same examples of SST-2 and CoNLL-2003, beside a random start o
 the folders glue/SST-2 and conll2003.
 """
 
-import json
 import os
-import subprocess
-import sys
 
 from absl import flags
 
+from benchmarks import own_commands
 from benchmarks.resumable import results_of
 from keras_bert_app.cli import app
 
@@ -25,47 +23,30 @@ _CONFIG = flags.DEFINE_string("config", "tiny", "Published size.")
 _STEPS = flags.DEFINE_integer("num_train_steps", 1500, "Steps of pre-training.", lower_bound=1)
 
 _ENCODERS = {"bidirectional": False, "causal": True}
-_TASKS = {
-    "sst-2": {"task": "sst-2", "data_dir": "glue/SST-2", "pooling": "mean", "max_seq_length": 64},
-    "conll2003": {"task": "ner", "data_dir": "conll2003"},
-}
-_FINETUNING = {"learning_rate": 5e-4, "num_train_epochs": 2.0, "max_train_examples": 10_000}
 
 
 def main(arguments):
     del arguments
     corpus_dir, vocab_file, data_dir = app.required("corpus_dir", "vocab_file", "data_dir")
     rows = [f"{encoder} {job}" for encoder in _ENCODERS
-            for job in ("pretrain", *(f"{task}{start}" for task in _TASKS for start in ("", " random")))]
+            for job in ("pretrain", *(f"{task}{start}" for task in own_commands.SMALL_TASKS for start in ("", " random")))]
 
     def run(row):
         encoder, job, *is_random = row.split()
         workdir = os.path.join(_DIRECTORY.value, row.replace(" ", "_"))
         start = os.path.join(_DIRECTORY.value, f"{encoder}_pretrain")
         if job == "pretrain":
-            _command("pretrain", recipe="small_budget", config=_CONFIG.value, corpus_dir=corpus_dir, vocab_file=vocab_file,
-                     is_causal=_ENCODERS[encoder], train_minutes=0, num_train_steps=_STEPS.value,
-                     num_warmup_steps=_STEPS.value // 16, jit_compile="parts", workdir=workdir)
+            own_commands.run("pretrain", recipe="small_budget", config=_CONFIG.value, corpus_dir=corpus_dir, vocab_file=vocab_file,
+                             is_causal=_ENCODERS[encoder], train_minutes=0, num_train_steps=_STEPS.value,
+                             num_warmup_steps=_STEPS.value // 16, jit_compile="parts", workdir=workdir)
             return _last_evaluation(workdir)
-        task = _TASKS[job]
-        _command("finetune", **{**_FINETUNING, **task, "data_dir": os.path.join(data_dir, task["data_dir"])},
-                 init_checkpoint=start, random_init=bool(is_random), workdir=workdir)
-        with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
-            found = json.load(file)
-        return {"metric": found["metric"], "score": found["dev"][found["metric"]],
-                "baseline": found["baseline"][found["metric"]]}
+        return own_commands.finetune_small(job, data_dir, workdir, init_checkpoint=start, random_init=bool(is_random))
     done = results_of(rows, run, os.path.join(_DIRECTORY.value, "table.json"))
     print("\n" + "\n".join(table(done)))
 
 
-def _command(name, **given):
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{name}",
-                    *(f"--{flag}={value}" for flag, value in given.items())], check=True)
-
-
 def _last_evaluation(workdir):
-    with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
-        rows = [row for row in map(json.loads, file) if "eval_masked_lm_accuracy" in row]
+    rows = [row for row in own_commands.metrics_of(workdir) if "eval_masked_lm_accuracy" in row]
     return {"metric": "masked LM accuracy", "score": rows[-1]["eval_masked_lm_accuracy"],
             "baseline": rows[-1]["eval_unigram_accuracy"]}
 
@@ -75,7 +56,7 @@ def table(done):
     yield "| measure | needs no model | " + " | ".join(
         f"{encoder}{start}" for encoder in _ENCODERS for start in ("", ", random start")) + " |"
     yield "|---|---|" + "---|" * (2 * len(_ENCODERS))
-    for job in ("pretrain", *_TASKS):
+    for job in ("pretrain", *own_commands.SMALL_TASKS):
         first = done[f"{next(iter(_ENCODERS))} {job}"]
         cells = [done.get(f"{encoder} {job}{start}") for encoder in _ENCODERS for start in ("", " random")]
         measure = first["metric"] if job == "pretrain" else f"{job}, {first['metric']}"

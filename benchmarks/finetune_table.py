@@ -9,11 +9,10 @@ squad, codah, dream, chinese, and the extracted reuters21578 and 20newsgroups-by
 
 import json
 import os
-import subprocess
-import sys
 
 from absl import flags
 
+from benchmarks import own_commands
 from benchmarks.resumable import results_of
 from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
@@ -118,8 +117,7 @@ def _run(row, encoder, data_dir):
     given["init_checkpoint"] = _OTHERS[other].value if other else encoder
     if teacher := given.get("teacher"):
         given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
-    subprocess.run([sys.executable, "-m", "keras_bert_app.cli.finetune",
-                    *(f"--{name}={value}" for name, value in given.items())], check=True)
+    own_commands.run("finetune", **given)
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
         return json.load(file)
 

@@ -38,7 +38,7 @@ def main(arguments):
     run = FinetuningConfig(
         task=_TASK.value, data_dir=data_dir, max_seq_length=_MAX_SEQ_LENGTH.value, global_batch_size=_BATCH_SIZE.value,
         max_train_examples=_EXAMPLES.value, max_eval_examples=_EXAMPLES.value, strategy="one_device", log_steps=1,
-        learning_rate=0.0, precision=_PRECISION.value).resolved(1)
+        learning_rate=0.0, precision=_PRECISION.value, jit_compile="parts").resolved(1)
     tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
     print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
     ways = {name: Way(weights, dataclasses.replace(run, length_buckets=name == "buckets"), tokenizer)
@@ -53,6 +53,8 @@ def main(arguments):
                 seconds = way.timed(getattr(way, part))
                 if number:  # the first round compiles
                     times[name, part].append(seconds)
+                print(f"round {number or 'that compiles'}: {part}, {name}: {seconds:.2f} s", flush=True)
+    print()
     answers = [way.answers for way in ways.values()]
     print("| part | buckets, s, median | padded, s, median | ratio, median | lowest to highest |\n|---|---|---|---|---|")
     for part in ("training", "prediction"):

@@ -10,15 +10,13 @@ pieces) of the held-out documents in rows of 128, whatever the recipe trained wi
 that learned them.
 """
 
-import json
 import os
-import statistics
-import subprocess
-import sys
 
 from absl import flags
 
-from benchmarks.resumable import results_of
+from benchmarks import own_commands
+from benchmarks.heldout import evaluate
+from benchmarks.resumable import results_of, spread
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -46,7 +44,6 @@ _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all runs.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/recipes", "Where the runs and the results go.")
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Training time of each row.", lower_bound=0.01)
 _ROWS = flags.DEFINE_list("rows", DEFAULT_ROWS, "NAME:SEED of each row.")
-_EVAL_SEED = 777
 
 
 def main(arguments):
@@ -69,33 +66,10 @@ def _train_and_evaluate(name, seed):
         given = {**_SMALL, **changes, "corpus_dir": _CORPUS.value, "vocab_file": _VOCAB.value, "workdir": workdir,
                  "train_minutes": _MINUTES.value * share, "seed": seed,
                  **({"recipe": recipe} if recipe else {}), **({"init_checkpoint": previous} if previous else {})}
-        subprocess.run([sys.executable, "-m", "keras_bert_app.cli.pretrain",
-                        *(f"--{key}={value}" for key, value in given.items())], check=True)
+        own_commands.run("pretrain", **given)
         previous = workdir
-        with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
-            steps += max(json.loads(line)["step"] for line in file)
-    return {**evaluate(previous), "steps": steps}
-
-
-def evaluate(workdir):
-    """Held-out figures of a run's model under the one evaluation that all rows share."""
-    with app.quiet_start():
-        import tensorflow as tf
-
-        from keras_bert_app.interop.load import load_pretrained
-        from keras_bert_app.pretraining_config import PretrainingConfig
-        from keras_bert_app.training import data, evaluation, steps
-        from keras_bert_app.training.losses import PretrainingObjective
-        from pipelines import corpus
-        from pipelines.wordpiece import BertTokenizer
-    model = load_pretrained(workdir, allow_missing=("pooler", "next_sentence"))
-    tokenizer = BertTokenizer(_VOCAB.value, model.config.do_lower_case)
-    run = PretrainingConfig(max_seq_length=128, global_batch_size=32, seed=_EVAL_SEED).resolved()
-    shards = corpus.shard_paths(_CORPUS.value, corpus.load_manifest(_CORPUS.value), "heldout")
-    dataset = data.heldout_dataset(run, shards, tokenizer, data.example_arguments(run, tokenizer, ""))
-    objective = PretrainingObjective("nsp" if "next_sentence" in model.parts else "none")
-    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
-    return evaluation.evaluate(call, objective, dataset, model.config.vocab_size)
+        steps += max(line["step"] for line in own_commands.metrics_of(workdir))
+    return {**evaluate(previous, _CORPUS.value, _VOCAB.value), "steps": steps}
 
 
 def table(results):
@@ -106,15 +80,10 @@ def table(results):
         rows = [result for row, result in results.items() if row.split(":")[0] == name]
         if rows:
             pairs = [row["eval_next_sentence_accuracy"] for row in rows if "eval_next_sentence_accuracy" in row]
-            yield (f"| {name} | {len(rows)} | {_spread([row['steps'] for row in rows], ',.0f')} "
-                   f"| {_spread([row['eval_masked_lm_accuracy'] for row in rows])} "
-                   f"| {rows[0]['eval_unigram_accuracy']:.4f} | {_spread([row['eval_masked_lm_loss'] for row in rows])} "
-                   f"| {_spread(pairs) if pairs else '-'} | {rows[0].get('eval_majority_share', 0.0):.4f} |")
-
-
-def _spread(values, form=".4f"):
-    mean = format(statistics.mean(values), form)
-    return mean if len(values) == 1 else f"{mean} ({format(min(values), form)} to {format(max(values), form)})"
+            yield (f"| {name} | {len(rows)} | {spread([row['steps'] for row in rows], ',.0f')} "
+                   f"| {spread([row['eval_masked_lm_accuracy'] for row in rows])} "
+                   f"| {rows[0]['eval_unigram_accuracy']:.4f} | {spread([row['eval_masked_lm_loss'] for row in rows])} "
+                   f"| {spread(pairs) if pairs else '-'} | {rows[0].get('eval_majority_share', 0.0):.4f} |")
 
 
 if __name__ == "__main__":

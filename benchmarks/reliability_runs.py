@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 SAVE_STEPS = 10
-CLOCKS = ("tokens_per_second", "input_wait_share", "memory_mb")  # figures that no two runs share
+CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")  # figures that no two runs share
 MODEL = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 128,
          "max_position_embeddings": 64, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _SYLLABLES = "ba ce di fo gu ka le mi no pu ra se ti vo zu".split()

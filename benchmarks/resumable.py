@@ -2,6 +2,7 @@
 
 import json
 import os
+import statistics
 
 
 def results_of(rows, run, path):
@@ -23,3 +24,9 @@ def results_of(rows, run, path):
             os.replace(path + ".tmp", path)
         print(row, done[row], flush=True)
     return {row: done[row] for row in rows}
+
+
+def spread(values, form=".4f"):
+    """The mean, and of several the lowest and the highest too."""
+    mean = format(statistics.mean(values), form)
+    return mean if len(values) == 1 else f"{mean} ({format(min(values), form)} to {format(max(values), form)})"

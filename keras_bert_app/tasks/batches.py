@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 # Lengths that batches are padded to: few, so that a device that compiles for each compiles little.
-BUCKETS = (16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+BUCKETS = (8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
 _POOL = 32  # batches whose examples are sorted by length together
 
 

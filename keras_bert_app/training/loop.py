@@ -120,7 +120,7 @@ def train(training):
                 return is_over or step // interval > before // interval
             if due(run.log_steps):
                 norms = norms_call(rows[-1, columns["learning_rate"]], step)
-                reporter.log(step, {**window.close(), **norms, "memory_mb": reporting.memory_mb()})
+                reporter.log(step, {**window.close(), **norms, "seconds": clock.seconds(), "memory_mb": reporting.memory_mb()})
             # 4. keep and evaluate
             if due(run.save_checkpoints_steps) or stop:
                 save(due(run.eval_steps))

@@ -34,7 +34,7 @@ def newest(workdir):
 
 
 def without_times(workdir):
-    times = ("tokens_per_second", "input_wait_share", "memory_mb")
+    times = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")
     return [{name: value for name, value in row.items() if name not in times} for row in results.read_metrics(workdir)]
 
 

@@ -27,7 +27,7 @@ from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_work
 STEPS = 6
 EVERY_STEP = dataclasses.replace(RUN, num_train_steps=STEPS, iterations_per_loop=1, save_checkpoints_steps=1,
                                  eval_steps=3, log_steps=1, keep_checkpoints=STEPS)
-CLOCKS = ("tokens_per_second", "input_wait_share", "memory_mb")
+CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")
 
 
 def rows_of(workdir):

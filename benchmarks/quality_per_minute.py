@@ -1,0 +1,194 @@
+"""What pre-training gives for the same minutes on the same machine: our recipe, KerasHub's fit and transformers' run_mlm.
+
+python -m benchmarks.quality_per_minute --corpus_dir=CORPUS --vocab_file=VOCAB --data_dir=TASKS \\
+    --transformers_python=HF_ENV/bin/python --minutes=10 --seeds=1,2,3 --directory=runs/quality
+
+The same text, vocabulary, model size, precision and minutes for all; the peers get their own defaults (masks, dropout, initial
+weights, optimizer), rows as full as ours, and the same rise and fall of the learning rate by the clock, from
+--peer_learning_rate. Judged by one evaluation (benchmarks.heldout), then by fine-tuning on 10,000 examples of SST-2 and of CoNLL-2003
+beside a random start. HF_ENV has benchmarks/requirements-hf.txt; TASKS the folders glue and conll2003. What is done is not done again;
+a training that was stopped goes on with ours and begins anew with theirs. Nothing else should run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks import own_commands
+from benchmarks.heldout import evaluate
+from benchmarks.resumable import results_of, spread
+from keras_bert_app.cli import app
+from keras_bert_app.config import SIZES, BertConfig
+from keras_bert_app.errors import UserError
+
+CONTENDERS = ("ours", "keras_hub", "transformers")
+_RANDOM = "random start"
+_LENGTH, _BATCH_SIZE, _WARMUP_SHARE = 128, 32, 0.06
+_SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+
+_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with held-out documents.")
+_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
+_DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it nothing is fine-tuned.")
+_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
+_MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=0.05)
+_SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "One run of each contender a seed.")
+_CONTENDERS = flags.DEFINE_list("contenders", list(CONTENDERS), "In this order, seed by seed.")
+_PRECISION = flags.DEFINE_enum("precision", "bfloat16", ["float32", "bfloat16"], "Compute type of all.")
+_RATE = flags.DEFINE_float("peer_learning_rate", 1e-3, "The peers' peak; our recipe has its own.", lower_bound=0.0)
+_PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, the table and the curves go.")
+
+
+def main(arguments):
+    del arguments
+    app.required("corpus_dir", "vocab_file")
+    for contender in _CONTENDERS.value:
+        if contender not in CONTENDERS:
+            raise UserError(f"--contenders={contender} is not known; expected some of {', '.join(CONTENDERS)}")
+    if "transformers" in _CONTENDERS.value:
+        app.required("transformers_python")
+    os.makedirs(_DIRECTORY.value, exist_ok=True)
+    _write_texts()
+    runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
+    found = results_of(runs, _pretrain, _at("pretraining.json"))
+    curves = {row: _curve(row) for row in runs}
+    tasks = {}
+    if _DATA.value:
+        starts = [*runs, *(f"{_RANDOM}:{seed}" for seed in _SEEDS.value)]
+        tasks = results_of([f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS], _finetune, _at("tasks.json"))
+    lines = list(table(found, tasks))
+    with open(_at("table.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    draw(curves, _at("curves.png"))
+    print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
+
+
+def _at(*names):
+    return os.path.join(_DIRECTORY.value, *names)
+
+
+def _write_texts():
+    """The training documents as the peers take them: whole ones, a line each, and passages that fill a row."""
+    if os.path.exists(_at("passages.txt")):
+        return
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from pipelines import corpus
+        from pipelines.wordpiece import BertTokenizer
+    tokenizer = BertTokenizer(_VOCAB.value)
+    lengths_of = tf.function(lambda sentences: tokenizer.tokenize(sentences).row_lengths(),
+                             input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    shards = corpus.shard_paths(_CORPUS.value, corpus.load_manifest(_CORPUS.value), "train")
+    with open(_at("documents.txt"), "wb") as documents, open(_at("passages.txt.tmp"), "wb") as passages:
+        for record in tf.data.TFRecordDataset(shards).as_numpy_iterator():
+            sentences = record.split(b"\n")
+            documents.write(b" ".join(sentences) + b"\n")
+            for passage in passages_of(sentences, lengths_of(sentences).numpy(), _LENGTH - 2):
+                passages.write(b" ".join(passage) + b"\n")
+    os.replace(_at("passages.txt.tmp"), _at("passages.txt"))
+
+
+def passages_of(sentences, lengths, wanted):
+    """Lists of following sentences, each of `wanted` pieces or more but for the last."""
+    passage, pieces = [], 0
+    for sentence, length in zip(sentences, lengths):
+        passage.append(sentence)
+        pieces += length
+        if pieces >= wanted:
+            yield passage
+            passage, pieces = [], 0
+    if passage:
+        yield passage
+
+
+def _model_dir(row):
+    return _at("models", row.replace(":", "-"))
+
+
+def _pretrain(row):
+    """Trains a contender for its minutes; what its model gets on the held-out text, and how many steps it took."""
+    contender, seed = row.split(":")
+    model_dir = _model_dir(row)
+    if contender == "ours":
+        # Neither evaluations nor more than the last checkpoint within the minutes: the peers have none.
+        own_commands.run("pretrain", recipe="small_budget", config=_CONFIG.value, corpus_dir=_CORPUS.value, vocab_file=_VOCAB.value,
+                         train_minutes=_MINUTES.value, precision=_PRECISION.value, seed=seed, log_steps=50, eval_steps=1_000_000,
+                         save_checkpoints_steps=1_000_000, jit_compile="parts", workdir=model_dir)
+    else:
+        os.makedirs(_at("models"), exist_ok=True)
+        config = BertConfig.of_size(_CONFIG.value, vocab_size=_num_pieces())
+        size = {name: getattr(config, name) for name in _SIZE}
+        given = {"seed": int(seed), "precision": _PRECISION.value, "size": size, "max_seq_length": _LENGTH,
+                 "max_predictions_per_seq": 20, "batch_size": _BATCH_SIZE, "minutes": _MINUTES.value, "learning_rate": _RATE.value,
+                 "warmup_share": _WARMUP_SHARE, "vocab_file": os.path.abspath(_VOCAB.value), "passages": _at("passages.txt"),
+                 "documents": _at("documents.txt"), "log": model_dir + ".jsonl", "output_dir": model_dir}
+        python = _PYTHON.value if contender == "transformers" else sys.executable
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"quality_{contender}.py")
+        subprocess.run([python, script, json.dumps(given)], check=True)
+    return {**evaluate(model_dir, _CORPUS.value, _VOCAB.value), "steps": _curve(row)[-1]["step"]}
+
+
+def _num_pieces():
+    with open(_VOCAB.value, encoding="utf-8") as file:
+        return len(file.read().splitlines())
+
+
+def _curve(row):
+    """Rows with step, seconds and loss, of masked LM alone."""
+    if row.startswith("ours"):
+        return [line for line in own_commands.metrics_of(_model_dir(row)) if "loss" in line]
+    with open(_model_dir(row) + ".jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _finetune(row):
+    start, seed, task = row.split(":")
+    is_random = start == _RANDOM
+    model_dir = _model_dir(f"{_CONTENDERS.value[0] if is_random else start}:{seed}")
+    return own_commands.finetune_small(task, _DATA.value, _at("tasks", row.replace(":", "-").replace(" ", "_")),
+                                       init_checkpoint=model_dir, random_init=is_random, precision=_PRECISION.value, seed=seed)
+
+
+def table(found, tasks):
+    """Markdown: a line for each contender, mean and range where it has several seeds."""
+    measures = list(own_commands.SMALL_TASKS) if tasks else []
+    yield "| pre-trained by | seeds | steps | held-out MLM accuracy | MLM loss |" + "".join(f" {task} |" for task in measures)
+    yield "|---|---|---|---|---|" + "---|" * len(measures)
+    first = next(iter(found.values()))
+    for name in (*dict.fromkeys(row.split(":")[0] for row in found), *([_RANDOM] if tasks else [])):
+        rows = [result for row, result in found.items() if row.split(":")[0] == name]
+        scores = [[result["score"] for row, result in tasks.items() if row.split(":")[0] == name and row.endswith(f":{task}")]
+                  for task in measures]
+        cells = ([spread([row["steps"] for row in rows], ",.0f"), spread([row["eval_masked_lm_accuracy"] for row in rows]),
+                  spread([row["eval_masked_lm_loss"] for row in rows])] if rows else ["", "", ""])
+        yield f"| {name} | {len(rows) or len(scores[0])} | " + " | ".join([*cells, *map(spread, scores)]) + " |"
+    baselines = [next(result["baseline"] for row, result in tasks.items() if row.endswith(f":{task}")) for task in measures]
+    yield (f"| none: the most frequent piece, class or tag | | | {first['eval_unigram_accuracy']:.4f} | |"
+           + "".join(f" {value:.4f} |" for value in baselines))
+
+
+def draw(curves, path):
+    """Training losses against minutes, a colour a contender, a line a seed."""
+    from keras_bert_app.drawing.figures import picture
+
+    names = list(dict.fromkeys(row.split(":")[0] for row in curves))
+    with picture(8, 4.5, "Masked LM loss in training by the clock\nless is better") as (figure, image):
+        axes = figure.subplots()
+        for row, lines in curves.items():
+            name = row.split(":")[0]
+            label = name if row == next(other for other in curves if other.startswith(name)) else None
+            axes.plot([line["seconds"] / 60 for line in lines], [line["loss"] for line in lines], color=f"C{names.index(name)}",
+                      linewidth=1.3, label=label)
+        axes.set_xlabel("minutes")
+        axes.set_ylabel("loss")
+        axes.legend(frameon=False)
+    with open(path, "wb") as file:
+        file.write(image.getvalue())
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)
