@@ -7,12 +7,14 @@ from absl import flags
 
 from keras_bert_app.config import BertConfig
 
+flags.disclaim_key_flags()  # they are those of the command that defines them here, and --help shows them
+
 # The absl function of each type of field.
 DEFINE = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float, bool: flags.DEFINE_bool,
            tuple: flags.DEFINE_list}
 
 
-def define_flags(fields, is_path=()):
+def define_flags(fields, is_path=(), default=""):
     """Defines the flags and returns a function that gives, as a dict, the values of those that the user set.
 
     A flag has no default of its own, so that one that is not given can be told from one that repeats the default; the
@@ -20,12 +22,13 @@ def define_flags(fields, is_path=()):
 
     Args:
         fields: of dataclasses.fields, their metadata as in training_config. is_path: names whose values are made absolute,
-            so that what is kept of them holds in any directory.
+            so that what is kept of them holds in any directory. default: what the help says of it, where it is not the
+            field's.
     """
     for field in fields:
         choices = f" One of: {', '.join(field.metadata['choices'])}." if field.metadata["choices"] else ""
-        default = f" Default: {field.default}." if field.default not in ("", ()) else ""
-        DEFINE[field.type](field.name, None, f"{field.metadata['help']}{choices}{default}")
+        own = f"Default: {field.default}." if field.default not in ("", ()) else ""
+        DEFINE[field.type](field.name, None, f"{field.metadata['help']}{choices} {default or own}".rstrip())
 
     def given():
         values = {field.name: flags.FLAGS[field.name].value for field in fields

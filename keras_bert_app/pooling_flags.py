@@ -2,6 +2,8 @@
 
 from absl import flags
 
+flags.disclaim_key_flags()  # they are the command's own, and its --help shows them
+
 
 def define():
     """Defines them; returns their holders."""

@@ -9,6 +9,7 @@ import os
 
 from absl import flags
 
+from keras_bert_app import answer_flags
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -17,6 +18,7 @@ _DATA_DIR = flags.DEFINE_string("data_dir", "", "Directory of the task's files; 
 _SPLIT = flags.DEFINE_string("split", "dev", "train, dev, test, or another that the task has.")
 _INPUT_FILE = flags.DEFINE_string("input_file", "", "A labelled file, instead of --data_dir and --split.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where predictions, probabilities and scores go; by default nowhere.")
+_given = answer_flags.define()
 
 
 def main(arguments):
@@ -25,7 +27,7 @@ def main(arguments):
     (workdir,) = app.required("workdir")
     with app.quiet_start():
         from keras_bert_app.tasks.scoring import FinetunedRun
-    run = FinetunedRun(workdir)
+    run = FinetunedRun(workdir, _given())
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
     scores, examples, notes, found = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")

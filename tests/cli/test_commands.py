@@ -93,14 +93,18 @@ def test_ctrl_c_saves_and_the_directory_alone_resumes(texts, tmp_path):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_is_printed_without_loading_tensorflow_or_numpy(verb):
+def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     code = (f"import runpy, sys; sys.argv = ['{verb}', '--help']\n"
             f"try:\n    runpy.run_module('keras_bert_app.cli.{verb}', run_name='__main__', alter_sys=True)\n"
             "except SystemExit as stop:\n    assert not stop.code\n"
-            "assert not {'tensorflow', 'keras', 'numpy'} & sys.modules.keys()\n")
+            "assert not {'tensorflow', 'keras', 'numpy'} & sys.modules.keys()\n"
+            "from absl import flags\n"
+            "print('\\n'.join(flag.name for module, found in flags.FLAGS.flags_by_module_dict().items()\n"
+            "                for flag in found if not module.startswith('absl')), file=sys.stderr)\n")
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip()
+    shown = {line.split(":")[0].strip().replace("--[no]", "--") for line in result.stdout.split("\n") if line.startswith("  --")}
+    assert {f"--{name}" for name in result.stderr.split()} == shown
 
 
 @pytest.mark.parametrize("flags, parts", [

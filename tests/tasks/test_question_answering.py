@@ -4,6 +4,8 @@ import dataclasses
 import io
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -315,4 +317,10 @@ def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, 
     scores, _, _, found = finished.evaluate(TEXTS)
     assert scores["f1"] == pytest.approx(scores["best_f1"]) == pytest.approx(figures["dev"]["best_f1"], abs=1e-6)
     assert all((one["text"] == "") == (one["null_odds"] > threshold) for one in found)
-    assert FinetunedRun(workdir, {"null_score_diff_threshold": 7.0}).run.null_score_diff_threshold == 7.0
+    # A low enough threshold leaves every question without an answer.
+    answers = tmp_path / "answers"
+    subprocess.run([sys.executable, "-m", "keras_bert_app.cli.predict", f"--workdir={workdir}", f"--input_file={TEXTS}",
+                    f"--output_dir={answers}", "--null_score_diff_threshold=-1000", "--n_best_size=2"], check=True)
+    assert set(json.loads((answers / "predictions.json").read_text()).values()) == {""}
+    nbest = json.loads((answers / "nbest_predictions.json").read_text()).values()
+    assert {len(one) for one in nbest} <= {1, 2, 3}
