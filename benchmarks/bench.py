@@ -4,9 +4,10 @@ python -m benchmarks.bench --parts=startup,tokenizer,data,training_step,training
 make bench PARTS=training_step BENCH="--steps=small:32:128:float32 --rounds=3"
 
 The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --glue_dir, with
-GLUE's SST-2 folder, adds fine-tuning and prediction on texts of real lengths (part length_buckets). What follows "--" or is
+GLUE's SST-2 folder, adds fine-tuning and prediction on texts of real lengths (part length_buckets). The part quality, what
+pre-training gives for the same minutes, takes an hour and a half and is run when it is named. What follows "--" or is
 given in BENCH goes to every part that is run, so name one part with it. Each part's output is in OUTPUT_DIR/PART.txt, its
-figures in OUTPUT_DIR/PART.json; training_step and training_slopes go on where they were stopped.
+figures in OUTPUT_DIR/PART.json; training_step, training_slopes and quality go on where they were stopped.
 """
 
 import os
@@ -135,8 +136,11 @@ PARTS = {
     "training_slopes": lambda: [f"--output_dir={_OUTPUT_DIR.value}"],
     "serving": _serving,
     "length_buckets": _length_buckets,
+    "quality": lambda: [f"--corpus_dir={_corpus()}", f"--vocab_file={_vocabulary()}",
+                        f"--transformers_python={_python(_PEERS.value)}", f"--directory={_at('quality')}"],
 }
-_MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput", "serving": "serving_latency"}
+_MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput",
+            "serving": "serving_latency", "quality": "quality_per_minute"}
 
 if __name__ == "__main__":
     app.run(main, __doc__)

@@ -58,7 +58,8 @@ def main(arguments):
     tasks = {}
     if _DATA.value:
         starts = [*runs, *(f"{_RANDOM}:{seed}" for seed in _SEEDS.value)]
-        tasks = results_of([f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS], _finetune, _at("tasks.json"))
+        tasks = results_of([f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS], _finetune,
+                           _at("tasks.json"))
     lines = list(table(found, tasks))
     with open(_at("table.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

@@ -12,7 +12,7 @@ from pipelines.text_files import (  # expand_files and ReaderCounts are part of 
 from pipelines.text_formats import open_paragraphs
 
 MAX_DOCUMENT_BYTES = 1 << 22
-_BATCH_BYTES = 1 << 18  # of text that is split into sentences at a time
+_BATCH_BYTES = 1 << 20  # of text that is split into sentences at a time
 _BATCHES_AHEAD = 2
 
 __all__ = ["FORMATS", "ReaderCounts", "expand_files", "read_documents"]
@@ -95,7 +95,7 @@ def split_batch(batch: Batch) -> list[bytes]:
 
 def read_batches(paths: Sequence[str], input_format: str, text_field: str, counts: ReaderCounts,
                  strict: bool) -> Iterator[Batch]:
-    """The documents of files in order, some 256 KB at a time; arguments as in read_documents.
+    """The documents of files in order, some 1 MB at a time; arguments as in read_documents.
 
     Of the counts, documents and sentences are not touched: they are not known yet.
     """

@@ -132,7 +132,8 @@ class Scorer:
         self.tokenizer = tokenizer
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
-        self.call = steps.make_prediction_call(strategy, model)
+        compiled = steps.forward_compilation(strategy, run, is_long=run.jit_compile == "parts")
+        self.call = steps.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.
         self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)

@@ -15,6 +15,8 @@ from keras_bert_app.training import steps
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
 
+_MANY_BATCHES = 64  # from there on kernels spare more time than it takes to compile them
+
 
 class FinetunedRun:
     """The best weights of a run, ready to answer.
@@ -42,24 +44,32 @@ class FinetunedRun:
         best = checkpoints.best_checkpoints(self.directory)
         if not best:
             raise UserError(f"{self.directory}: has no scored weights yet; let the run come to its first evaluation")
-        strategy = strategy or strategies.make_strategy(self.run.strategy)
+        self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
+        self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
             self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
         checkpoints.restore(best[-1], self.model)
         self.tokenizer = BertTokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case, verify_casing=False)
-        self.call = steps.make_prediction_call(strategy, self.model)
+        self._calls = {}
 
     def predictions(self, examples, has_labels=False):
         """(predictions for examples, notes such as how many texts were cut)."""
         family = self.task.family
         features = family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels)
-        logits = predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size)
+        logits = self._unit_logits(features)
         return family.decode(self.task, examples, features, logits, self.run, self.labels), features.notes
 
     def logits(self, examples):
         """The model's logits, one row for each example."""
         features = self.task.family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False)
-        return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size)
+        return self._unit_logits(features)
+
+    def _unit_logits(self, features):
+        batch_size = self.run.global_batch_size
+        compiled = steps.forward_compilation(self.strategy, self.run, features.num_units >= _MANY_BATCHES * batch_size)
+        if compiled not in self._calls:
+            self._calls[compiled] = steps.make_prediction_call(self.strategy, self.model, compiled)
+        return predicting.unit_logits(self._calls[compiled], self.model, features, self.run, batch_size)
 
     def evaluate(self, path, most=0, split=None):
         """(figures: metric -> score, examples, notes, predictions) of a labelled file, or of a split's part of it."""
