@@ -7,7 +7,7 @@ The text is the embedded default corpus, or --input_files; the vocabulary is lea
 GLUE's SST-2 folder, adds fine-tuning and prediction on texts of real lengths (part length_buckets). The part quality, what
 pre-training gives for the same minutes, takes an hour and a half and is run when it is named. What follows "--" or is
 given in BENCH goes to every part that is run, so name one part with it. Each part's output is in OUTPUT_DIR/PART.txt, its
-figures in OUTPUT_DIR/PART.json; training_step, training_slopes and quality go on where they were stopped.
+figures in OUTPUT_DIR/PART.json, those of quality in OUTPUT_DIR/quality; training_step, training_slopes and quality go on where they were stopped.
 """
 
 import os

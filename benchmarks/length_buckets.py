@@ -85,7 +85,7 @@ class Way:
             optimizer = optimizers.make_optimizer(run, trained_variables(self.model, run), weights.config.num_hidden_layers)
         self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
                                                 run.length_buckets)
-        self.predict_call = steps.make_prediction_call(strategy, self.model, steps.forward_compilation(strategy, run, is_long=True))
+        self.predict_call = steps.make_prediction_call(strategy, self.model, steps.forward_compilation(strategy, run, True))
 
     def timed(self, part):
         started = time.perf_counter()

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+from keras_bert_app.errors import UserError
+
 # What small models are judged by: a classification and a tagging task, 10,000 examples of each, twice.
 SMALL_TASKS = {
     "sst-2": {"task": "sst-2", "data_dir": "glue/SST-2", "pooling": "mean", "max_seq_length": 64},
@@ -14,13 +16,25 @@ _FINETUNING = {"learning_rate": 5e-4, "num_train_epochs": 2.0, "max_train_exampl
 
 
 def run(verb, **given):
-    """Runs `keras_bert_app.cli.VERB --flag=value ...`; it says what it has to say itself.
+    """Runs `keras_bert_app.cli.VERB --flag=value ...`, which says what it has to say itself; raises as `process` does."""
+    process(verb, [sys.executable, "-m", f"keras_bert_app.cli.{verb}",
+                   *(f"--{flag}={value}" for flag, value in given.items())])
+
+
+def process(name, command):
+    """Runs a command to its end. Ctrl-C reaches it too, and is waited for: it may save what it has.
 
     Raises:
-        subprocess.CalledProcessError: it ended otherwise than well.
+        UserError: it ended otherwise than well.
     """
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{verb}",
-                    *(f"--{flag}={value}" for flag, value in given.items())], check=True)
+    with subprocess.Popen(command) as running:
+        try:
+            running.wait()
+        except KeyboardInterrupt:
+            running.wait()
+            raise
+    if running.returncode:
+        raise UserError(f"{name} ended with exit code {running.returncode}; what it said is above")
 
 
 def finetune_small(task, data_dir, workdir, **given):

@@ -20,20 +20,21 @@ from time_budget import TimeBudget
 
 def rows_of(path, tokenizer, length):
     """int64 [N, length]: the documents, each with [CLS] and [SEP], one after the other; what is left over is dropped."""
-    with open(path, encoding="utf-8") as file:
-        texts = file.read().splitlines()
+    with open(path, encoding="utf-8", newline="\n") as file:
+        texts = file.read().split("\n")[:-1]
     ids = []
     for at in range(0, len(texts), 1000):
         ids += itertools.chain.from_iterable(found.ids for found in tokenizer.encode_batch(texts[at:at + 1000]))
     return torch.tensor(ids[:len(ids) // length * length]).reshape(-1, length)
 
 
-def batches(rows, collator, size, seed):
+def batches(rows, is_special, collator, size, seed):
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(len(rows), generator=generator)
         for at in range(0, len(rows) - size + 1, size):
-            yield collator([{"input_ids": row} for row in rows[order[at:at + size]]])
+            yield collator([{"input_ids": rows[index], "special_tokens_mask": is_special[index]}
+                            for index in order[at:at + size]])
 
 
 def main(given):
@@ -44,7 +45,8 @@ def main(given):
         tokenizer_object=fast, unk_token="[UNK]", sep_token="[SEP]", pad_token="[PAD]", cls_token="[CLS]", mask_token="[MASK]")
     rows = rows_of(given["documents"], fast, given["max_seq_length"])
     model = transformers.BertForMaskedLM(transformers.BertConfig(**size))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0)
+    # What its Trainer takes with this torch.
+    optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0, fused=True)
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     low = given["precision"] == "bfloat16"
     model.train()
@@ -55,7 +57,8 @@ def main(given):
         losses.clear()
         return mean
 
-    for batch in batches(rows, collator, given["batch_size"], given["seed"]):
+    is_special = torch.isin(rows, torch.tensor(tokenizer.all_special_ids)).long()
+    for batch in batches(rows, is_special, collator, given["batch_size"], given["seed"]):
         for group in optimizer.param_groups:
             group["lr"] = budget.rate()
         optimizer.zero_grad()

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 # Lengths that batches are padded to: few, so that a device that compiles for each compiles little.
 BUCKETS = (8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+_TOKENS_TO_COMPILE = 1 << 15  # of one length, with which MiniLM's kernels spare the time that compiling them takes
 _POOL = 32  # batches whose examples are sorted by length together
 
 
@@ -95,11 +96,26 @@ def epoch_plan(features, run, epoch):
 
 def evaluation_batches(features, run, batch_size):
     """(batch of tensors, its units) over all units once, the shortest first."""
-    order = np.argsort(features.longest_rows() * features.group_sizes(), kind="stable")
     tensors = _maker(features, run, batch_size)
-    for at in range(0, len(order), batch_size):
-        units = order[at:at + batch_size]
+    for units in _evaluation_plan(features, batch_size):
         yield tensors(units), units
+
+
+def is_worth_compiling(features, run, batch_size, times=1):
+    """Whether evaluation_batches, made so many times, have tokens enough to compile a model for each of their lengths."""
+    longest, sizes = features.longest_rows(), features.group_sizes()
+    tokens, lengths = 0, set()
+    for units in _evaluation_plan(features, batch_size):
+        length = padded_length(int(longest[units].max()), run.max_seq_length, run.length_buckets)
+        tokens += times * length * int(sizes[units].sum())
+        lengths.add(length)
+    return tokens >= _TOKENS_TO_COMPILE * len(lengths)
+
+
+def _evaluation_plan(features, batch_size):
+    """The units of each batch."""
+    order = np.argsort(features.longest_rows() * features.group_sizes(), kind="stable")
+    return [order[at:at + batch_size] for at in range(0, len(order), batch_size)]
 
 
 def _maker(features, run, batch_size):

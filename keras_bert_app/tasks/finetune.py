@@ -132,7 +132,9 @@ class Scorer:
         self.tokenizer = tokenizer
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
-        compiled = steps.forward_compilation(strategy, run, is_long=run.jit_compile == "parts")
+        times = max(1, run.num_train_steps // run.eval_steps)
+        compiled = steps.forward_compilation(
+            strategy, run, batches.is_worth_compiling(data.dev, run, run.global_batch_size, times))
         self.call = steps.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.

@@ -10,12 +10,10 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import predicting, registry, results
+from keras_bert_app.tasks import batches, predicting, registry, results
 from keras_bert_app.training import steps
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
-
-_MANY_BATCHES = 64  # from there on kernels spare more time than it takes to compile them
 
 
 class FinetunedRun:
@@ -45,6 +43,7 @@ class FinetunedRun:
         if not best:
             raise UserError(f"{self.directory}: has no scored weights yet; let the run come to its first evaluation")
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
+        strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
             self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
@@ -66,7 +65,7 @@ class FinetunedRun:
 
     def _unit_logits(self, features):
         batch_size = self.run.global_batch_size
-        compiled = steps.forward_compilation(self.strategy, self.run, features.num_units >= _MANY_BATCHES * batch_size)
+        compiled = steps.forward_compilation(self.strategy, self.run, batches.is_worth_compiling(features, self.run, batch_size))
         if compiled not in self._calls:
             self._calls[compiled] = steps.make_prediction_call(self.strategy, self.model, compiled)
         return predicting.unit_logits(self._calls[compiled], self.model, features, self.run, batch_size)

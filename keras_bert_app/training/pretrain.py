@@ -59,7 +59,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     heldout = data.heldout_dataset(run, heldout_shards, tokenizer, examples)
     if heldout is None:
         reporter.say("no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some")
-    compiled = steps.forward_compilation(strategy, run, is_long=run.jit_compile == "parts")
+    compiled = steps.forward_compilation(strategy, run, is_worth=run.jit_compile == "parts")
     evaluation_call = steps.make_evaluation_call(strategy, model, objective, compiled)
 
     def evaluate(step, should_stop):

@@ -157,16 +157,16 @@ def _in_parts(forward_backward, num_parts):
     return in_parts
 
 
-def forward_compilation(strategy, run, is_long):
-    """What XLA compiles of evaluations and predictions: "parts" or "none".
+def forward_compilation(strategy, run, is_worth):
+    """What XLA compiles of evaluations and predictions: "parts" or "" for nothing.
 
     In bfloat16 on a CPU kernels spare a third of the time and more, in float32 a twentieth; each length of rows takes a second
-    to compile (BUILD.md, "Beside the peers"). is_long: whether there are batches enough to be worth that.
+    to compile (BUILD.md, "Beside the peers"). is_worth: whether there are rows enough for that.
     """
-    return "parts" if is_long and run.precision == "bfloat16" and device_kind(strategy) == "CPU" else "none"
+    return "parts" if is_worth and run.precision == "bfloat16" and device_kind(strategy) == "CPU" else ""
 
 
-def make_evaluation_call(strategy, model, objective, compiled="none"):
+def make_evaluation_call(strategy, model, objective, compiled=""):
     """A function of one global batch that returns its objective's sums, float32 [len(objective.sum_names)].
 
     Args:
@@ -176,7 +176,7 @@ def make_evaluation_call(strategy, model, objective, compiled="none"):
     return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
 
 
-def evaluation_function(strategy, model, objective, compiled="none"):
+def evaluation_function(strategy, model, objective, compiled=""):
     """The tf.function that make_evaluation_call calls, of a batch given out to replicas."""
     def replica_step(batch):
         with backend.compiled(compiled):
@@ -191,7 +191,7 @@ def evaluation_function(strategy, model, objective, compiled="none"):
     return call
 
 
-def make_prediction_call(strategy, model, compiled="none"):
+def make_prediction_call(strategy, model, compiled=""):
     """A function of one global batch that returns the model's logits [B, ...], on every process those of all rows.
 
     Args:
@@ -201,7 +201,7 @@ def make_prediction_call(strategy, model, compiled="none"):
     return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
 
 
-def prediction_function(strategy, model, compiled="none"):
+def prediction_function(strategy, model, compiled=""):
     """The tf.function that make_prediction_call calls, of a batch given out to replicas."""
     def replica_step(batch):
         with backend.compiled(compiled):

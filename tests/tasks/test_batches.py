@@ -137,3 +137,12 @@ def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
     for batch, units in found:
         assert batch["labels"].numpy()[:len(units)].tolist() == units.tolist()
         assert batch["example_weights"].numpy().sum() == len(units)
+
+
+def test_many_tokens_of_few_lengths_are_worth_compiling_for():
+    features, one_shape = made(64), run(length_buckets=False)
+    rounds = batches._TOKENS_TO_COMPILE // (64 * 61) + 1
+    assert not batches.is_worth_compiling(features, one_shape, 8, rounds - 1)
+    assert batches.is_worth_compiling(features, one_shape, 8, rounds)
+    lengths = {batch["input_mask"].shape[1] for batch, _ in batches.evaluation_batches(features, run(), 8)}
+    assert len(lengths) > 2 and not batches.is_worth_compiling(features, run(), 8, rounds)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from benchmarks.random_batches import random_batch
 from keras_bert_app.config import BertConfig
+from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
 from keras_bert_app.pretraining_config import PretrainingConfig
@@ -18,26 +19,31 @@ RUN = PretrainingConfig(max_seq_length=32, global_batch_size=4, max_predictions_
 
 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 2e-2)])
-def test_predictions_are_those_without_compilation_at_every_length(policy, limit):
+def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, policy, limit):
     model = BertTaskModel(CONFIG, Head(TEXT, 3, pooling="mean"), seed=5, dtype=policy)
-    plain, compiled = (steps.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("none", "parts"))
+    plain, compiled = (steps.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("", "parts"))
     batch = random_batch(CONFIG, RUN)
+    kernels = []
+    monkeypatch.setattr(backend, "_kernel", lambda *key, real=backend._kernel: kernels.append(key) or real(*key))
     for length in (32, 9, 17):
         rows = {name: batch[name][:, :length] for name in ("input_word_ids", "input_mask", "input_type_ids")}
-        np.testing.assert_allclose(compiled(rows), plain(rows), atol=limit, rtol=0)
+        before, expected = len(kernels), plain(rows)
+        assert len(kernels) == before
+        np.testing.assert_allclose(compiled(rows), expected, atol=limit, rtol=0)
+    assert kernels
 
 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 1e-2)])
 def test_evaluations_are_those_without_compilation(policy, limit):
     model, objective = BertPretrainer(CONFIG, seed=5, dtype=policy), PretrainingObjective()
     plain, compiled = (steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective, what)(random_batch(CONFIG, RUN))
-                       for what in ("none", "parts"))
+                       for what in ("", "parts"))
     np.testing.assert_allclose(compiled, plain, rtol=limit)
     assert (plain != 0).any()
 
 
-@pytest.mark.parametrize("precision, is_long, what", [
-    ("bfloat16", True, "parts"), ("bfloat16", False, "none"), ("float32", True, "none")])
-def test_parts_are_compiled_for_many_batches_in_bfloat16(precision, is_long, what):
+@pytest.mark.parametrize("precision, is_worth, what", [
+    ("bfloat16", True, "parts"), ("bfloat16", False, ""), ("float32", True, "")])
+def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, what):
     run = PretrainingConfig(precision=precision)
-    assert steps.forward_compilation(tf.distribute.get_strategy(), run, is_long) == what
+    assert steps.forward_compilation(tf.distribute.get_strategy(), run, is_worth) == what
