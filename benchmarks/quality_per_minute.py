@@ -18,7 +18,7 @@ import sys
 
 from absl import flags
 
-from benchmarks import own_commands
+from benchmarks import own_commands, quality_texts
 from benchmarks.heldout import evaluate
 from benchmarks.resumable import results_of, spread
 from keras_bert_app.cli import app
@@ -54,7 +54,7 @@ def main(arguments):
         app.required("transformers_python")
     os.makedirs(_DIRECTORY.value, exist_ok=True)
     _keep_settings()
-    _write_texts()
+    quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, _LENGTH)
     runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
     found = results_of(runs, _pretrain, _at("pretraining.json"))
     curves = {row: _curve(row) for row in runs}
@@ -94,41 +94,6 @@ def _keep_settings():
         held = json.load(file)
     if changed := [name for name, value in settings.items() if held.get(name) != value]:
         raise UserError(f"--directory={_DIRECTORY.value} has runs with another --{changed[0]}; give another directory")
-
-
-def _write_texts():
-    """The training documents as the peers take them: whole ones, a line each, and passages that fill a row."""
-    if os.path.exists(_at("passages.txt")):
-        return
-    with app.quiet_start():
-        import tensorflow as tf
-
-        from pipelines import corpus
-        from pipelines.wordpiece import BertTokenizer
-    tokenizer = BertTokenizer(_VOCAB.value)
-    lengths_of = tf.function(lambda sentences: tokenizer.tokenize(sentences).row_lengths(),
-                             input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-    shards = corpus.shard_paths(_CORPUS.value, corpus.load_manifest(_CORPUS.value), "train")
-    with open(_at("documents.txt"), "wb") as documents, open(_at("passages.txt.tmp"), "wb") as passages:
-        for record in tf.data.TFRecordDataset(shards).as_numpy_iterator():
-            sentences = record.split(b"\n")
-            documents.write(b" ".join(sentences) + b"\n")
-            for passage in passages_of(sentences, lengths_of(sentences).numpy(), _LENGTH - 2):
-                passages.write(b" ".join(passage) + b"\n")
-    os.replace(_at("passages.txt.tmp"), _at("passages.txt"))
-
-
-def passages_of(sentences, lengths, wanted):
-    """Lists of following sentences, each of `wanted` pieces or more but for the last."""
-    passage, pieces = [], 0
-    for sentence, length in zip(sentences, lengths):
-        passage.append(sentence)
-        pieces += length
-        if pieces >= wanted:
-            yield passage
-            passage, pieces = [], 0
-    if passage:
-        yield passage
 
 
 def _model_dir(row):

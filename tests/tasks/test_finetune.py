@@ -72,7 +72,8 @@ def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finishe
     workdir, figures, _ = finished
     run = FinetunedRun(workdir)
     scores, examples, _, _ = run.evaluate(os.path.join(table_dir, "dev.tsv"))
-    assert scores["accuracy"] == figures["dev"]["accuracy"] and len(examples) == 37
+    # results.json has six digits.
+    assert scores["accuracy"] == pytest.approx(figures["dev"]["accuracy"], abs=1e-6) and len(examples) == 37
     unlabelled = tmp_path / "no labels.tsv"
     unlabelled.write_text("sentence\nthe day was grim.\nso kind.\n", encoding="utf-8")
     count, names, _ = run.predict(str(unlabelled), str(tmp_path / "answers"))
