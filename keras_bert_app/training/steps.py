@@ -160,7 +160,7 @@ def _in_parts(forward_backward, num_parts):
 def forward_compilation(strategy, run, is_worth):
     """What XLA compiles of evaluations and predictions: "parts" or "" for nothing.
 
-    In bfloat16 on a CPU kernels spare a third of the time and more, in float32 a twentieth; each length of rows takes a second
+    In bfloat16 on a CPU kernels spare about a third of the time, in float32 a twentieth; each length of rows takes a second
     to compile (BUILD.md, "Beside the peers"). is_worth: whether there are rows enough for that.
     """
     return "parts" if is_worth and run.precision == "bfloat16" and device_kind(strategy) == "CPU" else ""
