@@ -184,8 +184,8 @@ def draw(curves, path):
     from keras_bert_app.drawing.figures import picture
 
     names = list(dict.fromkeys(row.split(":")[0] for row in curves))
-    with picture(8, 4.5, "Masked LM loss in training by the clock\nours hides a quarter of the pieces and drops nothing out, "
-                 "the peers hide 15 % with dropout: the table compares, not the curves") as (figure, image):
+    with picture(8, 4.5, "Masked LM loss in training by the clock\nours hides a quarter of the pieces, without dropout; the "
+                 "peers 15 %, with it:\ncompare by the table") as (figure, image):
         axes = figure.subplots()
         for row, lines in curves.items():
             name = row.split(":")[0]
