@@ -184,7 +184,7 @@ def teacher_logits(data, run, strategy):
     Raises:
         UserError: it has learned another task, or other labels.
     """
-    teacher = scoring.FinetunedRun(run.teacher, strategy=strategy)
+    teacher = scoring.FinetunedRun(run.teacher, {"global_batch_size": run.global_batch_size}, strategy)
     if data.task.kind != "classification" or teacher.task.kind != "classification" or teacher.labels != data.labels:
         raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
                         f" expected a run of classification with {', '.join(data.labels[:6])}")
