@@ -3,10 +3,10 @@
 make compile-tpu
 make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 
-A row is CHIP/SIZE/S/PRECISION/PARTS. Two batches are lowered and compiled, the line through their needs of HBM gives
-the largest that should fit, and that one is compiled too: the figures of a row are of a program that the compiler
-accepted. Compiling takes minutes a program and a core. Each that is done stands in --results_file, so that a run that
-was stopped goes on.
+A row is CHIP/SIZE/S/PRECISION/PARTS. A batch is lowered and compiled; what HBM it leaves gives a larger one, the line
+through both the largest that should fit, and that one is compiled too: the figures of a row are of a program that the
+compiler accepted. Compiling takes minutes a program. Each that is done stands in --results_file, so that a run that was
+stopped goes on.
 """
 
 import json
@@ -30,9 +30,10 @@ _DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Where lowered program
 _RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Where the figures are kept.")
 
 ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
-_FIRST_ROWS = {128: (32, 64), 512: (8, 16)}  # rows at a time of the two programs that a line is drawn through
+_FIRST_ROWS = {128: 64, 512: 16}  # rows at a time of the first program
 _REFUSED = re.compile(r"Used ([\d.]+)([GM]) of [\d.]+[GM] hbm")
-_MOST_TRIES = 3
+_MOST_TRIES = 5
+_FULL = 0.98  # a batch that takes so much of the memory is called the largest
 
 
 class Figures:
@@ -79,7 +80,7 @@ def described(chip, program, figures):
     return (f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
             + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
             + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['hbm_traffic'] / 1e9:,.2f} GB through HBM; floor "
-            f"{seconds * 1e3:.2f} ms, by {bound}")
+            f"{seconds * 1e3:.2f} ms, by {bound}; {figures['cycles'] / 1e6:,.1f} million cycles by the compiler's estimate")
 
 
 def refusal(error):
@@ -101,17 +102,23 @@ def largest(figures, chip, size, length, precision, parts):
     def of(rows):
         return Program("pretrain", size, length, precision, rows * parts, parts)
 
-    sizes = {}
-    for rows in _FIRST_ROWS[length]:
-        sizes[rows] = needed_bytes(figures.of(chip, of(rows)))
-    for _ in range(_MOST_TRIES):
-        if None in sizes.values():
+    memory, sizes = CHIPS[chip].memory, {}
+    rows = _FIRST_ROWS[length]
+    while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
+        found = figures.of(chip, of(rows))
+        sizes[rows] = needed_bytes(found)
+        if sizes[rows] is None:
             return None
-        nearest = sorted(sizes, key=lambda rows: abs(sizes[rows] - CHIPS[chip].memory))[:2]
-        rows = predicted_batch({each: sizes[each] for each in nearest}, CHIPS[chip].memory)
-        if not rows or rows in sizes:
+        if "error" not in found and sizes[rows] >= _FULL * memory:
             break
-        sizes[rows] = needed_bytes(figures.of(chip, of(rows)))
+        if len(sizes) > 1:
+            nearest = sorted(sizes, key=lambda each: abs(sizes[each] - memory))[:2]
+            rows = predicted_batch({each: sizes[each] for each in nearest}, memory)
+        elif "error" in found:
+            rows = rows // 16 * 8
+        else:
+            # As if all temporaries grew with the rows.
+            rows = int(rows * (1 + (memory - sizes[rows]) / found["temporaries"])) // 8 * 8
     fitting = [rows for rows in sizes if "error" not in figures.done[f"{chip}:{of(rows).name}"]]
     if not fitting:
         return None

@@ -25,7 +25,7 @@ def compile_file(chip, path, hlo_path=""):
     """dict of figures of a compiled program, or {"error": the compiler's words}.
 
     Returns:
-        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops and hbm_traffic
+        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops, hbm_traffic and cycles
         (tpu_traffic), those of a loop's body once; seconds that compiling took; device.
     """
     # Else libtpu asks a server that is there on TPU machines only, for a long time.
@@ -59,7 +59,7 @@ def compile_file(chip, path, hlo_path=""):
     return {"arguments": stats.argument_size_in_bytes, "outputs": stats.output_size_in_bytes,
             "aliased": stats.alias_size_in_bytes, "temporaries": stats.temp_size_in_bytes,
             "code": stats.generated_code_size_in_bytes, "flops": costs["flops"],
-            "hbm_traffic": tpu_traffic.hbm_traffic(text), "seconds": time.monotonic() - started,
+            "hbm_traffic": tpu_traffic.hbm_traffic(text), "cycles": tpu_traffic.estimated_cycles(text), "seconds": time.monotonic() - started,
             "device": device.device_kind}
 
 

@@ -79,7 +79,8 @@ def pretraining_run(program):
 
     return PretrainingConfig(
         max_seq_length=program.length, global_batch_size=program.batch_size, precision=program.precision,
-        gradient_accumulation_steps=program.parts, strategy="one_device", **PRETRAINING[program.what]).resolved()
+        gradient_accumulation_steps=program.parts, strategy="one_device", jit_compile="step",
+        **PRETRAINING[program.what]).resolved()
 
 
 def pretraining_specs(run):
@@ -105,7 +106,7 @@ def _pretraining(program, strategy):
     with strategy.scope():
         model = BertPretrainer(config, dtype=strategies.KERAS_POLICIES[run.precision], parts=trained_parts(run))
         if program.what == "evaluate":
-            return steps.evaluation_function(strategy, model, objective), (pretraining_specs(run),)
+            return steps.evaluation_function(strategy, model, objective, "step"), (pretraining_specs(run),)
         optimizer = optimizers.make_optimizer(
             run, {variable.path: variable.value for variable in model.trainable_variables}, config.num_hidden_layers)
     return (steps.train_function(strategy, model, optimizer, run, objective),
@@ -124,14 +125,14 @@ def _finetuning(program, what, head, strategy):
     config = BertConfig.of_size(program.size)
     task, labels, run, features = tpu_examples.finetuning(
         head, max_seq_length=program.length, global_batch_size=program.batch_size, precision=program.precision,
-        gradient_accumulation_steps=program.parts)
+        gradient_accumulation_steps=program.parts, jit_compile="step")
     batch, _ = next(batches.training_batches(features, run))
     specs = {name: tf.TensorSpec(values.shape, values.dtype, name=name) for name, values in batch.items()}
     with strategy.scope():
         model = BertTaskModel(config, task.family.make_head(task, run, labels),
                               dtype=strategies.KERAS_POLICIES[run.precision])
         if what == "predict":
-            return steps.prediction_function(strategy, model), ({name: specs[name] for name in _INPUTS},)
+            return steps.prediction_function(strategy, model, "step"), ({name: specs[name] for name in _INPUTS},)
         optimizer = optimizers.make_optimizer(run, finetune.trained_variables(model, run), config.num_hidden_layers)
         optimizer.first_steps = finetune.first_steps(optimizer.variables_by_path, run, config.num_hidden_layers)
     return (steps.train_function(strategy, model, optimizer, run, task.family.make_objective(task, run)),

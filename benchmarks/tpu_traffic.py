@@ -1,4 +1,4 @@
-"""What a compiled TPU program moves between HBM and the core, read from its text.
+"""What a compiled TPU program moves between HBM and the core, and how long its parts take, read from its text.
 
 The compiler's own "bytes accessed" counts reads of what it keeps in VMEM, and the whole of an array for each part of it
 that is fetched ahead: several times what passes through HBM. In the text an array in VMEM has S(1) in its layout.
@@ -12,6 +12,7 @@ _ARRAY = re.compile(rf"\b({'|'.join(_BYTES)})\[([\d,]*)\](?:\{{([^}}]*)\}})?")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([a-z][\w\-]*)\((.*)$")
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) .*\{\s*$")
 _CALLED = re.compile(r"(?:calls|to_apply)=%?([\w.\-]+)")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _MOVES_NOTHING = frozenset(("parameter", "tuple", "get-tuple-element", "bitcast", "constant", "while", "conditional",
                             "after-all", "partition-id", "replica-id"))
 
@@ -39,6 +40,14 @@ def hbm_traffic(text):
         else:
             total += sizes[name] + sum(sizes.get(each, 0) for each in re.findall(r"%([\w.\-]+)", rest.split(")")[0]))
     return total
+
+
+def estimated_cycles(text):
+    """Cycles of a program's kernels and copies as the compiler estimates them, a loop's body once.
+
+    It says nothing of some, such as its own random numbers; and transfers that run beside a kernel are not in it.
+    """
+    return sum(map(int, _CYCLES.findall(text)))
 
 
 def _in_hbm(result):

@@ -78,6 +78,15 @@ ENTRY %main (a: f32[70,13]) -> f32[7,13] {
     assert tpu_traffic.hbm_traffic(text) == 4 * (7 * 13 + 7 * 13 + 70 * 13)
 
 
+def test_the_compilers_estimates_are_added_up():
+    text = '''
+  %a = f32[7] fusion(%b), backend_config={"window_config":{"estimated_cycles":"12"},"flag_configs":[]}
+  %c = f32[7] copy(%a), backend_config={"estimated_cycles":"30"}
+  %d = f32[7] fusion(%c), backend_config={"flag_configs":[]}
+'''
+    assert tpu_traffic.estimated_cycles(text) == 42
+
+
 def test_the_floor_is_that_of_what_takes_longer():
     # 197e9 FLOP take 1 ms of a v5e, 819e6 bytes too.
     assert floor_seconds(CHIPS["v5e"], 394e9, 819e6) == (pytest.approx(2e-3), "arithmetic")

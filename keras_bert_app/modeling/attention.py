@@ -4,7 +4,7 @@ import functools
 
 import keras
 
-from keras_bert_app.modeling import backend
+from keras_bert_app.modeling import backend, recomputed_attention
 from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
 
 MASKED_SCORE = -10000.0  # google-research/bert modeling.attention_layer: added, so that a fully padded row stays finite
@@ -49,6 +49,8 @@ class SelfAttention(keras.layers.Layer):
         self.output_projection.build()
 
     def call(self, x, mask_scores, dropout_seed=None):
+        if backend.compiles_all():
+            return self._call_whole(x, mask_scores, dropout_seed)
         ops = keras.ops
         batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
         projection = self.query_key_value
@@ -57,7 +59,7 @@ class SelfAttention(keras.layers.Layer):
                                           num_heads=self.num_heads)
         # [B, N, S, S]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        probabilities, seed = backend.fused(_probabilities, scores, mask_scores), self.dropout.seed(dropout_seed)
+        probabilities, seed = backend.fused(softmax, scores, mask_scores), self.dropout.seed(dropout_seed)
         # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
         weights = (probabilities if seed is None and not backend.compiles_parts()
                    else attention_weights(scores, mask_scores, seed, self.dropout.rate))
@@ -66,6 +68,26 @@ class SelfAttention(keras.layers.Layer):
             context = context * ops.cast(self.head_gates, self.compute_dtype)[..., None, None]
         # [B, N, S, D] -> [B, S, ND]
         return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width)), probabilities
+
+    def _call_whole(self, x, mask_scores, dropout_seed):
+        """As call, of arrays whose layout is left to XLA. Query, key and value are products of their own: as parts of one each
+        would be cut out of a copy."""
+        ops = keras.ops
+        projection = self.query_key_value
+
+        def heads(kernel, bias):
+            # [B, S, ND] -> [B, S, N, D]
+            return ops.reshape(with_bias(backend.product(x, kernel), bias), (*ops.shape(x)[:2], self.num_heads, self.head_size))
+
+        query, key, value = map(heads, ops.split(ops.convert_to_tensor(projection.kernel), 3, axis=1),
+                                ops.split(ops.convert_to_tensor(projection.bias), 3))
+        query = query * self.head_size ** -0.5
+        context = recomputed_attention.attended(
+            query, key, value, mask_scores, self.dropout.seed(dropout_seed), self.dropout.rate)
+        if self.head_gates is not None:
+            context = context * ops.expand_dims(ops.cast(self.head_gates, self.compute_dtype), (-3, -1))
+        probabilities = softmax(recomputed_attention.scores_of(query, key), mask_scores)
+        return ops.reshape(context, (*ops.shape(x)[:2], self.width)), probabilities
 
 
 def _heads(product, bias, mask_scores, *, num_heads):
@@ -82,9 +104,9 @@ def _heads(product, bias, mask_scores, *, num_heads):
     return query * size ** -0.5, key, value
 
 
-def _probabilities(scores, mask_scores):
+def softmax(scores, mask_scores):
     """softmax(scores + mask) over the keys, in float32, given back in the type of the scores."""
-    return keras.ops.cast(keras.ops.softmax(_masked(scores, mask_scores), axis=-1), scores.dtype)
+    return keras.ops.cast(keras.ops.softmax(recomputed_attention.masked(scores, mask_scores), axis=-1), scores.dtype)
 
 
 def attention_weights(scores, mask_scores, seed, rate):
@@ -94,7 +116,7 @@ def attention_weights(scores, mask_scores, seed, rate):
         mask_scores: no variable; compiled in parts it has no gradient. seed: int [2], or None for no dropout.
     """
     if not backend.compiles_parts():
-        return dropped(_probabilities(scores, mask_scores), seed, rate=rate)
+        return dropped(softmax(scores, mask_scores), seed, rate=rate)
     return _compiled_weights(rate)(scores, mask_scores, *([] if seed is None else [seed]))
 
 
@@ -112,7 +134,7 @@ def _compiled_weights(rate):
 
 
 def _weights_and_log_sums(scores, mask_scores, seed, *, rate):
-    masked = _masked(scores, mask_scores)
+    masked = recomputed_attention.masked(scores, mask_scores)
     log_sums = keras.ops.logsumexp(masked, axis=-1, keepdims=True)
     return dropped(keras.ops.cast(keras.ops.exp(masked - log_sums), scores.dtype), seed, rate=rate), log_sums
 
@@ -120,11 +142,7 @@ def _weights_and_log_sums(scores, mask_scores, seed, *, rate):
 def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, *, rate):
     """With the sums known probabilities are one pass over the scores (Dao et al. 2022, FlashAttention, section 3.1)."""
     ops = keras.ops
-    probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
+    probabilities = ops.exp(recomputed_attention.masked(scores, mask_scores) - log_sums)
     upstream = ops.cast(dropped(upstream, seed, rate=rate), "float32")
     mean = ops.sum(upstream * probabilities, axis=-1, keepdims=True)
     return ops.cast(probabilities * (upstream - mean), scores.dtype)
-
-
-def _masked(scores, mask_scores):
-    return keras.ops.cast(scores, "float32") + keras.ops.cast(mask_scores, "float32")

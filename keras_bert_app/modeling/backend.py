@@ -9,6 +9,7 @@ import functools
 
 import keras
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 _COMPILED = contextvars.ContextVar("compiled", default="")  # outside of any training step
 
@@ -18,8 +19,8 @@ def compiled(what):
     """Within the block models are traced for a step of which so much is compiled by XLA.
 
     Args:
-        what: "step" (all of it, by whoever traces), "parts" (what `fused` is given, and an optimizer's updates) or
-            "none".
+        what: "step" (all of it, by whoever traces), "parts" (what `fused` is given, and an optimizer's updates), "none", or
+            "" outside of any step.
     """
     token = _COMPILED.set(what)
     try:
@@ -33,9 +34,14 @@ def compiles_parts():
     return _COMPILED.get() == "parts"
 
 
+def compiles_all():
+    """Whether what is traced now is to be compiled as one program, in which XLA chooses how arrays lie and what is kept."""
+    return _COMPILED.get() == "step"
+
+
 def is_compiled():
-    """Whether what is traced now is to be compiled, in parts or whole."""
-    return _COMPILED.get() in ("step", "parts")
+    """Whether what is traced now is to be compiled, in parts, whole, or as one of the parts."""
+    return _COMPILED.get() in ("step", "parts", "kernel")
 
 
 def fused(function, *tensors, **constants):
@@ -49,8 +55,7 @@ def fused(function, *tensors, **constants):
         function: of this module's callers, defined at the top of a file; of tensors (None where there is none) to one tensor or
             a tuple of them. constants: hashable.
     """
-    # keras.ops' conversion casts a variable where Keras would; TensorFlow's reads it.
-    tensors = [None if tensor is None else tf.convert_to_tensor(keras.ops.convert_to_tensor(tensor)) for tensor in tensors]
+    tensors = [None if tensor is None else _value(tensor) for tensor in tensors]
     if not compiles_parts():
         return function(*tensors, **constants)
     kernel = _kernel(function, tuple(tensor is not None for tensor in tensors), tuple(sorted(constants.items())))
@@ -62,7 +67,7 @@ def widened(values):
 
     What a CPU has of bfloat16 is products: in a kernel, to round between two steps costs more than it spares.
     """
-    return tf.cast(values, tf.float32) if is_compiled() else values
+    return tf.cast(values, tf.float32) if _COMPILED.get() == "kernel" else values
 
 
 def own_gradient(function):
@@ -82,15 +87,21 @@ def own_gradient(function):
 
     @functools.wraps(function)
     def call(*tensors):
+        tensors = [_value(tensor) for tensor in tensors]
         return with_gradient(*tensors) if _COMPILED.get() else function(*tensors)[0]
     return call
+
+
+def _value(tensor):
+    """A tensor of one, or of a variable: keras.ops' conversion casts that where Keras would, TensorFlow's reads it."""
+    return tf.convert_to_tensor(keras.ops.convert_to_tensor(tensor))
 
 
 @functools.lru_cache(maxsize=None)
 def _kernel(function, is_there, constants):
     def of_those_there(tensors):
         tensors = iter(tensors)
-        with compiled("step"):  # of the kernel; the gradient may be traced when the model's own block is over
+        with compiled("kernel"):  # the gradient may be traced when the model's own block is over
             return function(*(next(tensors) if there else None for there in is_there), **dict(constants))
 
     @tf.function(jit_compile=True, autograph=False)
@@ -114,9 +125,37 @@ def _kernel(function, is_there, constants):
     return kernel
 
 
+def computed_anew(*tensors):
+    """The tensors (None where there is none), for a gradient that computes anew what followed from them.
+
+    In a program that is compiled whole XLA would find that it has computed the same before, and keep that, in float32 where
+    its arguments are bfloat16. All wait for each other, so that nothing is computed before the gradient is at hand.
+    """
+    if not compiles_all():
+        return tensors
+    held = iter(gen_xla_ops.xla_optimization_barrier([tensor for tensor in tensors if tensor is not None]))
+    return tuple(None if tensor is None else next(held) for tensor in tensors)
+
+
+def einsum(equation, *tensors):
+    """tf.einsum, of tensors and variables: keras.ops' makes a product of matrices of it, with transpositions around it."""
+    return tf.einsum(equation, *map(_value, tensors))
+
+
+def product(x, kernel):
+    """x @ kernel over the last axis of x [..., F], [rows, G]; compiled whole, [..., G].
+
+    Library calls are faster over all rows at once than row by row of a batch. XLA, however, lays arrays out for whoever reads
+    them next, and rows that were made one axis tie its hands: it copies them.
+    """
+    if compiles_all():
+        return einsum("...f,fg->...g", x, kernel)
+    return keras.ops.matmul(keras.ops.reshape(x, (-1, kernel.shape[0])), kernel)
+
+
 def fold_in(seed, number):
-    """A new seed, int [2], from a seed, int [2], and a number; different numbers give unrelated seeds."""
-    return tf.random.experimental.stateless_fold_in(seed, number)
+    """A new seed, int [2], from a seed, int [2], and a number; different numbers give unrelated seeds, on all devices the same."""
+    return tf.random.experimental.stateless_fold_in(seed, number, alg="philox")
 
 
 def dropout(values, rate, seed):
@@ -124,11 +163,25 @@ def dropout(values, rate, seed):
 
     keras.layers.Dropout draws the same mask on every replica and cannot be replayed; here the mask is a pure function
     of the seed, int [2]. Where XLA compiles it, of the same seed another mask is drawn, by a hash that takes part in the kernel.
+    In a program that is compiled whole no mask is kept for the gradient, which draws it once more.
     """
     if not is_compiled():
         return tf.nn.experimental.stateless_dropout(values, rate, seed=seed)
+    return _dropout_anew(rate)(values, seed) if compiles_all() else _hashed_dropout(values, rate, seed)
+
+
+def _hashed_dropout(values, rate, seed):
     is_kept = uniform_bits(seed, tf.shape(values)) >= tf.constant(round(rate * 2 ** 32), tf.uint32)
     return values * (tf.cast(is_kept, values.dtype) * tf.cast(1.0 / (1.0 - rate), values.dtype))
+
+
+@functools.lru_cache(maxsize=None)
+def _dropout_anew(rate):
+    @own_gradient
+    def dropped(values, seed):
+        return (_hashed_dropout(values, rate, seed),
+                lambda upstream: (_hashed_dropout(upstream, rate, *computed_anew(seed)), None))
+    return dropped
 
 
 def uniform_bits(seed, shape):

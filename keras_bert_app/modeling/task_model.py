@@ -6,6 +6,7 @@ import keras
 
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
+from keras_bert_app.modeling.lstm import BiLstm
 
 # What the output layer stands on: a vector for each text, for each of several texts of an example, or for each token.
 TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
@@ -132,16 +133,14 @@ class BertTaskModel(keras.Model):
         else:
             x = self._states(outputs)
             if self.bilstm is not None:
-                mask = ops.cast(inputs["input_mask"], "bool")
-                # The product takes Keras' own mask off, which layers that do not know it warn of.
-                x = self.bilstm(self.bilstm_dropout(x, dropout_seed), mask=mask) * ops.cast(mask, self.compute_dtype)[:, :, None]
+                x = self.bilstm(self.bilstm_dropout(x, dropout_seed), inputs["input_mask"])
             if head.stands_on != TOKENS:
                 x = pooled(x, inputs["input_mask"], head.pooling)
         if head.windows:
             is_there = ops.reshape(inputs["input_mask"][:, 0], (-1, group_size))
             if self.window_lstm is not None:
                 x = ops.reshape(x, (-1, group_size, self.window_lstm.input_width))
-                x = self.window_lstm(x, mask=ops.cast(is_there, "bool"))
+                x = self.window_lstm(x, is_there)
                 x = pooled(x, is_there, "max")
         logits = ops.cast(self.classifier(self.dropout(x, dropout_seed)), "float32")
         if head.windows == "logits":
@@ -174,12 +173,7 @@ def pooled(x, mask, pooling):
 
 def _bilstm(units, input_width, config, seed, dtype, name):
     """A bidirectional LSTM, built; its initial weights follow from the seed."""
-    def lstm(direction):
-        return keras.layers.LSTM(
-            units, return_sequences=True, go_backwards=direction == "backward", dtype=dtype, name=direction,
-            kernel_initializer=initializer(config, seed, f"{name}/{direction}/kernel"),
-            recurrent_initializer=initializer(config, seed, f"{name}/{direction}/recurrent_kernel"))
-    layer = keras.layers.Bidirectional(lstm("forward"), backward_layer=lstm("backward"), dtype=dtype, name=name)
-    layer.build((None, None, input_width))
-    layer.input_width = input_width
+    layer = BiLstm(units, input_width, initializer(config, seed, f"{name}/kernel"),
+                   initializer(config, seed, f"{name}/recurrent_kernel"), dtype=dtype, name=name)
+    layer.build()
     return layer

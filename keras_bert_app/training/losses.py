@@ -77,7 +77,7 @@ def classification_sums(logits, labels, weights):
 
 def cross_entropies(logits, labels):
     """-log softmax(logits)[label], float32 [...]. Args: logits: float32 [..., n]. labels: int32 [...]."""
-    if not backend.is_compiled():
+    if not backend.compiles_parts():
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     return _compiled_cross_entropies(logits, labels)
 

@@ -71,8 +71,9 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
     variables = list(optimizer.variables_by_path.values())
     num_columns = len(columns(objective))
 
-    # On a TPU all is compiled in any case.
-    compiled = "none" if run.jit_compile == "auto" or device_kind(strategy) == "TPU" else run.jit_compile
+    # On a TPU all is compiled in any case, by whoever runs it there.
+    is_tpu = device_kind(strategy) == "TPU"
+    compiled = "step" if is_tpu else "none" if run.jit_compile == "auto" else run.jit_compile
 
     def forward_backward(batch, seed, *counts):
         with backend.compiled(compiled), tf.GradientTape() as tape:
@@ -82,7 +83,7 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
         return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
-    if compiled == "step":
+    if compiled == "step" and not is_tpu:
         forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
     elif run.gradient_accumulation_steps > 1:
         # Stays a function of its own in the loop over parts. Inlined, what TensorFlow adds there to save memory (temporary
@@ -158,12 +159,15 @@ def _in_parts(forward_backward, num_parts):
 
 
 def forward_compilation(strategy, run, is_worth):
-    """What XLA compiles of evaluations and predictions: "parts" or "" for nothing.
+    """What XLA compiles of evaluations and predictions, as backend.compiled takes it.
 
-    In bfloat16 on a CPU kernels spare about a third of the time, in float32 a twentieth; each length of rows takes a second
-    to compile (BUILD.md, "Beside the peers"). is_worth: whether there are rows enough for that.
+    On a TPU that is all. In bfloat16 on a CPU kernels spare about a third of the time, in float32 a twentieth; each length of
+    rows takes a second to compile (BUILD.md, "Beside the peers"). is_worth: whether there are rows enough for that.
     """
-    return "parts" if is_worth and run.precision == "bfloat16" and device_kind(strategy) == "CPU" else ""
+    device = device_kind(strategy)
+    if device == "TPU":
+        return "step"
+    return "parts" if is_worth and run.precision == "bfloat16" and device == "CPU" else ""
 
 
 def make_evaluation_call(strategy, model, objective, compiled=""):

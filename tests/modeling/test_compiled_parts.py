@@ -64,8 +64,8 @@ def test_a_compiled_part_and_its_gradients_equal_those_of_plain_ops(name):
     function, tensors, constants = CASES[name]
     compiled = with_gradients("parts", function, tensors, constants)
     has_dropout = any(tensor is SEED for tensor in tensors)
-    # With "step" the masks are the same and there is no kernel; outside of a step gradients are TensorFlow's own.
-    for what in ("step",) if has_dropout else ("step", "none", ""):
+    # With "kernel" the masks are the same and there is none around it; outside of a step gradients are TensorFlow's own.
+    for what in ("kernel",) if has_dropout else ("kernel", "none", ""):
         for mine, expected in zip(compiled, with_gradients(what, function, tensors, constants), strict=True):
             np.testing.assert_allclose(mine, expected, atol=2e-5)
 
@@ -88,7 +88,7 @@ def test_where_nothing_was_dropped_the_gradient_passes_and_elsewhere_it_does_not
 def test_hashed_masks_drop_their_share_without_a_pattern(rate):
     masks = []
     for seed in ((5, 2), (5, 3), (6, 2), (2 ** 31 + 5, 2)):
-        with backend.compiled("step"):
+        with backend.compiled("kernel"):
             masks.append(layers.dropped(tf.ones([512, 256]), tf.constant(seed, tf.int64), rate=rate).numpy() == 0)
     expected, deviation = rate * rate, (rate * (1 - rate) / masks[0].size) ** 0.5
     for mask in masks:

@@ -1,0 +1,120 @@
+"""A bidirectional LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+
+Keras' own has a gradient that TensorFlow makes of its loop, with lists whose elements have no known shape: a TPU cannot be
+given that. Here the gradient is a loop written out, forward and backward direction run side by side in one, and all products
+that need not wait for the step before are taken at once.
+"""
+
+import keras
+
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.layers import with_bias
+
+_DIRECTIONS, _GATES = 2, 4  # gates in the order input, forget, candidate, output
+
+
+class BiLstm(keras.layers.Layer):
+    """Outputs of both directions side by side.
+
+    Args:
+        units: U, of each direction. input_width: F. kernel_initializer, recurrent_initializer: Keras initializers.
+
+    Call arguments:
+        x: [B, S, F]. mask: [B, S], 1 where there is something. A place where it is 0 is empty: its output is 0, and what comes
+            after it starts anew.
+
+    Returns:
+        [B, S, 2U]: forward, backward.
+    """
+
+    def __init__(self, units, input_width, kernel_initializer, recurrent_initializer, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.input_width = units, input_width
+        self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
+
+    def build(self, input_shape=None):
+        width = _GATES * self.units
+        self.kernel = self.add_weight(shape=(self.input_width, _DIRECTIONS * width), initializer=self.kernel_initializer,
+                                      name="kernel")
+        self.recurrent_kernel = self.add_weight(
+            shape=(_DIRECTIONS, self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel")
+        self.bias = self.add_weight(shape=(_DIRECTIONS * width,), initializer=_forget_nothing, name="bias", autocast=False)
+
+    def call(self, x, mask):
+        ops = keras.ops
+        batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
+        gates = backend.fused(with_bias, backend.product(x, self.kernel), self.bias)
+        gates = ops.transpose(ops.reshape(gates, (batch_size, length, _DIRECTIONS, _GATES * self.units)), (1, 2, 0, 3))
+        mask = ops.cast(ops.transpose(mask), "float32")[:, None, :, None]
+        outputs = _outputs(_backward_turned(gates), self.recurrent_kernel, _backward_turned(ops.repeat(mask, 2, axis=1)))
+        # [S, 2, B, U] -> [B, S, 2U]
+        return ops.reshape(ops.transpose(_backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units))
+
+
+def _forget_nothing(shape, dtype=None):
+    """Zeros, and ones for the forget gates (Jozefowicz et al. 2015)."""
+    units = shape[0] // (_DIRECTIONS * _GATES)
+    gates = keras.ops.concatenate([keras.ops.zeros(units), keras.ops.ones(units), keras.ops.zeros(2 * units)])
+    return keras.ops.cast(keras.ops.tile(gates, _DIRECTIONS), dtype)
+
+
+def _backward_turned(x):
+    """[S, 2, ...] with the second direction's steps from last to first."""
+    return keras.ops.stack([x[:, 0], keras.ops.flip(x[:, 1], axis=0)], axis=1)
+
+
+@backend.own_gradient
+def _outputs(gates, kernel, mask):
+    """h of every step, [S, 2, B, U] in the type of gates.
+
+    Args:
+        gates: [S, 2, B, 4U], what the inputs give to the gates. kernel: [2, U, 4U]. mask: float32 [S, 2, B, 1].
+    """
+    ops = keras.ops
+    zeros = ops.zeros_like(gates[0, :, :, :kernel.shape[1]])
+
+    def step(state, inputs):
+        before, cell = state
+        of_inputs, is_there = inputs
+        into, forget, candidate, out = _activated(of_inputs + ops.matmul(before, kernel))
+        cell = is_there * (forget * cell + into * candidate)
+        state = (ops.cast(out * ops.tanh(cell), gates.dtype), cell)
+        return state, state
+
+    _, (outputs, cells) = ops.scan(step, (zeros, ops.cast(zeros, "float32")), (gates, mask))
+
+    def gradient(upstream):
+        # What each step started from, and its gates, of all steps at once.
+        before, cells_before = (ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells))
+        into, forget, candidate, out = _activated(gates + ops.matmul(before, kernel))
+        tanh = ops.tanh(cells)
+        # Factors of a step's gradients that do not hang on the step after it.
+        of_out = tanh * out * (1.0 - out)
+        of_cell = mask * out * (1.0 - ops.square(tanh))
+        of_gates = ops.concatenate([candidate * into * (1.0 - into), cells_before * forget * (1.0 - forget),
+                                    into * (1.0 - ops.square(candidate))], axis=-1)
+        transposed = ops.transpose(kernel, (0, 2, 1))
+
+        def step_back(state, inputs):
+            after, cell = state  # gradients of the gates of the step after, and of the cell, by way of that step
+            upstream, is_there, of_out, of_cell, of_gates, forget = inputs
+            output = ops.cast(upstream + ops.matmul(after, transposed), "float32")
+            cell = is_there * cell + output * of_cell
+            found = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates, output * of_out], axis=-1)
+            state = (ops.cast(found, gates.dtype), cell * forget)
+            return state, state
+
+        _, (found, _) = ops.scan(step_back, (ops.zeros_like(gates[0]), ops.zeros_like(cells[0])),
+                                 (upstream, mask, of_out, of_cell, of_gates, forget), reverse=True)
+        # [2, U, S x B] x [2, S x B, 4U]
+        rows = (ops.reshape(ops.transpose(each, (1, 0, 2, 3)), (_DIRECTIONS, -1, each.shape[-1])) for each in (before, found))
+        before, of_all = rows
+        return found, ops.matmul(ops.transpose(before, (0, 2, 1)), of_all), None
+    return outputs, gradient
+
+
+def _activated(gates):
+    """Input gate, forget gate, candidate and output gate in float32, [..., U] each, of [..., 4U]."""
+    ops = keras.ops
+    into, forget, candidate, out = ops.split(ops.cast(gates, "float32"), _GATES, axis=-1)
+    return ops.sigmoid(into), ops.sigmoid(forget), ops.tanh(candidate), ops.sigmoid(out)

@@ -1,0 +1,80 @@
+"""A model in a program that is compiled whole gives what it gives in parts, forward and backward, with the same masks."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.config import BertConfig
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+
+SEED = tf.constant([7, -3], tf.int64)
+CONFIG = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=37,
+                    max_position_embeddings=19, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
+
+
+def batch_of(rows=3):
+    ids = np.random.RandomState(1).randint(0, 41, (rows, 17))
+    mask = np.arange(17) < np.array([17, 11, 1])[:rows, None]
+    batch = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": ids % 2, "masked_lm_positions": ids[:, :4] % 17}
+    return {name: tf.constant(values, tf.int32) for name, values in batch.items()}
+
+
+def outputs_and_gradients(what, model, seed):
+    """(outputs, gradients by path) of a model as it is traced for a step of that kind."""
+    batch, variables = batch_of(), model.trainable_variables
+    # Made outside: XLA draws others of the same seed.
+    upstream = {name: random(values.shape) for name, values in model(batch).items() if not isinstance(values, list)}
+
+    def step():
+        with backend.compiled(what), tf.GradientTape() as tape:
+            outputs = model(batch, dropout_seed=seed)
+            loss = sum(tf.reduce_sum(tf.cast(outputs[name], tf.float32) * tf.cast(values, tf.float32))
+                       for name, values in upstream.items())
+        return outputs, tape.gradient(loss, [variable.value for variable in variables],
+                                      unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    outputs, gradients = tf.function(step, jit_compile=what == "step", autograph=False)()
+    return outputs, {variable.path: tf.convert_to_tensor(gradient) for variable, gradient in zip(variables, gradients)}
+
+
+def random(shape):
+    return tf.random.stateless_normal(shape, seed=(len(shape), 5))
+
+
+@pytest.mark.parametrize("seed", (None, SEED), ids=("inference", "dropout"))
+@pytest.mark.parametrize("changes", ({}, {"is_causal": True}, {"hidden_act": "relu", "tie_word_embeddings": False}), ids=repr)
+def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed):
+    model = BertPretrainer(CONFIG.replace(**changes))
+    whole, parts = (outputs_and_gradients(what, model, seed) for what in ("step", "parts"))
+    for mine, expected in zip(tf.nest.flatten(whole), tf.nest.flatten(parts), strict=True):
+        np.testing.assert_allclose(mine, expected, atol=1e-6 * (10 + np.abs(expected).max()))
+
+
+def test_in_bfloat16_gradients_are_near_those_of_float32():
+    wide = BertPretrainer(CONFIG)
+    narrow = BertPretrainer(CONFIG, dtype="mixed_bfloat16")
+    _, expected = outputs_and_gradients("step", wide, SEED)
+    _, gradients = outputs_and_gradients("step", narrow, SEED)
+    for path, gradient in gradients.items():
+        assert gradient.dtype == tf.float32
+        size = tf.norm(expected[path])
+        # A key's bias shifts all scores of a row alike, which a softmax does not see: of three biases one is noise.
+        limit = 0.05 if "query_key_value/bias" in path else 0.03
+        assert tf.norm(gradient - expected[path]) < limit * size, path
+
+
+@pytest.mark.parametrize("gates", ([0.5, 1.0, 0.0], [[0.5, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 2.0, 0.1]]), ids=repr)
+def test_gates_of_heads_count_as_they_do_outside(gates):
+    encoder = BertEncoder(CONFIG)
+    with gated_heads(encoder, [tf.constant(gates), tf.constant(gates)]):
+        plain = encoder(batch_of(), return_attention_scores=True)
+
+        @tf.function(jit_compile=True, autograph=False)
+        def whole():
+            with backend.compiled("step"):
+                return encoder(batch_of(), return_attention_scores=True)
+
+        for mine, expected in zip(tf.nest.flatten(whole()), tf.nest.flatten(plain), strict=True):
+            np.testing.assert_allclose(mine, expected, atol=1e-5)

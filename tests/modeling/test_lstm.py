@@ -1,0 +1,99 @@
+"""The LSTM against Keras' own: outputs, and the gradients of its loop written out."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.lstm import BiLstm
+
+UNITS, WIDTH, LENGTHS = 5, 7, (9, 4, 1)
+X = tf.random.stateless_normal([3, 9, WIDTH], seed=(1, 2))
+UPSTREAM = tf.random.stateless_normal([3, 9, 2 * UNITS], seed=(4, 5))
+MASK = tf.sequence_mask(LENGTHS, 9, dtype=tf.int32)
+
+
+def built(seed=3):
+    """A BiLstm, all of its weights random."""
+    layer = BiLstm(UNITS, WIDTH, "zeros", "zeros")
+    layer.build()
+    generator = np.random.RandomState(seed)
+    layer.set_weights([generator.normal(0, 0.5, weight.shape) for weight in layer.weights])
+    return layer
+
+
+def of_keras(layer):
+    """keras.layers.Bidirectional with the same weights."""
+    theirs = keras.layers.Bidirectional(keras.layers.LSTM(UNITS, return_sequences=True))
+    theirs.build((None, None, WIDTH))
+    kernel, recurrent, bias = layer.get_weights()
+    theirs.set_weights([part for number in range(2) for part in (
+        np.split(kernel, 2, axis=1)[number], recurrent[number], np.split(bias, 2)[number])])
+    return theirs
+
+
+def result_and_gradients(function, tensors):
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        result = function()
+        loss = tf.reduce_sum(tf.cast(result, tf.float32) * UPSTREAM)
+    return [result, *tape.gradient(loss, tensors)]
+
+
+def joined(gradients):
+    """Keras' six gradients as our three."""
+    forward, backward = gradients[:3], gradients[3:]
+    return [tf.concat([forward[0], backward[0]], 1), tf.stack([forward[1], backward[1]]), tf.concat([forward[2], backward[2]], 0)]
+
+
+@pytest.mark.parametrize("what", ("", "none", "parts", "step"))
+def test_outputs_and_gradients_are_those_of_keras(what):
+    layer = built()
+    theirs = of_keras(layer)
+
+    def ours():
+        with backend.compiled(what):
+            return layer(X, MASK)
+
+    run = tf.function(lambda: result_and_gradients(ours, [X, *[weight.value for weight in layer.weights]]),
+                      jit_compile=what == "step", autograph=False)
+    output, of_x, *mine = run()
+    expected, expected_of_x, *others = result_and_gradients(
+        lambda: theirs(X, mask=tf.cast(MASK, tf.bool)) * tf.cast(MASK, tf.float32)[:, :, None],
+        [X, *[weight.value for weight in theirs.weights]])
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+    np.testing.assert_allclose(of_x, expected_of_x, atol=1e-5)
+    for one, other in zip(mine, joined(others), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+
+
+def test_in_bfloat16_it_stays_near_float32():
+    layer = built()
+    narrow = BiLstm(UNITS, WIDTH, "zeros", "zeros", dtype="mixed_bfloat16")
+    narrow.build()
+    narrow.set_weights(layer.get_weights())
+    with backend.compiled("none"):
+        output, *gradients = result_and_gradients(lambda: narrow(tf.cast(X, tf.bfloat16), MASK),
+                                                  [weight.value for weight in narrow.weights])
+        expected, *others = result_and_gradients(lambda: layer(X, MASK), [weight.value for weight in layer.weights])
+    assert output.dtype == tf.bfloat16
+    np.testing.assert_allclose(tf.cast(output, tf.float32), expected, atol=0.02)
+    for mine, other in zip(gradients, others, strict=True):
+        assert mine.dtype == tf.float32
+        assert tf.norm(mine - other) < 0.03 * tf.norm(other)
+
+
+def test_what_comes_after_an_empty_place_starts_anew_and_empty_places_give_zeros():
+    layer = built()
+    mask = tf.constant([[1, 1, 0, 1, 1, 1, 0, 0, 0]])
+    output = layer(X[:1], mask)
+    np.testing.assert_array_equal(output[0, 2], np.zeros(2 * UNITS))
+    alone = layer(X[:1, 3:6], tf.ones([1, 3], tf.int32))
+    np.testing.assert_allclose(output[0, 3:6], alone[0], atol=1e-6)
+
+
+def test_at_first_it_forgets_nothing():
+    layer = BiLstm(2, WIDTH, "zeros", "zeros")
+    layer.build()
+    np.testing.assert_array_equal(layer.bias, [0, 0, 1, 1, 0, 0, 0, 0] * 2)
