@@ -58,8 +58,9 @@ class TrainingConfig:
     init_checkpoint: str = field("", "A model to start the weights from: a work directory, or any layout that convert reads.")
     strategy: str = field("auto", "How to spread the work over devices.", choices=STRATEGIES)
     iterations_per_loop: int = field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
-    jit_compile: str = field("auto", "What XLA compiles of each device's step: step (all of it), parts (what is no matrix "
-                             "product), none. auto: what pays on a CPU; none elsewhere.", choices=("auto", *COMPILATIONS))
+    jit_compile: str = field("auto", "What XLA compiles of each device's step: step (all of it, on a TPU in any case), parts "
+                             "(what is no matrix product), none. auto: what pays on a CPU; none on a GPU.",
+                             choices=("auto", *COMPILATIONS))
     save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)
     keep_checkpoints: int = field(3, "How many of the newest checkpoints are kept.", minimum=1)
     keep_every_steps: int = field(0, "Checkpoints of multiples of so many steps are kept for good; 0: none.", minimum=0)
@@ -124,11 +125,14 @@ class TrainingConfig:
         """A copy with what "auto" stands for.
 
         On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts. XLA's own products on a
-        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers").
+        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers"). On a TPU the whole step, whatever is
+        asked for: nothing else runs there.
 
         Args:
             device: "CPU", "GPU" or "TPU".
         """
+        if device == "TPU":
+            return dataclasses.replace(self, jit_compile="step")
         if self.jit_compile != "auto":
             return self
         is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500

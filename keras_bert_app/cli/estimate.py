@@ -64,8 +64,7 @@ def main(arguments):
     run = run.with_precision(device.is_tpu)
     if _STEPS.value:
         run = dataclasses.replace(run, num_train_steps=_STEPS.value, train_minutes=0.0)
-    # What is given counts on a TPU as little as in training: all is compiled there.
-    run = dataclasses.replace(run, jit_compile="auto" if device.is_tpu else run.jit_compile).with_compilation(device.kind)
+    run = run.with_compilation(device.kind)
     found = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
     for line in report.report_lines(found, config, run, name, _PRICE.value):
         print(line)

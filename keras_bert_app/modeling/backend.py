@@ -153,6 +153,25 @@ def product(x, kernel):
     return keras.ops.matmul(keras.ops.reshape(x, (-1, kernel.shape[0])), kernel)
 
 
+def scan(step, state, length, reverse=False):
+    """What each state of a loop was, [length, ...] each, by place.
+
+    keras.ops.scan keeps its state in lists too, and takes no sequences of unknown length.
+
+    Args:
+        step: of (tuple of states, place), gives the next states. state: tuple of tensors, the first. reverse: whether the
+            places are taken from last to first.
+    """
+    def body(number, state, lists):
+        place = length - 1 - number if reverse else number
+        state = step(state, place)
+        return number + 1, state, tuple(each.write(place, values) for each, values in zip(lists, state, strict=True))
+
+    lists = tuple(tf.TensorArray(each.dtype, length, element_shape=each.shape) for each in state)
+    *_, lists = tf.while_loop(lambda number, *_: number < length, body, (0, state, lists))
+    return [each.stack() for each in lists]
+
+
 def fold_in(seed, number):
     """A new seed, int [2], from a seed, int [2], and a number; different numbers give unrelated seeds, on all devices the same."""
     return tf.random.experimental.stateless_fold_in(seed, number, alg="philox")

@@ -73,44 +73,54 @@ def _outputs(gates, kernel, mask):
     ops = keras.ops
     zeros = ops.zeros_like(gates[0, :, :, :kernel.shape[1]])
 
-    def step(state, inputs):
+    def step(state, place):
         before, cell = state
-        of_inputs, is_there = inputs
-        into, forget, candidate, out = _activated(of_inputs + ops.matmul(before, kernel))
-        cell = is_there * (forget * cell + into * candidate)
-        state = (ops.cast(out * ops.tanh(cell), gates.dtype), cell)
-        return state, state
+        into, forget, candidate, out = _activated(gates[place] + ops.matmul(before, kernel))
+        cell = mask[place] * (forget * cell + into * candidate)
+        return ops.cast(out * ops.tanh(cell), gates.dtype), cell
 
-    _, (outputs, cells) = ops.scan(step, (zeros, ops.cast(zeros, "float32")), (gates, mask))
+    length = ops.shape(gates)[0]
+    outputs, cells = backend.scan(step, (zeros, ops.cast(zeros, "float32")), length)
 
     def gradient(upstream):
         # What each step started from, and its gates, of all steps at once.
         before, cells_before = (ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells))
-        into, forget, candidate, out = _activated(gates + ops.matmul(before, kernel))
-        tanh = ops.tanh(cells)
-        # Factors of a step's gradients that do not hang on the step after it.
-        of_out = tanh * out * (1.0 - out)
-        of_cell = mask * out * (1.0 - ops.square(tanh))
-        of_gates = ops.concatenate([candidate * into * (1.0 - into), cells_before * forget * (1.0 - forget),
-                                    into * (1.0 - ops.square(candidate))], axis=-1)
+        before = _rows(before)
+        of_out, of_cell, of_gates, forget = backend.fused(_factors, gates, ops.matmul(before, kernel), cells, cells_before, mask)
         transposed = ops.transpose(kernel, (0, 2, 1))
 
-        def step_back(state, inputs):
+        def step_back(state, place):
             after, cell = state  # gradients of the gates of the step after, and of the cell, by way of that step
-            upstream, is_there, of_out, of_cell, of_gates, forget = inputs
-            output = ops.cast(upstream + ops.matmul(after, transposed), "float32")
-            cell = is_there * cell + output * of_cell
-            found = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates, output * of_out], axis=-1)
-            state = (ops.cast(found, gates.dtype), cell * forget)
-            return state, state
+            output = ops.cast(upstream[place] + ops.matmul(after, transposed), "float32")
+            cell = mask[place] * cell + output * of_cell[place]
+            found = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates[place], output * of_out[place]], axis=-1)
+            return ops.cast(found, gates.dtype), cell * forget[place]
 
-        _, (found, _) = ops.scan(step_back, (ops.zeros_like(gates[0]), ops.zeros_like(cells[0])),
-                                 (upstream, mask, of_out, of_cell, of_gates, forget), reverse=True)
+        found, _ = backend.scan(step_back, (ops.zeros_like(gates[0]), ops.zeros_like(cells[0])), length, reverse=True)
         # [2, U, S x B] x [2, S x B, 4U]
-        rows = (ops.reshape(ops.transpose(each, (1, 0, 2, 3)), (_DIRECTIONS, -1, each.shape[-1])) for each in (before, found))
-        before, of_all = rows
-        return found, ops.matmul(ops.transpose(before, (0, 2, 1)), of_all), None
+        return found, ops.matmul(ops.transpose(before, (0, 2, 1)), _rows(found)), None
     return outputs, gradient
+
+
+def _rows(x):
+    """[2, S x B, W] of [S, 2, B, W]."""
+    return keras.ops.reshape(keras.ops.transpose(x, (1, 0, 2, 3)), (_DIRECTIONS, -1, x.shape[-1]))
+
+
+def _factors(gates, recurrent, cells, cells_before, mask):
+    """Factors of a step's gradients that do not hang on the step after it: of the output gate and of the cell by the output, of
+    the other gates by the cell, and the forget gate. float32.
+
+    Args:
+        recurrent: [2, S x B, 4U], what the outputs before gave to the gates.
+    """
+    ops = keras.ops
+    recurrent = ops.transpose(ops.reshape(recurrent, (_DIRECTIONS, -1, *ops.shape(gates)[2:])), (1, 0, 2, 3))
+    into, forget, candidate, out = _activated(gates + recurrent)
+    tanh = ops.tanh(cells)
+    of_gates = ops.concatenate([candidate * into * (1.0 - into), cells_before * forget * (1.0 - forget),
+                                into * (1.0 - ops.square(candidate))], axis=-1)
+    return tanh * out * (1.0 - out), mask * out * (1.0 - ops.square(tanh)), of_gates, forget
 
 
 def _activated(gates):

@@ -60,7 +60,7 @@ def test_time_and_cost_follow_from_flop_and_peak():
 
 @pytest.mark.parametrize("arguments, compiled", [
     (["--hardware=cpu", "--peak_gflops=70"], "parts"), (["--hardware=cpu", "--peak_gflops=70", "--num_train_steps=100"], "none"),
-    (["--hardware=cpu", "--peak_gflops=70", "--jit_compile=step"], "step"), (["--hardware=v5e", "--jit_compile=parts"], "none"),
+    (["--hardware=cpu", "--peak_gflops=70", "--jit_compile=step"], "step"), (["--hardware=v5e", "--jit_compile=parts"], "step"),
     (["--hardware=l4"], "none")])
 def test_it_takes_for_compiled_what_training_would_compile(arguments, compiled, tmp_path):
     command = [sys.executable, "-m", "keras_bert_app.cli.estimate", "--config=tiny", f"--output_file={tmp_path}/found.json"]
