@@ -64,13 +64,14 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     step_seconds = positions * per_token / (num_devices * peak * utilization)
 
     def memory_of(rows):
-        return memory.training_memory(config, run, parts, rows, device.multiplies_bfloat16)
+        return memory.training_memory(config, run, parts, rows, device.multiplies_bfloat16, device.is_tpu)
 
     needed = memory_of(rows)
     found = {
         "parameters": {**of_part, "total": sum(of_part.values())},
         "flop_per_token": per_token, "flop_per_step": per_token * positions, "positions_per_step": positions,
         "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization, "jit_compile": run.jit_compile,
+        "is_tpu": device.is_tpu,
         "rows_at_a_time": rows, "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
         "device_memory": device.memory, "step_seconds": step_seconds, "positions_per_second": positions / step_seconds}
     if device.memory:

@@ -1,9 +1,9 @@
 """Memory of a training step on one replica, in bytes.
 
 It follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, as TensorFlow runs them without XLA
-or with its kernels for parts (--jit_compile=parts); of a step that is compiled whole it tells what that takes without, which is
-more. What changes there changes here (tests/estimation compares with the traced step, benchmarks/estimate_check with the
-allocator of a running one).
+or with its kernels for parts (--jit_compile=parts), and as XLA compiles them whole for a TPU; of a step that it compiles whole
+for another device it tells what that takes without, which is more. What changes there changes here (tests/estimation compares
+with the traced step, benchmarks/estimate_check with the allocator of a running one, BUILD.md, "TPU", with compiled programs).
 """
 
 import dataclasses
@@ -41,26 +41,26 @@ class Memory:
         return self.weights + self.slots + max(self.activations + self.logits, self.gradients)
 
 
-def training_memory(config, run, parts, rows, multiplies_bfloat16=True):
+def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=False):
     """Memory of a step in which a replica has `rows` rows at a time.
 
     Args:
         run: PretrainingConfig, resolved. parts: of the model. multiplies_bfloat16: whether the device has products of
-            bfloat16; where it has none, TensorFlow takes copies in float32.
+            bfloat16; where it has none, TensorFlow takes copies in float32. is_tpu: whether XLA compiles it whole for a TPU.
     """
     weights = _FLOAT * sum(parameters(config, parts).values())
     table = _FLOAT * config.vocab_size * config.hidden_size
-    of_logit = _FLOAT
-    if run.precision == "bfloat16":
+    of_logit = _COMPUTE[run.precision] if is_tpu else _FLOAT
+    if run.precision == "bfloat16" and not is_tpu:
         of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
     is_in_parts = run.gradient_accumulation_steps > 1
     # Clipping is in the kernel of the update, or its results stand beside the gradients, one array more at a time.
-    sets = (1 if run.jit_compile == "parts" else 2) + is_in_parts
+    sets = (1 if run.jit_compile == "parts" or is_tpu else 2) + is_in_parts
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
         # In a loop over parts the first part's gradients stay to its end, beside the sums so far.
-        activations=activations(config, run, parts, rows) + (2 * weights if is_in_parts else 0),
+        activations=activations(config, run, parts, rows, is_tpu) + (2 * weights if is_in_parts else 0),
         # The logits' gradients, and in the compute type; that of the table.
         logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
         gradients=sets * weights + table)
@@ -76,12 +76,12 @@ def slot_numbers(config, optimizer, parts):
                for path, shape in shapes.items())
 
 
-def activations(config, run, parts, rows):
+def activations(config, run, parts, rows, is_tpu=False):
     """Bytes that the forward pass of so many rows leaves for the backward pass."""
-    kept = _kept_in_parts if run.jit_compile == "parts" else _kept
+    kept = _kept_on_tpu if is_tpu else _kept_in_parts if run.jit_compile == "parts" else _kept
     of_embeddings, of_layer, of_prediction, of_row = kept(config, run)
     size, hidden = _COMPUTE[run.precision], config.hidden_size
-    casts = 0 if size == _FLOAT else size * sum(
+    casts = 0 if size == _FLOAT or is_tpu else size * sum(
         math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
         if path.endswith("kernel")) + size * config.vocab_size * hidden
     return (rows * run.max_seq_length * (of_embeddings + sum(map(of_layer, config.head_counts)))
@@ -124,3 +124,14 @@ def _kept_in_parts(config, run):
     # Logits as they came out of the product, where the losses do not take the same.
     of_logits = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
     return of_embeddings, of_layer, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden
+
+
+def _kept_on_tpu(config, run):
+    """As _kept, of a step that XLA compiles whole for a TPU: what is cheap to compute it computes anew."""
+    size, hidden = _COMPUTE[run.precision], config.hidden_size
+
+    def of_layer(num_heads):
+        # Query, key, value and what the heads gave; the inner product; each half's sum. Sums of softmax and of LayerNorms.
+        kept = size * (4 * num_heads * config.head_size + config.intermediate_size + 2 * hidden)
+        return kept + _FLOAT * (num_heads + 4)
+    return _FLOAT * hidden, of_layer, 3 * size * hidden + size * config.vocab_size + 4 * _FLOAT, 3 * size * hidden

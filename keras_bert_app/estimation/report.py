@@ -30,8 +30,9 @@ _COMPILATION = {"parts": "parts compiled", "step": "as without XLA, which takes 
 
 def _memory_lines(found, run):
     needed = found["memory"]
+    compilation = "compiled whole" if found["is_tpu"] else _COMPILATION.get(run.jit_compile, "without XLA")
     yield (f"memory of one device, {found['rows_at_a_time']:,} rows at a time, {run.precision}, {run.optimizer}, "
-           f"{_COMPILATION.get(run.jit_compile, 'without XLA')}")
+           f"{compilation}")
     yield _row("  weights", _gigabytes(needed["weights"]))
     yield _row("  optimizer's slots", _gigabytes(needed["slots"]))
     yield _row("  activations", _gigabytes(needed["activations"]))

@@ -10,7 +10,7 @@ from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 
 SEED = tf.constant([7, -3], tf.int64)
-CONFIG = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=37,
+CONFIG = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=37,
                     max_position_embeddings=19, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
 
 
@@ -43,8 +43,8 @@ def random(shape):
     return tf.random.stateless_normal(shape, seed=(len(shape), 5))
 
 
-@pytest.mark.parametrize("seed", (None, SEED), ids=("inference", "dropout"))
-@pytest.mark.parametrize("changes", ({}, {"is_causal": True}, {"hidden_act": "relu", "tie_word_embeddings": False}), ids=repr)
+@pytest.mark.parametrize("changes, seed", (
+    ({"num_hidden_layers": 2}, SEED), ({"is_causal": True}, None), ({"hidden_act": "relu", "tie_word_embeddings": False}, SEED)))
 def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed):
     model = BertPretrainer(CONFIG.replace(**changes))
     whole, parts = (outputs_and_gradients(what, model, seed) for what in ("step", "parts"))
@@ -55,7 +55,7 @@ def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed
 def test_in_bfloat16_gradients_are_near_those_of_float32():
     wide = BertPretrainer(CONFIG)
     narrow = BertPretrainer(CONFIG, dtype="mixed_bfloat16")
-    _, expected = outputs_and_gradients("step", wide, SEED)
+    _, expected = outputs_and_gradients("parts", wide, SEED)
     _, gradients = outputs_and_gradients("step", narrow, SEED)
     for path, gradient in gradients.items():
         assert gradient.dtype == tf.float32
@@ -68,7 +68,7 @@ def test_in_bfloat16_gradients_are_near_those_of_float32():
 @pytest.mark.parametrize("gates", ([0.5, 1.0, 0.0], [[0.5, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 2.0, 0.1]]), ids=repr)
 def test_gates_of_heads_count_as_they_do_outside(gates):
     encoder = BertEncoder(CONFIG)
-    with gated_heads(encoder, [tf.constant(gates), tf.constant(gates)]):
+    with gated_heads(encoder, [tf.constant(gates)]):
         plain = encoder(batch_of(), return_attention_scores=True)
 
         @tf.function(jit_compile=True, autograph=False)
