@@ -103,7 +103,7 @@ def largest(figures, chip, size, length, precision, parts):
         return Program("pretrain", size, length, precision, rows * parts, parts)
 
     memory, sizes = CHIPS[chip].memory, {}
-    rows = _FIRST_ROWS[length]
+    rows = _FIRST_ROWS[length] if parts == 1 else _first_rows_in_parts(figures, chip, size, length, precision)
     while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
         found = figures.of(chip, of(rows))
         sizes[rows] = needed_bytes(found)
@@ -126,18 +126,30 @@ def largest(figures, chip, size, length, precision, parts):
     return program, figures.done[f"{chip}:{program.name}"]
 
 
+def _first_rows_in_parts(figures, chip, size, length, precision):
+    """What fits without parts, less the room for one more set of gradients, which are a third of weights and slots."""
+    whole = largest(figures, chip, size, length, precision, 1)
+    if whole is None:
+        return _FIRST_ROWS[length]
+    program, found = whole
+    memory, held = CHIPS[chip].memory, found["arguments"]
+    return max(8, int(program.batch_size * (1 - held / 3 / (memory - held))) // 8 * 8)
+
+
 def table_line(row, found):
     """A line of the table: see main."""
     chip, size, length, precision, parts = row.split("/")
     if found is None:
         return f"| {chip} | {size} | {length} | {precision} | {parts} | none | | | |"
     program, figures = found
-    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
-    # Of a step in parts the compiler counts the first one and the loop's body once.
-    counted = program.batch_size if program.parts == 1 else 2 * program.batch_size // program.parts
-    rate = counted * program.length / seconds
-    return (f"| {chip} | {size} | {length} | {precision} | {parts} | {program.batch_size // program.parts} | "
-            f"{hbm_bytes(figures) / 1e9:.2f} | {rate:,.0f} | {bound} |")
+    rows_at_a_time = program.batch_size // program.parts
+    # Of a step in parts the compiler counts the loop's body once, which does not tell how long the step takes.
+    rate = bound = ""
+    if program.parts == 1:
+        seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
+        rate = f"{rows_at_a_time * program.length / seconds:,.0f}"
+    return (f"| {chip} | {size} | {length} | {precision} | {parts} | {rows_at_a_time} | "
+            f"{hbm_bytes(figures) / 1e9:.2f} | {rate} | {bound} |")
 
 
 def usual_rows():

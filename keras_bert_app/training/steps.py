@@ -89,7 +89,8 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         # Stays a function of its own in the loop over parts. Inlined, what TensorFlow adds there to save memory (temporary
         # variables for sums of three and more) is left over by the loop's last round, and the next step fails for it.
         forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
-    forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps)
+    zeros = [(variable.shape, variable.dtype) for variable in variables] + [((len(objective.sum_names),), tf.float32)]
+    forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if compiled == "step" else ())
 
     def replica_step(batch, step, progress, stop):
         context = tf.distribute.get_replica_context()
@@ -134,10 +135,14 @@ def _filled_up(values, size):
     return tf.pad(values, [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]) if missing > 0 else values
 
 
-def _in_parts(forward_backward, num_parts):
+def _in_parts(forward_backward, num_parts, zeros=()):
     """forward_backward over equal parts of the rows, one after the other, the results added up.
 
     Losses are divided by the counts of the whole global batch, so that the sum is the whole batch's gradient.
+
+    Args:
+        zeros: (shape, dtype) of each result, to begin with zeros: the program is half as long, which counts where it is compiled
+            whole. By default the first part's results are what the others are added to.
     """
     if num_parts == 1:
         return forward_backward
@@ -153,7 +158,8 @@ def _in_parts(forward_backward, num_parts):
         def add(index, *sums):
             return index + 1, *(total + more for total, more in zip(sums, part(index)))
 
-        _, *totals, sums = tf.while_loop(lambda index, *_: index < num_parts, add, (1, *part(0)), parallel_iterations=1)
+        start = (0, *(tf.zeros(*each) for each in zeros)) if zeros else (1, *part(0))
+        _, *totals, sums = tf.while_loop(lambda index, *_: index < num_parts, add, start, parallel_iterations=1)
         return totals, sums
     return in_parts
 

@@ -141,11 +141,13 @@ def test_a_batch_that_replicas_cannot_share_is_refused(make_workdir, shards):
         train(workdir, shards, two_replicas())
 
 
-def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(plain_run, make_workdir, shards):
-    parts = make_workdir("accumulated", run=dataclasses.replace(RUN, gradient_accumulation_steps=4))
+@pytest.mark.parametrize("compiled, limit", (("none", 1e-6), ("step", 1e-5)))
+def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(compiled, limit, plain_run, make_workdir, shards):
+    parts = make_workdir(f"accumulated {compiled}", run=dataclasses.replace(
+        RUN, gradient_accumulation_steps=4, jit_compile=compiled))
     _, output = train(parts, shards)
     assert "4 parts" in output
-    assert largest_difference(plain_run[0], parts) < 1e-6
+    assert largest_difference(plain_run[0], parts) < limit
 
 
 def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch(plain_run, make_workdir, shards):
