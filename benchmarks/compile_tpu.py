@@ -6,7 +6,7 @@ make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 A row is CHIP/SIZE/S/PRECISION/PARTS. A batch is lowered and compiled; what HBM it leaves gives a larger one, the line
 through both the largest that should fit, and that one is compiled too: the figures of a row are of a program that the
 compiler accepted. Compiling takes minutes a program. Each that is done stands in --results_file, so that a run that was
-stopped goes on.
+stopped goes on; when the model has changed, delete --directory first.
 """
 
 import json
@@ -80,7 +80,7 @@ def described(chip, program, figures):
     return (f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
             + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
             + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['hbm_traffic'] / 1e9:,.2f} GB through HBM; floor "
-            f"{seconds * 1e3:.2f} ms, by {bound}; {figures['cycles'] / 1e6:,.1f} million cycles by the compiler's estimate")
+            f"{seconds * 1e3:.2f} ms, by {bound}; {figures.get('cycles', 0) / 1e6:,.1f} million cycles by the compiler's estimate")
 
 
 def refusal(error):

@@ -125,14 +125,12 @@ class TrainingConfig:
         """A copy with what "auto" stands for.
 
         On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts. XLA's own products on a
-        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers"). On a TPU the whole step, whatever is
-        asked for: nothing else runs there.
+        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers"). A TPU compiles the
+        whole step whatever is said; "none" is what such a run has when it goes on elsewhere.
 
         Args:
             device: "CPU", "GPU" or "TPU".
         """
-        if device == "TPU":
-            return dataclasses.replace(self, jit_compile="step")
         if self.jit_compile != "auto":
             return self
         is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500

@@ -70,8 +70,8 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     found = {
         "parameters": {**of_part, "total": sum(of_part.values())},
         "flop_per_token": per_token, "flop_per_step": per_token * positions, "positions_per_step": positions,
-        "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization, "jit_compile": run.jit_compile,
-        "is_tpu": device.is_tpu,
+        "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization, "is_tpu": device.is_tpu,
+        "jit_compile": "step" if device.is_tpu else run.jit_compile,
         "rows_at_a_time": rows, "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
         "device_memory": device.memory, "step_seconds": step_seconds, "positions_per_second": positions / step_seconds}
     if device.memory:

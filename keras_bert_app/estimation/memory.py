@@ -55,12 +55,12 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=F
         of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
     is_in_parts = run.gradient_accumulation_steps > 1
     # Clipping is in the kernel of the update, or its results stand beside the gradients, one array more at a time.
-    sets = (1 if run.jit_compile == "parts" or is_tpu else 2) + is_in_parts
+    sets = 1 if is_tpu else (1 if run.jit_compile == "parts" else 2) + is_in_parts
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
         # In a loop over parts the first part's gradients stay to its end, beside the sums so far.
-        activations=activations(config, run, parts, rows, is_tpu) + (2 * weights if is_in_parts else 0),
+        activations=activations(config, run, parts, rows, is_tpu) + (is_in_parts * (1 if is_tpu else 2) * weights),
         # The logits' gradients, and in the compute type; that of the table.
         logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
         gradients=sets * weights + table)

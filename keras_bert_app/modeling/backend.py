@@ -149,7 +149,9 @@ def product(x, kernel):
     them next, and rows that were made one axis tie its hands: it copies them.
     """
     if compiles_all():
-        return einsum("...f,fg->...g", x, kernel)
+        # Axes by name: of an ellipsis TensorFlow's gradient of the kernel is made for each row, and added up then.
+        axes = "abcde"[:len(x.shape) - 1]
+        return einsum(f"{axes}f,fg->{axes}g", x, kernel)
     return keras.ops.matmul(keras.ops.reshape(x, (-1, kernel.shape[0])), kernel)
 
 

@@ -37,7 +37,7 @@ class BiLstm(keras.layers.Layer):
         self.kernel = self.add_weight(shape=(self.input_width, _DIRECTIONS * width), initializer=self.kernel_initializer,
                                       name="kernel")
         self.recurrent_kernel = self.add_weight(
-            shape=(_DIRECTIONS, self.units, width), initializer=self.recurrent_initializer, name="recurrent_kernel")
+            shape=(self.units, _DIRECTIONS * width), initializer=self.recurrent_initializer, name="recurrent_kernel")
         self.bias = self.add_weight(shape=(_DIRECTIONS * width,), initializer=_forget_nothing, name="bias", autocast=False)
 
     def call(self, x, mask):
@@ -45,8 +45,10 @@ class BiLstm(keras.layers.Layer):
         batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
         gates = backend.fused(with_bias, backend.product(x, self.kernel), self.bias)
         gates = ops.transpose(ops.reshape(gates, (batch_size, length, _DIRECTIONS, _GATES * self.units)), (1, 2, 0, 3))
-        mask = ops.cast(ops.transpose(mask), "float32")[:, None, :, None]
-        outputs = _outputs(_backward_turned(gates), self.recurrent_kernel, _backward_turned(ops.repeat(mask, 2, axis=1)))
+        mask = ops.expand_dims(ops.cast(ops.transpose(mask), "float32"), (1, 3))
+        # [U, 2 x 4U] -> [2, U, 4U]
+        kernel = ops.transpose(ops.reshape(self.recurrent_kernel, (self.units, _DIRECTIONS, -1)), (1, 0, 2))
+        outputs = _outputs(_backward_turned(gates), kernel, _backward_turned(ops.repeat(mask, 2, axis=1)))
         # [S, 2, B, U] -> [B, S, 2U]
         return ops.reshape(ops.transpose(_backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units))
 

@@ -125,8 +125,10 @@ def move(slot, value, decay):
 
 
 def num_matrices(path):
-    """How many matrices a variable is."""
-    return 3 if path.endswith("query_key_value/kernel") else 1
+    """How many matrices a variable is: query, key and value, or an LSTM's directions, lie side by side."""
+    if path.endswith("query_key_value/kernel"):
+        return 3
+    return 2 if path.endswith(("lstm/kernel", "lstm/recurrent_kernel")) else 1
 
 
 def matrices_shape(variable, number):

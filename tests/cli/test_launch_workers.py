@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import local_cluster
 from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run, texts  # noqa: F401  a fixture
+from tests.standard_error import own_lines
 
 FLAGS = ("--num_train_steps=60", "--log_steps=2", "--iterations_per_loop=1", "--save_checkpoints_steps=10",
          "--eval_steps=1000", "--num_hidden_layers=1", "--hidden_size=16", "--num_attention_heads=1",
@@ -57,7 +58,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, errors
     step = int(errors.split("stopped by SIGTERM after step ")[1].split(",")[0])
-    assert "saved" in errors and errors.count("\n") == 1
+    assert "saved" in errors and len(own_lines(errors)) == 1
     newest = checkpoints.list_checkpoints(str(workdir))[-1]
     assert checkpoints.read_manifest(newest)["step"] == step
 

@@ -29,7 +29,7 @@ def of_keras(layer):
     theirs.build((None, None, WIDTH))
     kernel, recurrent, bias = layer.get_weights()
     theirs.set_weights([part for number in range(2) for part in (
-        np.split(kernel, 2, axis=1)[number], recurrent[number], np.split(bias, 2)[number])])
+        np.split(kernel, 2, axis=1)[number], np.split(recurrent, 2, axis=1)[number], np.split(bias, 2)[number])])
     return theirs
 
 
@@ -44,7 +44,7 @@ def result_and_gradients(function, tensors):
 def joined(gradients):
     """Keras' six gradients as our three."""
     forward, backward = gradients[:3], gradients[3:]
-    return [tf.concat([forward[0], backward[0]], 1), tf.stack([forward[1], backward[1]]), tf.concat([forward[2], backward[2]], 0)]
+    return [tf.concat([forward[0], backward[0]], 1), tf.concat([forward[1], backward[1]], 1), tf.concat([forward[2], backward[2]], 0)]
 
 
 @pytest.mark.parametrize("what", ("", "none", "parts", "step"))
