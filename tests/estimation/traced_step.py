@@ -50,6 +50,11 @@ def product_flop(step):
 
 def kept_bytes(step):
     """Bytes of the forward pass's arrays that the backward pass reads."""
+    return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in kept_arrays(step))
+
+
+def kept_arrays(step):
+    """The forward pass's arrays that the backward pass reads, as graph tensors."""
     forward = {operation.name for operation in step.operations[:step.num_forward]}
     kept = {}
     for operation in step.operations[step.num_forward:]:
@@ -57,8 +62,8 @@ def kept_bytes(step):
             if tensor.op.name in forward:
                 tensor = _owner(tensor)
                 kept[tensor.name] = tensor
-    return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in kept.values()
-               if tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const") and tensor.shape.rank)
+    return [tensor for tensor in kept.values()
+            if tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const") and tensor.shape.rank]
 
 
 def _owner(tensor):

@@ -8,6 +8,8 @@ from keras_bert_app.config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.pretraining_config import PretrainingConfig
+from tests.estimation.traced_step import kept_arrays, traced_step
 
 SEED = tf.constant([7, -3], tf.int64)
 CONFIG = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=37,
@@ -78,3 +80,26 @@ def test_gates_of_heads_count_as_they_do_outside(gates):
 
         for mine, expected in zip(tf.nest.flatten(whole()), tf.nest.flatten(plain), strict=True):
             np.testing.assert_allclose(mine, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ("float32", "bfloat16"))
+def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_is_of(precision):
+    config = CONFIG.replace(vocab_size=43, num_hidden_layers=2)
+    run = PretrainingConfig(max_seq_length=17, max_predictions_per_seq=3, global_batch_size=5, precision=precision,
+                            jit_compile="step")
+    step = traced_step(config, run)
+    rows, heads, length = 5, config.num_attention_heads, 17
+    scores = rows * heads * length * length
+    # Scores are there, in both directions, and none goes from one to the other; a mask would be as large as states.
+    sizes = [tensor.shape.num_elements() for operation in step.operations for tensor in operation.outputs
+             if tensor.shape.is_fully_defined()]
+    assert sizes.count(scores) > 10
+    kept = kept_arrays(step)
+    assert not [tensor for tensor in kept if tensor.shape.num_elements() == scores]
+    states = rows * length * config.hidden_size
+    assert not [tensor for tensor in kept if tensor.shape.num_elements() == states and not tensor.dtype.is_floating]
+    # What they are computed from is held back by a barrier, or XLA would keep what it computed before.
+    barriers = [operation for operation in step.operations[step.num_forward:] if operation.type == "XlaOptimizationBarrier"]
+    assert len(barriers) == 1 + 3 * config.num_hidden_layers  # the embeddings; attention, and what follows either half
+    # The largest arrays are scores, inner states, logits and tables: no product of a row's gradient for each row.
+    assert max(sizes) <= max(scores, rows * length * config.intermediate_size)

@@ -139,9 +139,11 @@ def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_st
 def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_weights(stand_in, tmp_path):
     batch = {name: values[0] for name, values in batches(1, 8, 29, 5).items()}
     rows = steps.split_over_replicas(stand_in.strategy, batch, row_axis=0)
+    compiled = steps.forward_compilation(stand_in.strategy, RUN, is_worth=False)
+    assert compiled == "step"
     for function, arguments in (
-            (steps.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective()), [rows]),
-            (steps.prediction_function(stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}), [rows]),
+            (steps.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), compiled), [rows]),
+            (steps.prediction_function(stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}, compiled), [rows]),
             (optimizers.norms_function(stand_in.strategy, stand_in.optimizer), [tf.constant(1e-3), tf.constant(3)])):
         assert len(nodes_for_the_chips(function.get_concrete_function(*arguments).graph)) == 1
     directory = checkpoints.save(str(tmp_path), stand_in.model, stand_in.optimizer, 3, (0, 0, 0), keep=1)
