@@ -100,10 +100,12 @@ class Commands:
         arguments = [*(f"--{name}={value}" for name, value in flags.items() if value is not None), *texts]
         print(f"$ python -m keras_bert_app.cli.{verb}", " ".join(map(_quoted, arguments)), flush=True)
         if self.process is None or self.process.poll() is not None:
-            # A session of its own: the stop button reaches it once, through here.
+            # A session of its own: the stop button reaches it once, through here. The kernel's way of drawing into its page is
+            # none of the environment's, where Matplotlib would refuse to be imported for it.
             self.process = subprocess.Popen(
                 [self.python, "-u", "-m", "notebooks.worker"], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace", start_new_session=True)
+                stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace", start_new_session=True,
+                env={**os.environ, "MPLBACKEND": "agg"})
         self.process.stdin.write(json.dumps([verb, *arguments]) + "\n")
         self.process.stdin.flush()
         code = None

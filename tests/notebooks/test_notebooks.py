@@ -1,5 +1,6 @@
 """Both notebooks, run from top to bottom as a person does, at toy length; the second begins with the first one's model."""
 
+import os
 import pathlib
 import sys
 
@@ -95,3 +96,15 @@ def test_a_command_that_fails_ends_the_cell_with_its_line_and_the_next_one_runs(
     printed = capsys.readouterr().out
     assert "$ python -m keras_bert_app.cli.fill_mask --saved_model=nowhere 'no mask'" in printed
     assert "has no [MASK]" in printed and "Directory that export wrote" in printed
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
+def test_commands_do_not_draw_into_the_page_of_a_kernel_whose_packages_they_may_not_have(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    run = colab.Commands(sys.executable)
+    try:
+        run("fill_mask", "--help")
+        with open(f"/proc/{run.process.pid}/environ", "rb") as file:
+            assert [each for each in file.read().split(b"\0") if each.startswith(b"MPLBACKEND=")] == [b"MPLBACKEND=agg"]
+    finally:
+        run.close()
