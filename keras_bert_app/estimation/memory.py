@@ -59,8 +59,8 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=F
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
-        # In a loop over parts the first part's gradients stay to its end, beside the sums so far.
-        activations=activations(config, run, parts, rows, is_tpu) + (is_in_parts * (1 if is_tpu else 2) * weights),
+        # In a loop over parts there are the sums so far; the first part's gradients stay to its end beside them, but on a TPU.
+        activations=activations(config, run, parts, rows, is_tpu) + is_in_parts * (1 if is_tpu else 2) * weights,
         # The logits' gradients, and in the compute type; that of the table.
         logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
         gradients=sets * weights + table)
