@@ -3,9 +3,9 @@
 make compile-tpu
 make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 
-A row is CHIP/SIZE/S/PRECISION/PARTS. A batch is lowered and compiled; what HBM it leaves gives a larger one, the line
-through both the largest that should fit, and that one is compiled too: the figures of a row are of a program that the
-compiler accepted. Compiling takes minutes a program. Each that is done stands in --results_file, so that a run that was
+A row is CHIP/SIZE/S/PRECISION/PARTS. The batch that `estimate` has for the largest is lowered and compiled; what HBM it leaves
+gives a larger one, the line through both the largest that should fit, and that one is compiled too: the figures of a row
+are of a program that the compiler accepted. Compiling takes minutes a program. Each that is done stands in --results_file, so that a run that was
 stopped goes on; when the model has changed, delete --directory first.
 """
 
@@ -18,9 +18,12 @@ import sys
 from absl import flags
 
 from benchmarks.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
-from benchmarks.tpu_programs import Program
+from benchmarks.tpu_programs import Program, pretraining_run
 from keras_bert_app.cli import app
+from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.estimation import hardware
+from keras_bert_app.estimation.estimate import Work, estimate
 
 _ROWS = flags.DEFINE_list("rows", [], "Rows of the table; empty: those of all sizes in bfloat16 on v5e.")
 _PROGRAMS = flags.DEFINE_list("programs", [], "Programs (benchmarks/tpu_programs.py) to compile instead, for --chip.")
@@ -30,7 +33,7 @@ _DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Where lowered program
 _RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Where the figures are kept.")
 
 ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
-_FIRST_ROWS = {128: 64, 512: 16}  # rows at a time of the first program
+_LENGTHS = (128, 512)
 _REFUSED = re.compile(r"Used ([\d.]+)([GM]) of [\d.]+[GM] hbm")
 _MOST_TRIES = 5
 _FULL = 0.98  # a batch that takes so much of the memory is called the largest
@@ -103,7 +106,7 @@ def largest(figures, chip, size, length, precision, parts):
         return Program("pretrain", size, length, precision, rows * parts, parts)
 
     memory, sizes = CHIPS[chip].memory, {}
-    rows = _FIRST_ROWS[length] if parts == 1 else _first_rows_in_parts(figures, chip, size, length, precision)
+    rows = _estimated_rows(chip, of(1))
     while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
         found = figures.of(chip, of(rows))
         sizes[rows] = needed_bytes(found)
@@ -126,14 +129,11 @@ def largest(figures, chip, size, length, precision, parts):
     return program, figures.done[f"{chip}:{program.name}"]
 
 
-def _first_rows_in_parts(figures, chip, size, length, precision):
-    """What fits without parts, less the room for one more set of gradients, which are a third of weights and slots."""
-    whole = largest(figures, chip, size, length, precision, 1)
-    if whole is None:
-        return _FIRST_ROWS[length]
-    program, found = whole
-    memory, held = CHIPS[chip].memory, found["arguments"]
-    return max(8, int(program.batch_size * (1 - held / 3 / (memory - held))) // 8 * 8)
+def _estimated_rows(chip, program):
+    """The most rows at a time, a multiple of 8, that `estimate` has for a Program."""
+    device, num_devices = hardware.parse(chip)
+    found = estimate(BertConfig.of_size(program.size), pretraining_run(program), device, num_devices, Work(), utilization=1.0)
+    return max(8, found["largest_rows_at_a_time"] // 8 * 8)
 
 
 def table_line(row, found):
@@ -155,7 +155,7 @@ def table_line(row, found):
 def usual_rows():
     """Without and with accumulation, in bfloat16, v5e."""
     return [f"v5e/{size}/{length}/bfloat16/{parts}" for size in ("base", "tiny", "small", "medium", "mini", "large")
-            for length in _FIRST_ROWS for parts in (1, ACCUMULATED)]
+            for length in _LENGTHS for parts in (1, ACCUMULATED)]
 
 
 def main(arguments):
@@ -163,9 +163,9 @@ def main(arguments):
     rows = _ROWS.value or usual_rows()
     for row in rows:
         parts = row.split("/")
-        if len(parts) != 5 or parts[0] not in CHIPS or parts[2] not in map(str, _FIRST_ROWS) or parts[4] in ("", "0"):
+        if len(parts) != 5 or parts[0] not in CHIPS or parts[2] not in map(str, _LENGTHS) or parts[4] in ("", "0"):
             raise UserError(f"--rows: {row!r}: expected CHIP/SIZE/S/PRECISION/PARTS, such as v5e/base/128/bfloat16/1; "
-                            f"S is {' or '.join(map(str, _FIRST_ROWS))}")
+                            f"S is {' or '.join(map(str, _LENGTHS))}")
         Program.named(f"pretrain/{'/'.join(parts[1:4])}/{parts[4]}/{parts[4]}")
     figures = Figures(_RESULTS_FILE.value)
     if _PROGRAMS.value:

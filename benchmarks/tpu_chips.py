@@ -1,9 +1,11 @@
 """What a TPU core has, as published, and the floor that sets for the time of a step.
 
-Sources: cloud.google.com/tpu/docs/v5e and /v6e, "System architecture" (one core a chip).
+Sources: cloud.google.com/tpu/docs/v5e and /v6e, "System architecture" (one core a chip); peaks and memory are those of `estimate`.
 """
 
 import dataclasses
+
+from keras_bert_app.estimation import hardware
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,8 +22,12 @@ class Chip:
     memory: float
 
 
-CHIPS = {"v5e": Chip("v5e:2x2", "v5litepod-4", 197e12, 819e9, 16e9),
-         "v6e": Chip("v6e:2x2", "v6e-4", 918e12, 1640e9, 32e9)}
+def _chip(name, topology, accelerator, bandwidth):
+    device, _ = hardware.parse(name)
+    return Chip(topology, accelerator, device.peaks["bfloat16"], bandwidth, device.memory)
+
+
+CHIPS = {"v5e": _chip("v5e", "v5e:2x2", "v5litepod-4", 819e9), "v6e": _chip("v6e", "v6e:2x2", "v6e-4", 1640e9)}
 
 
 def floor_seconds(chip, flops, num_bytes):

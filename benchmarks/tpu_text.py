@@ -2,11 +2,14 @@
 
 import collections
 import dataclasses
+import math
 import re
 
 # An operation stands at the beginning of its line, after the names of its results.
 _OPERATION = re.compile(r'^\s*(?:%[\w:]+(?:, %[\w:]+)* = )?"?(stablehlo|chlo|mhlo|tf|shape)\.(\w+)')
 _TYPE = re.compile(r"tensor<[^<>]*(?:<[^<>]*>)?[^<>]*>")
+# One value for all places is no array of its own in a program.
+_CONSTANT = re.compile(r'stablehlo\.constant dense<["\[].* : tensor<((?:\d+x)*)[a-z]*(\d+)>')
 _IS_WIDE = re.compile(r"(?:^|x)(?:u?i64|f64)$")
 
 
@@ -16,6 +19,7 @@ class Summary:
         instructions: how many there are. unlowered: Counter of the TensorFlow ops that are left, by name.
         dynamic, wide, strings: Counters, by operation, of instructions with a shape that is not known, with a type of
             64 bits, with strings.
+        constant_bytes: of the arrays that stand in the program value by value, which a TPU reads from its memory.
     """
 
     instructions: int = 0
@@ -23,6 +27,7 @@ class Summary:
     dynamic: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     wide: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     strings: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    constant_bytes: int = 0
 
     @property
     def is_lowered(self):
@@ -34,8 +39,8 @@ class Summary:
         if not self.is_lowered:
             found = (("no TPU kernel", self.unlowered), ("dynamic shapes", self.dynamic), ("strings", self.strings))
             return "STOPPED: " + "; ".join(f"{what}: {_listed(counter)}" for what, counter in found if counter)
-        return (f"lowered, {self.instructions:,} instructions, no dynamic shape, no string, "
-                f"64 bits: {_listed(self.wide) if self.wide else 'none'}")
+        return (f"lowered, {self.instructions:,} instructions, {self.constant_bytes / 1e3:,.0f} KB of constants, no dynamic shape, "
+                f"no string, 64 bits: {_listed(self.wide) if self.wide else 'none'}")
 
 
 def summarize(text):
@@ -49,6 +54,10 @@ def summarize(text):
         summary.instructions += 1
         if dialect == "tf":
             summary.unlowered[name] += 1
+        constant = _CONSTANT.search(line)
+        if constant:
+            sizes = [int(size) for size in constant[1].split("x")[:-1]]
+            summary.constant_bytes += math.prod(sizes) * max(1, int(constant[2]) // 8)
         # The types of operands and results come last; those before it are of attributes.
         types = [found[len("tensor<"):-1] for found in _TYPE.findall(line.rpartition(" : ")[2])]
         for counter, is_so in ((summary.dynamic, any("?" in one or one.startswith("*") for one in types)),

@@ -30,7 +30,7 @@ def with_line(line):
 def test_every_operation_is_counted_in_loops_too_and_a_clean_program_is_lowered():
     summary = tpu_text.summarize(CLEAN)
     assert summary.instructions == 6 and summary.is_lowered
-    assert summary.line() == "lowered, 6 instructions, no dynamic shape, no string, 64 bits: none"
+    assert summary.line() == "lowered, 6 instructions, 0 KB of constants, no dynamic shape, no string, 64 bits: none"
 
 
 def test_an_op_without_a_tpu_kernel_is_named():
@@ -51,6 +51,13 @@ def test_types_of_64_bits_are_told_and_stop_nothing(dtype):
     summary = tpu_text.summarize(
         with_line(f"%3 = stablehlo.add %4, %5 : tensor<7x{dtype}>\n%6 = stablehlo.abs %7 : tensor<{dtype}>"))
     assert summary.is_lowered and summary.wide == {"add": 1, "abs": 1}
+
+
+def test_arrays_that_stand_in_the_program_value_by_value_are_counted_in_bytes():
+    summary = tpu_text.summarize(with_line('%3 = stablehlo.constant dense<"0x00000000010000"> : tensor<50x10xui32>\n'
+                                           "%4 = stablehlo.constant dense<[[true], [false]]> : tensor<2x1xi1>\n"
+                                           "%5 = stablehlo.constant dense<0.5> : tensor<7x3xbf16>"))
+    assert summary.constant_bytes == 2002 and "2 KB of constants" in summary.line()
 
 
 def test_numbers_of_64_bits_in_attributes_are_no_arrays():

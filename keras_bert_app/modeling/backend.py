@@ -214,8 +214,20 @@ def uniform_bits(seed, shape):
     """
     words = tf.cast(tf.bitwise.bitwise_and(tf.cast(seed, tf.int64), 0xFFFFFFFF), tf.uint32)
     first = _hashed(words[0])
-    places = tf.cast(tf.reshape(tf.range(tf.reduce_prod(shape)), shape), tf.uint32)
-    return _hashed(tf.bitwise.bitwise_xor(places + first, _hashed(words[1] + first)))
+    return _hashed(tf.bitwise.bitwise_xor(_places(shape, first), _hashed(words[1] + first)))
+
+
+def _places(shape, first):
+    """uint32 of the shape, int [rank]: `first`, and from there on one more each in row-major order.
+
+    Axis by axis, each added to `first`, which no compiler knows: the places from zero on are a constant, and TensorFlow's TPU
+    bridge makes one of them, as large as the mask, which a TPU then reads for each mask.
+    """
+    strides, rank, places = tf.math.cumprod(shape, exclusive=True, reverse=True), shape.shape[0], first
+    for axis in range(rank):
+        steps = tf.cast(tf.range(shape[axis]) * strides[axis], tf.uint32)
+        places += tf.reshape(steps, [-1] + [1] * (rank - 1 - axis))
+    return places
 
 
 def _hashed(bits):

@@ -103,6 +103,17 @@ def test_hashed_masks_drop_their_share_without_a_pattern(rate):
     assert all(abs((masks[i] & masks[j]).mean() - expected) < 6 * deviation for i, j in pairs)
 
 
+def test_every_place_of_a_mask_has_bits_of_its_own_and_no_array_of_places_stands_in_the_program():
+    drawn = tf.function(lambda seed: backend.uniform_bits(seed, tf.shape(tf.zeros([13, 24, 40]))))
+    concrete = drawn.get_concrete_function(tf.TensorSpec([2], tf.int64))
+    # The hash has an inverse: other places have other bits.
+    assert np.unique(concrete(tf.constant([5, 2 ** 31 + 3], tf.int64))).size == 13 * 24 * 40
+    module = tf.mlir.experimental.convert_function(concrete)
+    constants = tf.mlir.experimental.run_pass_pipeline(module, "canonicalize")
+    # As text an array takes more than a character for each of its values.
+    assert max(map(len, constants.splitlines())) < 13 * 24 * 40
+
+
 def test_a_compiled_model_gives_every_output_of_a_plain_one():
     config = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=37,
                         max_position_embeddings=19)
