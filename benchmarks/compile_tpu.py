@@ -34,9 +34,11 @@ _RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Wh
 
 ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
 _LENGTHS = (128, 512)
-_REFUSED = re.compile(r"Used ([\d.]+)([GM]) of [\d.]+[GM] hbm")
+_REFUSED = re.compile(r"(?:Used |HLO temporaries \()([\d.]+)([GM])(?: of [\d.]+[GM] hbm|\))")
 _MOST_TRIES = 5
-_FULL = 0.98  # a batch that takes so much of the memory is called the largest
+# A batch that takes so much of the memory is called the largest: near the end the compiler saves where it can, and more rows may
+# take less than fewer did.
+_FULL = 0.95
 
 
 class Figures:
@@ -118,7 +120,7 @@ def largest(figures, chip, size, length, precision, parts):
             nearest = sorted(sizes, key=lambda each: abs(sizes[each] - memory))[:2]
             rows = predicted_batch({each: sizes[each] for each in nearest}, memory)
         elif "error" in found:
-            rows = rows // 16 * 8
+            rows = int(rows * memory / sizes[rows]) // 8 * 8
         else:
             # As if all temporaries grew with the rows.
             rows = int(rows * (1 + (memory - sizes[rows]) / found["temporaries"])) // 8 * 8

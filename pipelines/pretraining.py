@@ -6,6 +6,8 @@ is drawn anew each epoch. A position is (epoch, block, offset): which epoch, whi
 many examples of that block were taken. It is all that resuming needs.
 """
 
+import functools
+
 import tensorflow as tf
 
 from pipelines.examples import block_examples
@@ -75,7 +77,7 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
         return documents.map(lambda texts: (index, example_seed, fold_in(seed, _EXAMPLE_ORDER, epoch, block), texts))
 
     def examples(index, example_seed, order_seed, documents):
-        batch = block_examples(documents, tokenizer, example_seed, **example_arguments)
+        batch = _examples_function(tokenizer, **example_arguments)(documents, example_seed)
         num_examples = tf.shape(batch["input_word_ids"], out_type=tf.int64)[0]
         order = tf.random.experimental.stateless_shuffle(tf.range(num_examples), order_seed)
         taken = tf.range(1, num_examples + 1)
@@ -89,6 +91,12 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
     if epochs is None:
         dataset = _ended_without_examples(dataset, 2 * num_blocks)
     return dataset.prefetch(1)
+
+
+@functools.lru_cache(maxsize=4)
+def _examples_function(tokenizer, **example_arguments):
+    """block_examples of (documents, seed), traced once: a run has a dataset for each corpus, and one for held-out text."""
+    return tf.function(lambda documents, seed: block_examples(documents, tokenizer, seed, **example_arguments), autograph=False)
 
 
 def _ended_without_examples(blocks, most_empty):

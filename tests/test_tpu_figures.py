@@ -114,6 +114,8 @@ def test_a_refusal_says_what_would_be_needed():
     error = ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 20.50G "
              "of 15.75G hbm. Exceeded hbm capacity by 4.75G.")
     assert compile_tpu.needed_bytes({"error": error}) == 20.5 * 2 ** 30
+    large = "Ran out of memory on HBM, the total memory required for HLO temporaries (24.06G) exceeds available HBM (15.75G)."
+    assert compile_tpu.needed_bytes({"error": large}) == 24.06 * 2 ** 30
     assert compile_tpu.needed_bytes({"error": "UNIMPLEMENTED: something"}) is None
     assert "Used 20.50G of 15.75G" in compile_tpu.refusal(error)
 

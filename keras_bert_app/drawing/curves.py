@@ -3,6 +3,7 @@
 from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _HELDOUT, _BASELINE = "#4477aa", "#cc3311", "#888888"
+_MARGINS = {"left": 0.04, "right": 0.99, "top": 0.88, "bottom": 0.08, "wspace": 0.28, "hspace": 0.36}
 
 
 def draw_curves(rows, title):
@@ -18,7 +19,7 @@ def draw_curves(rows, title):
     if has_pairs:
         panels += [("sentence pair loss", "next_sentence_loss", None),
                    ("sentence pair accuracy", "next_sentence_accuracy", "majority_share")]
-    with picture(14, 7, title) as (figure, image):
+    with picture(14, 7, title, margins=_MARGINS) as (figure, image):
         axes = figure.subplots(2, len(panels) // 2 + 2).T.ravel()
         for axis, (name, key, baseline) in zip(axes, panels):
             _line(axis, training, key, _TRAINING, "training")

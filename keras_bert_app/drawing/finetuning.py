@@ -7,6 +7,7 @@ from keras_bert_app.drawing.figures import picture
 _TRAINING, _DEV = "#4477aa", "#cc3311"
 _COLORS = (_TRAINING, _DEV, "#228833", "#ccbb44", "#aa3377", "#66ccee", "#999999", "#000000")
 _MOST_CLASSES = 30
+_MARGINS = {"left": 0.04, "right": 0.99, "top": 0.79, "bottom": 0.15, "wspace": 0.28}
 
 
 def draw_curves(rows, title):
@@ -18,10 +19,11 @@ def draw_curves(rows, title):
     training = [row for row in rows if "loss" in row]
     dev = [row for row in rows if any(name.startswith("eval_") for name in row)]
     scores = sorted({name for row in dev for name in row if name.startswith("eval_")})
-    with picture(14, 3.6, title) as (figure, image):
+    with picture(14, 3.6, title, margins=_MARGINS) as (figure, image):
         axes = figure.subplots(1, 4)
         _lines(axes[0], training, ["loss"], "training loss")
-        _lines(axes[1], dev, scores, "dev", marker="o")
+        one = scores[0].removeprefix("eval_").replace("_", " ") if len(scores) == 1 else ""
+        _lines(axes[1], dev, scores, f"dev {one}".strip(), marker="o")
         _lines(axes[2], training, ["learning_rate"], "learning rate")
         _lines(axes[3], training, ["gradient_norm", "update_norm"], "norms")
         axes[3].set_yscale("log")

@@ -6,6 +6,7 @@ The one file here that imports TensorFlow.
 import contextlib
 import contextvars
 import functools
+import math
 
 import keras
 import tensorflow as tf
@@ -192,7 +193,7 @@ def dropout(values, rate, seed):
 
 
 def _hashed_dropout(values, rate, seed):
-    is_kept = uniform_bits(seed, tf.shape(values)) >= tf.constant(round(rate * 2 ** 32), tf.uint32)
+    is_kept = uniform_bits(seed, _sizes(values)) >= tf.constant(round(rate * 2 ** 32), tf.uint32)
     return values * (tf.cast(is_kept, values.dtype) * tf.cast(1.0 / (1.0 - rate), values.dtype))
 
 
@@ -206,7 +207,7 @@ def _dropout_anew(rate):
 
 
 def uniform_bits(seed, shape):
-    """uint32 of the shape, each a hash of its place and of the seed, int [2].
+    """uint32 of the shape, a list of ints or scalars, each a hash of its place and of the seed, int [2].
 
     TensorFlow's generators run ten rounds or more, for streams that must pass for random to a statistician; a mask is content
     with the 32-bit finalizer of MurmurHash3 (A. Appleby, 2011), which changes half of the bits of what it gives for any one bit
@@ -217,16 +218,20 @@ def uniform_bits(seed, shape):
     return _hashed(tf.bitwise.bitwise_xor(_places(shape, first), _hashed(words[1] + first)))
 
 
+def _sizes(values):
+    return values.shape.as_list() if values.shape.is_fully_defined() else tf.unstack(tf.shape(values), values.shape.rank)
+
+
 def _places(shape, first):
-    """uint32 of the shape, int [rank]: `first`, and from there on one more each in row-major order.
+    """uint32 of the shape, a list: `first`, and from there on one more each in row-major order.
 
     Axis by axis, each added to `first`, which no compiler knows: the places from zero on are a constant, and TensorFlow's TPU
     bridge makes one of them, as large as the mask, which a TPU then reads for each mask.
     """
-    strides, rank, places = tf.math.cumprod(shape, exclusive=True, reverse=True), shape.shape[0], first
-    for axis in range(rank):
-        steps = tf.cast(tf.range(shape[axis]) * strides[axis], tf.uint32)
-        places += tf.reshape(steps, [-1] + [1] * (rank - 1 - axis))
+    places = first
+    for axis, size in enumerate(shape):
+        steps = tf.cast(tf.range(size) * math.prod(shape[axis + 1:]), tf.uint32)
+        places += tf.reshape(steps, [-1] + [1] * (len(shape) - 1 - axis))
     return places
 
 

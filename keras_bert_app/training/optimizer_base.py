@@ -94,22 +94,31 @@ class Optimizer(tf.Module):
         terms = self.step_terms(step)
 
         # All that may differ from one replica's device to the next is an argument here.
-        def update_if_good(variable, slots, gradient, scale, learning_rate, terms, step, is_good, path):
+        def update(variable, slots, gradient, scale, learning_rate, terms, step, path):
             rate = learning_rate * self.learning_rate_factors[path]
-            update = self._update
+            change = self._update
             if is_compiled:
                 # A function that is traced takes a mirrored variable for the copy that it saw first.
                 copies = strategy.experimental_local_results
                 index = next(index for index, copy in enumerate(copies(self.variables_by_path[path])) if copy is variable)
                 slots = {name: copies(slot)[index] for name, slot in slots.items()}
-                update = self._compiled_update
-            if path in self.first_steps:
-                is_good &= step >= self.first_steps[path]
-            tf.cond(is_good, lambda: update(variable, slots, gradient, scale, rate, terms, self.traits_of(path)), lambda: None)
+                change = self._compiled_update
 
-        for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
-            strategy.extended.update(variable, update_if_good, group=False, args=(
-                self.slots_of(path), gradient, scale, learning_rate, terms, step, is_good, path))
+            def changed():
+                change(variable, slots, gradient, scale, rate, terms, self.traits_of(path))
+
+            if path in self.first_steps:
+                tf.cond(step >= self.first_steps[path], changed, lambda: None)
+            else:
+                changed()
+
+        def update_all():
+            for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
+                strategy.extended.update(variable, update, group=False, args=(
+                    self.slots_of(path), gradient, scale, learning_rate, terms, step, path))
+
+        # One condition for all variables: each makes two functions, which for base took as long to trace as the model.
+        tf.cond(strategy.experimental_local_results(is_good)[0], update_all, lambda: None)
 
 
 def new_slot(shape, name):

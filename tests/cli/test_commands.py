@@ -21,7 +21,7 @@ def command(verb, *arguments):
     return [sys.executable, "-m", f"keras_bert_app.cli.{verb}", *arguments]
 
 
-def run(verb, *arguments, cwd=None):
+def run_process(verb, *arguments, cwd=None):
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     return subprocess.run(command(verb, *arguments), capture_output=True, text=True, cwd=cwd,
                           env={**environment, "PYTHONPATH": str(ROOT)}, check=False)
@@ -41,7 +41,7 @@ def texts(tmp_path_factory):
     directory = tmp_path_factory.mktemp("my texts")
     documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
     (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
-    result = run("learn_vocab", f"--input_files={directory}/*.txt", f"--vocab_file={directory}/vocab.txt",
+    result = run_process("learn_vocab", f"--input_files={directory}/*.txt", f"--vocab_file={directory}/vocab.txt",
                  "--vocab_size=90")
     assert result.returncode == 0, result.stderr
     assert "90 pieces" in result.stdout
@@ -53,21 +53,21 @@ def pretrain_flags(texts, workdir, *more):
             f"--workdir={workdir}", "--max_seq_length=32", "--global_batch_size=4", "--holdout_fraction=0.2", *more)
 
 
-def test_text_becomes_a_served_model_by_commands_alone(texts, tmp_path):
+def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     workdir, export_dir = tmp_path / "run", tmp_path / "models" / "mine"
-    result = run(*pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2"))
+    result = run_process(*pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2"))
     assert result.returncode == 0, result.stderr
     assert "step 4/4" in result.stdout and "majority share" in result.stdout
     assert result.stderr == ""  # none of TensorFlow's chatter
 
     assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
     assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")
-    resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6")
+    resumed = run_process("pretrain", f"--workdir={workdir}", "--num_train_steps=6")
     assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout
 
-    exported = run("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
+    exported = run_process("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
     assert exported.returncode == 0 and (export_dir / "1" / "saved_model.pb").exists(), exported.stderr
-    filled = run("fill_mask", f"--saved_model={export_dir}", "The [MASK] sat on the mat.", cwd="/")
+    filled = run_process("fill_mask", f"--saved_model={export_dir}", "The [MASK] sat on the mat.", cwd="/")
     assert filled.returncode == 0, filled.stderr
     assert filled.stdout.startswith("The [MASK] sat") and filled.stdout.count(".0") >= 1 and filled.stderr == ""
     assert_refused(run("fill_mask", f"--saved_model={export_dir}", "no mask"), "has no [MASK]")
@@ -77,7 +77,7 @@ def test_text_becomes_a_served_model_by_commands_alone(texts, tmp_path):
 def test_ctrl_c_saves_and_the_directory_alone_resumes(texts, tmp_path):
     workdir = tmp_path / "run"
     process = subprocess.Popen(
-        command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5")), text=True,
+        command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5", "--jit_compile=none")), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
     for line in process.stdout:
         if line.startswith("step "):
@@ -88,7 +88,7 @@ def test_ctrl_c_saves_and_the_directory_alone_resumes(texts, tmp_path):
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGINT and "saved; the same command goes on" in errors
     step = errors.split("after step ")[1].split(",")[0]
-    resumed = run("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
+    resumed = run_process("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
     assert resumed.returncode == 0 and f"resumed at step {step} " in resumed.stdout
 
 
@@ -123,12 +123,12 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     (["--mask_token_rate=0.8", "--random_token_rate=0.3"], ["--random_token_rate=0.3", "1 or less"]),
     (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
 ])
-def test_a_wrong_flag_is_one_line_and_exit_code_2(texts, tmp_path, flags, parts):
+def test_a_wrong_flag_is_one_line_and_exit_code_2(run, texts, tmp_path, flags, parts):
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--num_train_steps=2", *flags)), *parts)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_casing_that_contradicts_the_vocabulary_is_refused_before_any_text_is_read(texts, tmp_path):
+def test_a_casing_that_contradicts_the_vocabulary_is_refused_before_any_text_is_read(run, texts, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text((texts / "vocab.txt").read_text() + "".join(f"##{letter}z\n{letter}\n" for letter in string.ascii_lowercase
                                                                 if f"\n{letter}\n" not in (texts / "vocab.txt").read_text()))
@@ -136,13 +136,13 @@ def test_a_casing_that_contradicts_the_vocabulary_is_refused_before_any_text_is_
                    "is uncased", "set do_lower_case to true")
 
 
-def test_a_vocabulary_without_mask_is_refused_by_name(texts, tmp_path):
+def test_a_vocabulary_without_mask_is_refused_by_name(run, texts, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text((texts / "vocab.txt").read_text().replace("[MASK]\n", ""))
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}")), str(path), "[MASK] is missing")
 
 
-def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(texts, tmp_path):
+def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, texts, tmp_path):
     (tmp_path / "empty.txt").touch()
     result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
     assert_refused(result, "0 documents")

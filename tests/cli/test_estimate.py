@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from tests.cli.test_commands import assert_refused, run
+from tests.cli.test_commands import assert_refused
 
 BASE = ("estimate", "--config=base", "--max_seq_length=128", "--global_batch_size=256", "--hardware=v5e-8")
 
 
-def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(tmp_path):
+def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(run, tmp_path):
     path = tmp_path / "estimate.json"
     result = run(*BASE, "--num_train_steps=1000", "--price_per_hour=2", f"--output_file={path}")
     assert result.returncode == 0 and result.stderr == ""
@@ -21,7 +21,7 @@ def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(tmp_path):
     assert found["config"]["hidden_size"] == 768
 
 
-def test_a_recipe_gives_what_flags_do_not(tmp_path):
+def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
     result = run("estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu",
                  "--peak_gflops=70")
     assert result.returncode == 0, result.stderr
@@ -40,5 +40,5 @@ def test_a_recipe_gives_what_flags_do_not(tmp_path):
     (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words and --num_train_steps", "one of them"]),
     (["--num_epochs=40"], ["--num_epochs", "without --corpus_words"]),
 ])
-def test_a_wrong_flag_is_one_line_and_exit_code_2(flags, parts):
+def test_a_wrong_flag_is_one_line_and_exit_code_2(run, flags, parts):
     assert_refused(run(*BASE, *flags), *parts)

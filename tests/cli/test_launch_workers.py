@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import local_cluster
-from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run, texts  # noqa: F401  a fixture
+from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run_process, texts  # noqa: F401  a fixture
 from tests.standard_error import own_lines
 
 FLAGS = ("--num_train_steps=60", "--log_steps=2", "--iterations_per_loop=1", "--save_checkpoints_steps=10",
@@ -63,7 +63,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     assert checkpoints.read_manifest(newest)["step"] == step
 
     # One process takes as many steps of the same schedule.
-    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
+    alone = run_process(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
                                 "--keep_checkpoints=100"))
     assert alone.returncode == 0, alone.stderr
     one, two = weights_of(tmp_path / "one", step), weights_of(workdir, step)
@@ -81,7 +81,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     (("--", "pretrain", "--learning_rate=-1"), ["--workdir is missing"]),
 ])
 def test_a_wrong_command_is_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
-    assert_refused(run("launch_workers", *arguments), *parts)
+    assert_refused(run_process("launch_workers", *arguments), *parts)
 
 
 class FakeWorkers:

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from keras_bert_app import load_pretrained
-from tests.cli.test_commands import ROOT, command, pretrain_flags, run, texts  # noqa: F401  a fixture
+from tests.cli.test_commands import ROOT, command, pretrain_flags, run_process, texts  # noqa: F401  a fixture
 
 FLAGS = ("--num_train_steps=6", "--log_steps=2", "--hidden_dropout_prob=0", "--attention_probs_dropout_prob=0")
 
@@ -42,7 +42,7 @@ def test_two_workers_end_with_the_weights_of_one_process(texts, tmp_path):  # no
         output, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
         assert ("step 6/6" in output) == (index == 0)  # only the chief talks
-    assert run(*pretrain_flags(texts, tmp_path / "one", "--strategy=one_device", "--jit_compile=parts", *FLAGS)).returncode == 0
+    assert run_process(*pretrain_flags(texts, tmp_path / "one", "--strategy=one_device", "--jit_compile=parts", *FLAGS)).returncode == 0
     one, two = weights_of(tmp_path / "one"), weights_of(tmp_path / "two")
     assert max(np.abs(one[path] - two[path]).max() for path in one) < 1e-6
 

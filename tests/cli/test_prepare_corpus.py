@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.corpus import load_manifest, shard_paths
-from tests.cli.test_commands import ROOT, assert_refused, command, run
+from tests.cli.test_commands import ROOT, assert_refused, command
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("", "n", "r", "s", "t")]
 
@@ -35,15 +35,18 @@ def texts(tmp_path_factory):
     return directory
 
 
-def prepare(texts, output_dir, *more, **options):
-    return run("prepare_corpus", f"--input_files={texts}", f"--output_dir={output_dir}", *more, **options)
+@pytest.fixture
+def prepare(run):
+    """A function that runs the command in this process."""
+    return lambda texts, output_dir, *more: run(
+        "prepare_corpus", f"--input_files={texts}", f"--output_dir={output_dir}", *more)
 
 
 def contents(directory):
     return {name: (directory / name).read_bytes() for name in os.listdir(directory)}
 
 
-def test_text_becomes_shards_a_manifest_and_a_report(texts, tmp_path):
+def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
     result = prepare(texts, tmp_path / "out", "--num_shards=3", "--dedup=near", "--holdout_fraction=0.1", "--seed=7")
     assert result.returncode == 0 and result.stderr == "", result.stderr
     assert "read 8 files, 320 documents" in result.stdout and "1 documents dropped as equal" in result.stdout
@@ -71,12 +74,12 @@ def test_text_becomes_shards_a_manifest_and_a_report(texts, tmp_path):
     (["--workers=0"], ["workers is 0"]),
     (["--input_format=jsonl"], ["0.txt:1: not JSON"]),
     (["surplus"], ["unexpected argument 'surplus'"])])
-def test_a_wrong_flag_is_one_line_and_exit_code_2(texts, tmp_path, flags, parts):
+def test_a_wrong_flag_is_one_line_and_exit_code_2(prepare, texts, tmp_path, flags, parts):
     assert_refused(prepare(texts, tmp_path / "out", *flags), *parts)
     assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
 
 
-def test_an_empty_corpus_is_refused_with_what_was_seen(tmp_path):
+def test_an_empty_corpus_is_refused_with_what_was_seen(prepare, tmp_path):
     (tmp_path / "a.txt").touch()
     (tmp_path / "b.txt").write_text("One sentence.\nAnother document.\n")
     result = prepare(tmp_path / "*.txt", tmp_path / "out")
@@ -84,7 +87,7 @@ def test_an_empty_corpus_is_refused_with_what_was_seen(tmp_path):
     assert os.listdir(tmp_path / "out") == []
 
 
-def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(texts, tmp_path):
+def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(prepare, texts, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"Good one. And two.\nbad \xff\n")
     assert_refused(prepare(f"{texts},{tmp_path}/bad.txt", tmp_path / "out", "--strict"),
                    "bad.txt:2: invalid UTF-8 at byte 23")
@@ -173,14 +176,14 @@ def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, uninterrupted):
     assert contents(tmp_path / "out") == uninterrupted
 
 
-def test_a_second_process_is_refused(texts, tmp_path):
+def test_a_second_process_is_refused(prepare, texts, tmp_path):
     (tmp_path / "out/.incomplete").mkdir(parents=True)
     with open(tmp_path / "out/.incomplete/lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert_refused(prepare(texts, tmp_path / "out"), "another process is preparing a corpus there")
 
 
-def test_a_full_disk_is_one_line_and_leaves_no_corpus(texts, tmp_path):
+def test_a_full_disk_is_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
     # A limit on the size of files fails a write as a full disk does, with another number.
     process = start(texts, tmp_path / "out", piece_bytes=1 << 24)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (20_000, 20_000))
