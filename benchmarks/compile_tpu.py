@@ -3,10 +3,10 @@
 make compile-tpu
 make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 
-A row is CHIP/SIZE/S/PRECISION/PARTS. The batch that `estimate` has for the largest is lowered and compiled; what HBM it leaves
-gives a larger one, the line through both the largest that should fit, and that one is compiled too: the figures of a row
-are of a program that the compiler accepted. Compiling takes minutes a program. Each that is done stands in --results_file, so that a run that was
-stopped goes on; when the model has changed, delete --directory first.
+A row is CHIP/SIZE/S/PRECISION/PARTS. A batch that nearly fills the memory by `estimate` is lowered and compiled; what HBM
+it leaves gives a larger one, the line through both the largest that should fit, and that one is compiled too: the
+figures of a row are of a program that the compiler accepted. Compiling takes minutes a program. Each that is done stands
+in --results_file, so that a run that was stopped goes on; when the model has changed, delete --directory first.
 """
 
 import json
@@ -18,12 +18,13 @@ import sys
 from absl import flags
 
 from benchmarks.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
-from benchmarks.tpu_programs import Program, pretraining_run
+from benchmarks.tpu_programs import STEPS_PER_CALL, Program, pretraining_run
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.estimation import hardware
-from keras_bert_app.estimation.estimate import Work, estimate
+from keras_bert_app.estimation.estimate import largest_rows
+from keras_bert_app.estimation.memory import training_memory
+from keras_bert_app.modeling.parts import PARTS
 
 _ROWS = flags.DEFINE_list("rows", [], "Rows of the table; empty: those of all sizes in bfloat16 on v5e.")
 _PROGRAMS = flags.DEFINE_list("programs", [], "Programs (benchmarks/tpu_programs.py) to compile instead, for --chip.")
@@ -34,11 +35,12 @@ _RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Wh
 
 ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
 _LENGTHS = (128, 512)
-_REFUSED = re.compile(r"(?:Used |HLO temporaries \()([\d.]+)([GM])(?: of [\d.]+[GM] hbm|\))")
+_REFUSED = re.compile(r"(Used |HLO temporaries \()([\d.]+)([GM])(?: of [\d.]+[GM] hbm|\))")
 _MOST_TRIES = 5
 # A batch that takes so much of the memory is called the largest: near the end the compiler saves where it can, and more rows may
 # take less than fewer did.
 _FULL = 0.95
+_FIRST_SHARE = 0.97  # of the memory, for the first program
 
 
 class Figures:
@@ -94,12 +96,18 @@ def refusal(error):
     return " ".join((match[0] if match else error[:200]).split())
 
 
-def needed_bytes(figures):
-    """HBM of a program, compiled or refused for its size; None where it was refused for something else."""
+def needed_bytes(figures, held):
+    """HBM of a program, compiled or refused for its size; None where it was refused for something else.
+
+    Args:
+        held: bytes of its arguments, which one of the compiler's messages leaves out.
+    """
     if "error" not in figures:
         return hbm_bytes(figures)
     match = _REFUSED.search(figures["error"])
-    return float(match[1]) * {"G": 2 ** 30, "M": 2 ** 20}[match[2]] if match else None
+    if not match:
+        return None
+    return float(match[2]) * {"G": 2 ** 30, "M": 2 ** 20}[match[3]] + (0 if match[1] == "Used " else held)
 
 
 def largest(figures, chip, size, length, precision, parts):
@@ -108,10 +116,10 @@ def largest(figures, chip, size, length, precision, parts):
         return Program("pretrain", size, length, precision, rows * parts, parts)
 
     memory, sizes = CHIPS[chip].memory, {}
-    rows = _estimated_rows(chip, of(1))
+    rows = max(8, largest_rows(lambda rows: _memory(of(rows))[0] <= _FIRST_SHARE * memory) // 8 * 8)
     while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
         found = figures.of(chip, of(rows))
-        sizes[rows] = needed_bytes(found)
+        sizes[rows] = needed_bytes(found, _memory(of(rows))[1])
         if sizes[rows] is None:
             return None
         if "error" not in found and sizes[rows] >= _FULL * memory:
@@ -119,6 +127,8 @@ def largest(figures, chip, size, length, precision, parts):
         if len(sizes) > 1:
             nearest = sorted(sizes, key=lambda each: abs(sizes[each] - memory))[:2]
             rows = predicted_batch({each: sizes[each] for each in nearest}, memory)
+            if rows <= max((each for each in sizes if "error" not in figures.done[f"{chip}:{of(each).name}"]), default=0):
+                break
         elif "error" in found:
             rows = int(rows * memory / sizes[rows]) // 8 * 8
         else:
@@ -131,11 +141,17 @@ def largest(figures, chip, size, length, precision, parts):
     return program, figures.done[f"{chip}:{program.name}"]
 
 
-def _estimated_rows(chip, program):
-    """The most rows at a time, a multiple of 8, that `estimate` has for a Program."""
-    device, num_devices = hardware.parse(chip)
-    found = estimate(BertConfig.of_size(program.size), pretraining_run(program), device, num_devices, Work(), utilization=1.0)
-    return max(8, found["largest_rows_at_a_time"] // 8 * 8)
+def _memory(program):
+    """(bytes that a Program takes by `estimate`, those of them that its arguments do).
+
+    All batches of a call are arguments of such a program, since the loop over its steps is in it; on a TPU the host has that loop,
+    and `estimate` leaves them out.
+    """
+    run = pretraining_run(program)
+    needed = training_memory(BertConfig.of_size(program.size), run, PARTS, program.batch_size // program.parts, is_tpu=True)
+    numbers = 3 * run.max_seq_length + 3 * run.max_predictions_per_seq + 1
+    batches = 4 * STEPS_PER_CALL * program.batch_size * numbers
+    return needed.peak + batches, needed.weights + needed.slots + batches
 
 
 def table_line(row, found):

@@ -46,11 +46,14 @@ def hbm_bytes(stats):
 
 
 def predicted_batch(sizes, memory, multiple=8):
-    """The largest batch that fits by the line through two that were compiled; 0 where not even `multiple` does.
+    """The largest batch that fits by the line through two that were compiled; 0 where not even `multiple` does, or where the
+    larger one takes no more.
 
     Args:
         sizes: dict of two, batch -> bytes of HBM. memory: bytes.
     """
     (small, small_bytes), (large, large_bytes) = sorted(sizes.items())
     row = (large_bytes - small_bytes) / (large - small)
+    if row <= 0:
+        return 0
     return max(0, int((memory - small_bytes) / row + small) // multiple * multiple)

@@ -108,15 +108,16 @@ def test_the_largest_batch_is_on_the_line_through_two():
     # 100 of weights and 10 a row.
     assert predicted_batch({8: 180, 32: 420}, memory=1000) == 88
     assert predicted_batch({32: 420, 8: 180}, memory=150) == 0
+    assert predicted_batch({8: 180, 32: 180}, memory=1000) == 0  # near the limit the compiler saves where it can
 
 
 def test_a_refusal_says_what_would_be_needed():
     error = ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 20.50G "
              "of 15.75G hbm. Exceeded hbm capacity by 4.75G.")
-    assert compile_tpu.needed_bytes({"error": error}) == 20.5 * 2 ** 30
+    assert compile_tpu.needed_bytes({"error": error}, held=7) == 20.5 * 2 ** 30
     large = "Ran out of memory on HBM, the total memory required for HLO temporaries (24.06G) exceeds available HBM (15.75G)."
-    assert compile_tpu.needed_bytes({"error": large}) == 24.06 * 2 ** 30
-    assert compile_tpu.needed_bytes({"error": "UNIMPLEMENTED: something"}) is None
+    assert compile_tpu.needed_bytes({"error": large}, held=7) == 24.06 * 2 ** 30 + 7
+    assert compile_tpu.needed_bytes({"error": "UNIMPLEMENTED: something"}, held=7) is None
     assert "Used 20.50G of 15.75G" in compile_tpu.refusal(error)
 
 

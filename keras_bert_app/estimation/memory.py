@@ -25,7 +25,8 @@ class Memory:
         weights, slots: there all the time, float32.
         activations: what the forward pass keeps for the backward pass, with copies of the weights in the compute type,
             and sums of gradients over parts of the rows.
-        logits: what the masked-LM head has beside them when the backward pass begins: gradients of logits and table.
+        logits: what the masked-LM head has beside them when the backward pass begins: gradients of logits, which on a TPU are
+            part of the products that read them, and of the table.
         gradients: what there is of them when the weights are updated.
     """
 
@@ -50,7 +51,7 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=F
     """
     weights = _FLOAT * sum(parameters(config, parts).values())
     table = _FLOAT * config.vocab_size * config.hidden_size
-    of_logit = _COMPUTE[run.precision] if is_tpu else _FLOAT
+    of_logit = 0 if is_tpu else _FLOAT
     if run.precision == "bfloat16" and not is_tpu:
         of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
     is_in_parts = run.gradient_accumulation_steps > 1

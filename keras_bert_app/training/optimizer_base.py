@@ -91,6 +91,7 @@ class Optimizer(tf.Module):
     _compiled_update = tf.function(_update, jit_compile=True, autograph=False)
 
     def _update_all(self, strategy, is_compiled, gradients, scale, learning_rate, step, is_good):
+        step = tf.convert_to_tensor(step)
         terms = self.step_terms(step)
 
         # All that may differ from one replica's device to the next is an argument here.

@@ -144,7 +144,7 @@ def test_a_vocabulary_without_mask_is_refused_by_name(run, texts, tmp_path):
 
 def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, texts, tmp_path):
     (tmp_path / "empty.txt").touch()
-    result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
+    result = run_process(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
     assert_refused(result, "0 documents")
     assert not (tmp_path / "run" / "config.json").exists()
     assert_refused(run("learn_vocab", f"--input_files={tmp_path}/empty.txt", f"--vocab_file={tmp_path}/v.txt"), "no word")

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.corpus import load_manifest, shard_paths
-from tests.cli.test_commands import ROOT, assert_refused, command
+from tests.cli.test_commands import ROOT, assert_refused, command, run_process
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("", "n", "r", "s", "t")]
 
@@ -59,7 +59,7 @@ def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["splits"]["train"]["documents"] == manifest["train"]["documents"]
     assert "most repeated lines" in (tmp_path / "out/report.txt").read_text()
-    again = prepare(texts, tmp_path / "out")
+    again = run_process("prepare_corpus", f"--input_files={texts}", f"--output_dir={tmp_path}/out")
     assert_refused(again, "manifest.json is there already")
 
 
