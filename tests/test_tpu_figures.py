@@ -121,6 +121,29 @@ def test_a_refusal_says_what_would_be_needed():
     assert "Used 20.50G of 15.75G" in compile_tpu.refusal(error)
 
 
+class Compiler:
+    """Stands for compile_tpu.Figures: programs that hold 1 GB and take so many bytes a row."""
+
+    def __init__(self, bytes_per_row):
+        self.bytes_per_row, self.done = bytes_per_row, {}
+
+    def of(self, chip, program):
+        temporaries = self.bytes_per_row * program.batch_size // program.parts
+        found = {"arguments": 1e9, "outputs": 0, "aliased": 0, "temporaries": temporaries, "code": 0}
+        if 1e9 + temporaries > CHIPS[chip].memory:
+            found = {"error": f"Ran out of memory on HBM, the total memory required for HLO temporaries ({temporaries / 2 ** 30:.2f}G) exceeds"}
+        return self.done.setdefault(f"{chip}:{program.name}", found)
+
+
+@pytest.mark.parametrize("parts", (1, 4))
+@pytest.mark.parametrize("bytes_per_row", (10e6, 27e6, 28.5e6, 60e6))  # of base at 128 tokens `estimate` has some 26 MB
+def test_the_largest_batch_is_found_whether_the_first_guess_was_too_small_or_too_large(bytes_per_row, parts):
+    compiler = Compiler(bytes_per_row)
+    program, found = compile_tpu.largest(compiler, "v5e", "base", 128, "bfloat16", parts)
+    assert 0.95 * 16e9 <= hbm_bytes(found) <= 16e9 and len(compiler.done) <= 3
+    assert program.batch_size % (8 * parts) == 0 and compiler.done[f"v5e:{program.name}"] is found
+
+
 def test_a_program_is_what_its_name_says():
     program = Program("pretrain_lamb", "base", 512, "bfloat16", 64, 4)
     assert program.name == "pretrain_lamb/base/512/bfloat16/64/4" and Program.named(program.name) == program
