@@ -63,7 +63,7 @@ def entries_and_lines(records):
         lines.append(line)
         begins_word = (block != 32) & (block - np.uint8(9) > 4)  # white space as in bytes.split: \t to \r
         begins_word[1:] &= ~begins_word[:-1].copy()
-        words.append(np.diff(np.searchsorted(np.flatnonzero(begins_word), ends), prepend=0))
+        words.append(np.add.reduceat(begins_word, _starts(ends), dtype=np.int64))
     first_lines = entries["line"].astype(np.int64)
     lines = np.concatenate(lines)
     entries["words"] = np.add.reduceat(np.concatenate(words), first_lines)
@@ -89,13 +89,17 @@ def line_ends(block):
 
 
 def segment_hashes(block, ends):
-    """uint64 hashes of the segments of a block, the first of which starts at 0; equal ones wherever they stand."""
+    """uint64 hashes of the segments of a block, the first of which starts at 0; equal ones wherever they stand.
+
+    ends: where segments end, ascending; none is empty.
+    """
     powers, inverses = _powers(1 << (len(block) - 1).bit_length())
-    sums = block.astype(np.uint64)
-    sums *= powers[:len(block)]
-    np.cumsum(sums, out=sums)
-    starts = np.concatenate([[0], ends[:-1]])
-    return mixed(np.diff(sums[ends - 1], prepend=np.uint64(0)) * inverses[starts])
+    starts = _starts(ends)
+    return mixed(np.add.reduceat(np.multiply(block, powers[:len(block)], dtype=np.uint64), starts) * inverses[starts])
+
+
+def _starts(ends):
+    return np.concatenate([[0], ends[:-1]])
 
 
 def mixed(values):
