@@ -33,12 +33,12 @@ def main(arguments):
         from keras_bert_app.inspection import source as sources
     source = sources.from_corpora(run, vocab_file, _DO_LOWER_CASE.value)
 
-    def digests(position, count):
-        """[(digest of the batch, position after it)]"""
+    def digests(position, step, count):
+        """[(digest of the batch, position after it)], from a position that was reached after `step` batches"""
         return [(hashlib.sha256(b"".join(batch[name].tobytes() for name in sorted(batch))).hexdigest(), after)
-                for batch, after in itertools.islice(sources.batches(source, position), count)]
+                for batch, after in itertools.islice(sources.batches(source, position, step), count)]
 
-    whole = digests(sources.first_position(source), _BATCHES.value)
+    whole = digests(sources.first_position(source), 0, _BATCHES.value)
     print(f"{len(whole):,} batches of {run.global_batch_size}, epochs reached: {whole[-1][1]}", flush=True)
     stops = sorted(random.Random(run.seed).sample(range(_BATCHES.value - 1), min(_POSITIONS.value, _BATCHES.value - 1)))
     different = compared = 0
@@ -46,7 +46,8 @@ def main(arguments):
     for number, stop in enumerate(stops, start=1):
         remaining = whole[stop + 1:]
         compared += len(remaining)
-        different += sum(found != expected for found, expected in zip(digests(whole[stop][1], len(remaining)), remaining))
+        again = digests(whole[stop][1], stop + 1, len(remaining))
+        different += sum(found != expected for found, expected in zip(again, remaining))
         eta = (time.monotonic() - started) / number * (len(stops) - number)
         print(f"stop {number}/{len(stops)} after batch {stop + 1:,}: {compared:,} batches compared, {different} differ  "
               f"ETA {eta:,.0f} s", flush=True)

@@ -8,9 +8,15 @@ from keras_bert_app.errors import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("auto", "float32", "bfloat16")
-OPTIMIZERS = ("adamw", "lamb", "adafactor")
+OPTIMIZERS = ("adamw", "lamb", "muon", "adafactor")
 COMPILATIONS = ("step", "parts", "none")
+_HIDDEN_MATRIX = re.compile(r"layer_\d+/.*kernel$")
 SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
+
+
+def is_hidden_matrix(path, shape):
+    """Whether --optimizer=muon takes a variable as a matrix: those of the encoder's layers, and query_key_value as three."""
+    return len(shape) == 2 and bool(_HIDDEN_MATRIX.search(path))
 
 
 def field(default, help_text, choices=None, minimum=None, below=None, most=None):
@@ -36,8 +42,9 @@ class TrainingConfig:
     num_train_steps: int = field(100_000, "Steps in all; the learning rate falls to 0 there.", minimum=1)
     train_minutes: float = field(0.0, "Train for so long, whatever the steps; warm-up and decay follow the clock. 0: by steps.",
                                   minimum=0.0)
-    optimizer: str = field("adamw", "AdamW as BERT has it, LAMB, or Adafactor, whose rate is a share of what the weights "
-                            "measure (1e-2 for AdamW's 1e-4).", choices=OPTIMIZERS)
+    optimizer: str = field("adamw", "AdamW as BERT has it, LAMB, Muon (for the matrices of the layers, beside AdamW), or "
+                            "Adafactor, whose rate is a share of what the weights measure (1e-2 for AdamW's 1e-4).",
+                            choices=OPTIMIZERS)
     bias_correction: bool = field(False, "Correct the optimizer's means of the first steps; BERT does not.")
     layer_decay: float = field(1.0, "Factor of the learning rate for each layer further from the heads.", minimum=0.0,
                                 most=1.0)
@@ -90,7 +97,7 @@ class TrainingConfig:
             raise UserError(f"--not_decayed={self.not_decayed}: is no regular expression ({error}); write for instance "
                             "layer_norm|bias|embeddings") from None
         if self.bias_correction and self.optimizer == "adafactor":
-            raise UserError("--bias_correction is for adamw and lamb; adafactor needs none, so leave it out")
+            raise UserError("--bias_correction is for adamw, lamb and muon; adafactor needs none, so leave it out")
 
     def _check(self, entry):
         name, value, limits = entry.name, getattr(self, entry.name), entry.metadata

@@ -109,16 +109,19 @@ def show_and_count(source, position):
     start, stream = _stream(source, step, position)
     counter = statistics.Counter(source.tokenizer, run, source.shards, start)
     progress = _Progress("counted", _STATISTICS_BATCHES.value)
-    num_needed = max(_STATISTICS_BATCHES.value, -(-_NUM.value // run.global_batch_size))
     if _NUM.value:
         print(reading.legend(look), flush=True)
     shown = 0
-    for number, (batch, after) in enumerate(itertools.islice(stream, num_needed), start=1):
-        for row in range(min(_NUM.value - shown, run.global_batch_size)):
+    for number in itertools.count(1):
+        if shown >= _NUM.value and number > _STATISTICS_BATCHES.value:
+            break
+        batch, after = next(stream)
+        rows = len(batch["input_mask"])  # a ramp makes them differ from one step to another
+        for row in range(min(_NUM.value - shown, rows)):
             shown += 1
             place = f"batch {number}" if position is not None else f"step {step + number}"
             lines = reading.example_lines(batch, row, source.tokenizer, run.sentence_objective,
-                                          f"{place}, row {row + 1} of {run.global_batch_size}", look)
+                                          f"{place}, row {row + 1} of {rows}", look)
             print("", *lines, sep="\n", flush=True)
         if number <= _STATISTICS_BATCHES.value:
             counter.add(batch, after)
@@ -134,9 +137,9 @@ def _stream(source, step, position):
     """(position, batches) where training goes on; what lies between a checkpoint and the step is made and passed."""
     from keras_bert_app.inspection import source as sources
     if position is not None:
-        return position, sources.batches(source, position)
+        return position, sources.batches(source, position, max(source.run.batch_ramp_steps, source.run.length_ramp_steps))
     known_step, position = sources.nearest_start(source, step)
-    stream = sources.batches(source, position)
+    stream = sources.batches(source, position, known_step)
     progress = _Progress("passed", step - known_step)
     for number, (_, position) in enumerate(itertools.islice(stream, step - known_step), start=1):
         progress(number)

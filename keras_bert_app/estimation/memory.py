@@ -10,6 +10,7 @@ import dataclasses
 import math
 
 from keras_bert_app.estimation.counts import parameters, weight_shapes
+from keras_bert_app.training_config import is_hidden_matrix
 
 _FLOAT = 4  # of weights, gradients, slots, normalization, softmax and losses, whatever the compute type
 _COMPUTE = {"float32": 4, "bfloat16": 2}
@@ -70,6 +71,9 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=F
 def slot_numbers(config, optimizer, parts):
     """How many numbers an optimizer keeps beside the weights."""
     shapes = {path: shape for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()}
+    if optimizer == "muon":  # its momentum and the norm of its update, or AdamW's two
+        return sum(math.prod(shape) + 1 if is_hidden_matrix(path, shape) else 2 * math.prod(shape)
+                   for path, shape in shapes.items())
     if optimizer != "adafactor":
         return 2 * sum(map(math.prod, shapes.values()))
     # Means of rows and of columns (query, key and value are three matrices), or all of a vector; the norm of an update.

@@ -65,12 +65,11 @@ def nearest_start(source, step):
                default=(0, first_position(source)))
 
 
-def batches(source, position):
-    """Yields (batch of numpy arrays, position after it) as training goes on from a position."""
-    dataset = data.training_dataset(source.run, list(source.shards.values()), source.tokenizer, position,
-                                    source.arguments)
-    for batch, after in dataset:
-        yield {name: values.numpy() for name, values in batch.items()}, tuple(after.numpy().tolist())
+def batches(source, position, step):
+    """Yields (batch of numpy arrays, position after it) as training goes on from a position, reached after `step` steps."""
+    for batch, after in data.training_batches(source.run, list(source.shards.values()), source.tokenizer, position,
+                                              source.arguments, step):
+        yield {name: values.numpy() for name, values in batch.items()}, after
 
 
 def first_position(source):

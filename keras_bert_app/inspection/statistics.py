@@ -25,6 +25,7 @@ class Counter:
         self.is_word_start = np.array([not piece.startswith("##") for piece in tokenizer.vocabulary])
         self.pending, self.pending_rows = [], 0
         self.num_batches = self.num_blocks = self.unlabelled_masks = self.cut_words = self.words = 0
+        self.num_places = self.num_full_rows = 0
         self.labels = np.zeros(2, np.int64)
         self.kinds = np.zeros(len(reading.KINDS), np.int64)
         self.lengths, self.a_lengths, self.b_lengths, self.run_lengths, self.tokens_at, self.predicted_at = np.zeros(
@@ -44,10 +45,19 @@ class Counter:
         self.num_blocks += num_blocks
         self.corpus_rows += rows_of_corpora
         self.position = position
-        self.pending.append(batch)
+        self.num_places += batch["input_mask"].size
+        self.num_full_rows += int(batch["input_mask"].all(axis=1).sum())
+        self.pending.append(self._widened(batch))
         self.pending_rows += len(batch["input_mask"])
         if self.pending_rows >= _ROWS_AT_A_TIME:
             self._count_pending()
+
+    def _widened(self, batch):
+        """The batch with zeros up to the width of the run's longest rows: in a ramp of the length the first are shorter."""
+        widths = {name: self.run.max_predictions_per_seq if name.startswith("masked_lm") else self.run.max_seq_length
+                  for name, values in batch.items() if values.ndim == 2}
+        return {name: np.pad(values, [[0, 0], [0, widths[name] - values.shape[1]]]) if name in widths else values
+                for name, values in batch.items()}
 
     def _count_pending(self):
         if self.pending:
@@ -102,8 +112,8 @@ class Counter:
             "batches": self.num_batches, "examples": rows, "max_seq_length": seq_length,
             "max_predictions_per_seq": self.run.max_predictions_per_seq,
             "sentence_objective": self.run.sentence_objective, "masking": self.run.masking,
-            "tokens": tokens, "padding_share": 1 - tokens / (rows * seq_length),
-            "full_row_share": int(self.lengths[seq_length]) / rows,
+            "tokens": tokens, "padding_share": 1 - tokens / self.num_places,
+            "full_row_share": self.num_full_rows / rows,
             "tokens_per_row": distribution(self.lengths),
             "a_length": distribution(self.a_lengths),
             **({"b_length": distribution(self.b_lengths),

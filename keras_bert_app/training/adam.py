@@ -52,9 +52,12 @@ class AdamWeightDecay(Optimizer):
     def update_norms(self, learning_rate, step):
         """Worked out again from the slots, with the weights as they are after the update."""
         powers = self.step_terms(step - 1)
-        return [learning_rate * self.learning_rate_factors[path]
-                * tf.linalg.global_norm([self.direction(variable, self.slots_of(path), powers, self.traits_of(path))])
-                for path, variable in self.variables_by_path.items()]
+        return [self.norm_of_update(path, learning_rate, powers) for path in self.variables_by_path]
+
+    def norm_of_update(self, path, learning_rate, powers):
+        """The norm of one variable's last update."""
+        direction = self.direction(self.variables_by_path[path], self.slots_of(path), powers, self.traits_of(path))
+        return learning_rate * self.learning_rate_factors[path] * tf.linalg.global_norm([direction])
 
 
 class Lamb(AdamWeightDecay):

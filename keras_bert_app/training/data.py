@@ -11,6 +11,7 @@ from pipelines.pretraining import FIRST_POSITION, STREAM_VERSION, pretraining_da
 from pipelines.units import Lexicon
 
 BATCH_DOUBLINGS = 3  # of a ramp
+LENGTH_DOUBLINGS = 2  # of the other
 
 
 def lexicon_of(workdir):
@@ -52,15 +53,15 @@ def read_lexicon(path):
 
 
 def training_batches(run, corpora, tokenizer, position, examples, step):
-    """Endless iterator of (batch, position after it) from a step on, each batch of the size of its step.
+    """Endless iterator of (batch, position after it) from a step on, each batch of the shape of its step.
 
     Raises:
         UserError: there is not one example in the corpora; said when the first batch is asked for.
     """
-    batch_size, batches = 0, None
+    shape, batches = None, None
     while True:
-        if batch_size_at(run, step) != batch_size:
-            batch_size = batch_size_at(run, step)
+        if batch_shape_at(run, step) != shape:
+            shape = batch_shape_at(run, step)
             batches = iter(training_dataset(run, corpora, tokenizer, position, examples, step))
         try:
             batch, position = next(batches)
@@ -82,13 +83,15 @@ def upgraded(start):
 
 
 def training_dataset(run, corpora, tokenizer, position, examples, step=0):
-    """The endless stream of (batch, position) from one corpus or a mixture of several, in batches of the size at a step.
+    """The endless stream of (batch, position) from one corpus or a mixture of several, in batches of the shape at a step.
 
     Args:
         corpora: for each its shards. position: where to go on, or None for the beginning. examples: of example_arguments.
     """
-    arguments = dict(global_batch_size=batch_size_at(run, step), seed=run.seed, dupe_factor=run.dupe_factor,
-                     with_position=True, **examples)
+    rows, length = batch_shape_at(run, step)
+    predictions = max(1, run.max_predictions_per_seq * length // run.max_seq_length)
+    arguments = {**examples, "global_batch_size": rows, "seed": run.seed, "dupe_factor": run.dupe_factor, "with_position": True,
+                 "max_seq_length": length, "max_predictions_per_seq": predictions}
     if len(corpora) == 1:
         return pretraining_dataset(corpora[0], tokenizer, position=position or FIRST_POSITION, **arguments)
     return mixing.mixed_pretraining_dataset(corpora, shares(run, corpora), tokenizer, position=position, **arguments)
@@ -115,8 +118,16 @@ def heldout_dataset(run, shards, tokenizer, examples):
                                **examples) if shards else None
 
 
-def batch_size_at(run, step):
-    """The global batch size of a step: with a ramp an eighth, a quarter, a half of it for a third of the ramp each."""
-    if step >= run.batch_ramp_steps:
-        return run.global_batch_size
-    return run.global_batch_size >> (BATCH_DOUBLINGS - BATCH_DOUBLINGS * step // run.batch_ramp_steps)
+def batch_shape_at(run, step):
+    """(rows, tokens a row) of a step.
+
+    In a ramp of the batch an eighth, a quarter, a half of its rows for a third of the ramp each; in one of the length a
+    quarter and a half of a row's tokens for a half of the ramp each, in four times and twice as many rows.
+    """
+    rows = run.global_batch_size >> _doublings_left(step, run.batch_ramp_steps, BATCH_DOUBLINGS)
+    shorter = _doublings_left(step, run.length_ramp_steps, LENGTH_DOUBLINGS)
+    return rows << shorter, run.max_seq_length >> shorter
+
+
+def _doublings_left(step, ramp_steps, doublings):
+    return doublings - doublings * step // ramp_steps if step < ramp_steps else 0

@@ -1,5 +1,7 @@
 """Where a run's weights come from: its newest checkpoint, else --init_checkpoint, else from scratch."""
 
+import numpy as np
+
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import part_of
@@ -35,6 +37,20 @@ def initialize(workdir, run, model, optimizer, num_columns, initial=None):
     broken_off = checkpoints.unfinished(workdir)
     return _BEGINNING, f"from scratch, seed {run.seed}" + (
         f"; the saving of {', '.join(broken_off)} was broken off" if broken_off else "")
+
+
+def begin_with_sines(model):
+    """Gives the position embeddings of a new model the values of Vaswani et al. 2017, section 3.5, in its initializer_range.
+
+    They are learned like any others. What a head finds at one distance then helps it at all positions, where random vectors
+    have nothing in common (BUILD.md, "Choices with their trials").
+    """
+    table, = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
+    positions, width = table.shape
+    columns = np.arange(width)
+    angles = np.arange(positions)[:, None] / 10_000.0 ** (columns // 2 * 2 / width)
+    values = np.where(columns % 2, np.cos(angles), np.sin(angles)) * np.sqrt(2.0) * model.config.initializer_range
+    table.assign(values.astype(np.float32))
 
 
 def _assign(model, weights, run):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.training.adafactor import Adafactor
 from keras_bert_app.training.adam import AdamWeightDecay, Lamb
+from keras_bert_app.training.muon import Muon
 
 
 def make_optimizer(run, variables, num_hidden_layers):
@@ -15,7 +16,7 @@ def make_optimizer(run, variables, num_hidden_layers):
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
     if run.optimizer == "adafactor":
         return Adafactor(variables, run.weight_decay_rate, factors, run.not_decayed)
-    return {"adamw": AdamWeightDecay, "lamb": Lamb}[run.optimizer](
+    return {"adamw": AdamWeightDecay, "lamb": Lamb, "muon": Muon}[run.optimizer](
         variables, run.weight_decay_rate, run.adam_beta_1, run.adam_beta_2, run.adam_epsilon,
         bias_correction=run.bias_correction, learning_rate_factors=factors, not_decayed=run.not_decayed)
 

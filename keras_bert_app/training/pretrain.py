@@ -35,7 +35,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     run = run or saved_run
     strategy = strategy or strategies.make_strategy(run.strategy)
     run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy)
-    strategies.check_batch_size(strategy, data.batch_size_at(run, 0), run.gradient_accumulation_steps)
+    strategies.check_batch_size(strategy, data.batch_shape_at(run, 0)[0], run.gradient_accumulation_steps)
     workdirs.read_vocabulary(workdir)
     tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)
     objective = PretrainingObjective(run.sentence_objective)
@@ -43,6 +43,8 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     with strategy.scope():
         model = BertPretrainer(model_config, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision],
                                parts=trained_parts(run))
+        if run.position_initializer == "sinusoidal":
+            initialization.begin_with_sines(model)
         trainable = {variable.path: variable.value for variable in model.trainable_variables}
         optimizer = optimizers.make_optimizer(run, trainable, model_config.num_hidden_layers)
     if run.init_checkpoint and initial is None and not workdirs.has_checkpoint(workdir):

@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     model_config = BertConfig.of_size("tiny", vocab_size=VOCABULARY.count("\n"))
     workdirs.write_config(str(folder / "run"), model_config, configured, VOCABULARY.encode())
     source = sources.from_run(str(folder / "run"))
-    stream = sources.batches(source, sources.first_position(source))
+    stream = sources.batches(source, sources.first_position(source), 0)
     positions = [position for _, (_, position) in zip(range(7), stream)]
     directory = folder / "run/checkpoints/step-00000007"
     directory.mkdir(parents=True)

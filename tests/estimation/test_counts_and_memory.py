@@ -94,7 +94,7 @@ def test_memory_on_a_tpu_is_what_its_compiler_says(size, rows, length, megabytes
     assert needed.peak == pytest.approx(1e6 * megabytes, rel=0.05)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "lamb", "adafactor"])
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb", "muon", "adafactor"])
 def test_slots_are_those_that_the_optimizer_makes(optimizer):
     run = PretrainingConfig(optimizer=optimizer, precision="float32").resolved()
     variables = {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values()

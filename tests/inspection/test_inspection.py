@@ -1,6 +1,7 @@
 """What is shown of examples and counted of them, against batches worked out by hand and a plain loop."""
 
 import collections
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -133,6 +134,20 @@ def test_counts_are_those_of_a_plain_loop(counted):
     assert statistics["unknown_share"] == unknown / text_pieces
     assert statistics["masks_without_label"] == 0
     assert statistics["random_or_swapped_share"] == np.mean([batch["next_sentence_labels"] for batch in batches])
+
+
+def test_shorter_rows_of_a_ramp_are_counted_as_the_rows_that_they_are():
+    generator = np.random.RandomState(9)
+    batches = [random_batch(generator) for _ in range(4)]
+    run = PretrainingConfig(max_seq_length=4 * batches[0]["input_mask"].shape[1], max_predictions_per_seq=29)
+    counters = [Counter(TOKENIZER, each, ["corpus"], (0, 0, 0)) for each in (run, dataclasses.replace(
+        run, max_seq_length=run.max_seq_length // 4))]
+    for number, batch in enumerate(batches, start=1):
+        for counter in counters:
+            counter.add(batch, (0, 0, number))
+    ramp, plain = (counter.result() for counter in counters)
+    for name in ("tokens", "padding_share", "full_row_share", "tokens_per_row"):
+        assert ramp[name] == plain[name], name
 
 
 def test_a_mask_without_a_label_is_counted():

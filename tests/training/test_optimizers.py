@@ -1,5 +1,5 @@
-"""BERT's optimizer against google-research/bert's own (tests/golden/generate_optimizer.py), Adafactor against Keras', the
-others against their papers."""
+"""BERT's optimizer against google-research/bert's own (tests/golden/generate_optimizer.py), Adafactor and Muon against
+Keras', the others against their papers."""
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.training import optimizers
 from keras_bert_app.training.adafactor import Adafactor
 from keras_bert_app.training.adam import AdamWeightDecay, Lamb
+from keras_bert_app.training.muon import Muon, orthogonalized
 from keras_bert_app.training.schedules import learning_rate
 from tests.training.conftest import two_replicas
 
@@ -37,7 +38,7 @@ def test_twelve_clipped_and_decayed_steps_equal_google_s(golden):
             np.testing.assert_allclose(optimizer.slots["adam_v"][ours], arrays[f"adam_v/{theirs}"][step], atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", [AdamWeightDecay, Adafactor])
+@pytest.mark.parametrize("kind", [AdamWeightDecay, Adafactor, Muon])
 def test_biases_and_layer_norms_of_a_bert_are_not_decayed_and_all_else_is(kind):
     from keras_bert_app import BertConfig, BertPretrainer
     model = BertPretrainer(BertConfig(vocab_size=31, hidden_size=14, num_attention_heads=2, num_hidden_layers=1,
@@ -108,6 +109,51 @@ def test_adafactor_equals_keras_own_over_twelve_steps_and_takes_query_key_and_va
         assert np.abs(variable.numpy() - initial).max() > 0.02
 
 
+def test_muon_equals_keras_own_over_eight_steps_and_takes_query_key_and_value_apart():
+    generator, num_steps = np.random.RandomState(5), 8
+    for shape, path, parts in (((5, 6), "encoder/layer_0/output/kernel", 1), ((11, 4), "encoder/layer_1/intermediate/kernel", 1),
+                               ((4, 9), "encoder/layer_0/attention/query_key_value/kernel", 3)):
+        initial = generator.normal(size=shape).astype(np.float32)
+        gradients = [generator.normal(size=shape) * 10 ** generator.uniform(-4, 1) for _ in range(num_steps)]
+        variable = tf.Variable(initial)
+        ours = Muon({path: variable}, weight_decay_rate=0.1)
+        theirs = [keras.Variable(part) for part in np.split(initial, parts, axis=-1)]
+        keras_own = keras.optimizers.Muon(0.02, weight_decay=0.1)
+        keras_own.build(theirs)
+        for step, gradient in enumerate(np.float32(gradients)):
+            ours.apply([tf.constant(gradient)], tf.constant(0.02), tf.constant(step))
+            keras_own.apply([tf.constant(part) for part in np.split(gradient, parts, axis=-1)])
+            expected = np.concatenate([part.numpy() for part in theirs], axis=-1)
+            np.testing.assert_allclose(variable, expected, atol=2e-6, err_msg=f"{path} after step {step}")
+        assert np.abs(variable.numpy() - initial).max() > 0.02
+
+
+def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
+    paths = ["encoder/embeddings/word_embeddings", "masked_lm/transform/kernel", "encoder/layer_0/output/bias",
+             "encoder/layer_0/output/kernel"]
+    initial = np.random.RandomState(4).normal(size=(3, 5)).astype(np.float32)
+    found = []
+    for kind in (AdamWeightDecay, Muon):
+        variables = {path: tf.Variable(initial[0] if "bias" in path else initial) for path in paths}
+        optimizer = kind(variables)
+        for step in range(3):
+            optimizer.apply([variable * (step + 1.0) for variable in variables.values()], tf.constant(0.01), tf.constant(step))
+        found.append([variable.numpy() for variable in variables.values()])
+    assert [np.array_equal(adam, muon) for adam, muon in zip(*found)] == [True, True, True, False]
+
+
+def test_orthogonalized_keeps_directions_and_evens_out_their_sizes():
+    generator = np.random.RandomState(8)
+    matrices = generator.normal(size=(2, 7, 12)) * [[[1.0]], [[1e-6]]]
+    for values in (matrices, matrices.transpose(0, 2, 1)):
+        found = orthogonalized(tf.constant(values, tf.float32)).numpy()
+        left, _, right = np.linalg.svd(values, full_matrices=False)
+        sizes = np.einsum("mrk,mrc,mkc->mk", left, found, right)
+        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, sizes, right), found, atol=1e-3)
+        assert 0.65 < sizes.min() and sizes.max() < 1.25
+    assert not orthogonalized(tf.zeros([1, 3, 4])).numpy().any()
+
+
 def test_adafactor_gives_one_and_two_replicas_the_same_weights_and_slots():
     generator = np.random.RandomState(6)
     initial = {path: generator.normal(size=shape).astype(np.float32)
@@ -138,13 +184,13 @@ def test_adafactor_keeps_next_to_nothing_of_a_matrix():
 
 
 def test_bias_correction_is_refused_where_there_is_nothing_to_correct():
-    with pytest.raises(UserError, match="--bias_correction is for adamw and lamb"):
+    with pytest.raises(UserError, match="--bias_correction is for adamw, lamb and muon"):
         PretrainingConfig(optimizer="adafactor", bias_correction=True)
 
 
-@pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb, Adafactor])
+@pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb, Muon, Adafactor])
 def test_a_step_that_is_not_good_changes_neither_weights_nor_slots(kind):
-    variables = {"layer/kernel": tf.Variable([[1.0, 2.0]]), "layer/bias": tf.Variable([1.0, 2.0])}
+    variables = {"layer_0/kernel": tf.Variable([[1.0, 2.0]]), "layer_0/bias": tf.Variable([1.0, 2.0])}
     optimizer = kind(variables)
     gradients = [tf.constant([[0.5, 1.0]]), tf.constant([0.5, 1.0])]
     optimizer.apply(gradients, tf.constant(0.1))
@@ -157,11 +203,11 @@ def test_a_step_that_is_not_good_changes_neither_weights_nor_slots(kind):
 
 
 @pytest.mark.parametrize("kind, arguments", [
-    (AdamWeightDecay, {"bias_correction": True}), (Lamb, {"bias_correction": True}), (Adafactor, {})])
+    (AdamWeightDecay, {"bias_correction": True}), (Lamb, {"bias_correction": True}), (Muon, {}), (Adafactor, {})])
 def test_the_norm_of_the_update_is_that_of_what_changed(kind, arguments):
-    variables = {"layer/kernel": tf.Variable(np.random.RandomState(1).normal(size=(5, 6)).astype(np.float32)),
-                 "layer/bias": tf.Variable(tf.ones([6]))}
-    optimizer = kind(variables, learning_rate_factors={"layer/kernel": 1.0, "layer/bias": 0.5}, **arguments)
+    variables = {"layer_0/kernel": tf.Variable(np.random.RandomState(1).normal(size=(5, 6)).astype(np.float32)),
+                 "layer_0/bias": tf.Variable(tf.ones([6]))}
+    optimizer = kind(variables, learning_rate_factors={"layer_0/kernel": 1.0, "layer_0/bias": 0.5}, **arguments)
     for step in range(3):
         before = np.concatenate([variable.numpy().ravel() for variable in variables.values()])
         gradients = [tf.ones_like(variable) * (step + 1.0) for variable in variables.values()]
@@ -193,10 +239,11 @@ def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
 
 @pytest.mark.parametrize("strategy", [lambda: tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas])
 @pytest.mark.parametrize("kind, arguments", [(AdamWeightDecay, {}), (AdamWeightDecay, {"bias_correction": True}), (Lamb, {}),
-                                             (Adafactor, {})])
+                                             (Muon, {}), (Adafactor, {})])
 def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, strategy):
     generator = np.random.RandomState(7)
-    shapes = {"a/query_key_value/kernel": (4, 9), "b/kernel": (4, 9), "c/kernel": (4, 9), "c/bias": (9,), "d/kernel": (4, 9)}
+    shapes = {"a/layer_0/query_key_value/kernel": (4, 9), "b/layer_0/kernel": (4, 9), "c/kernel": (4, 9), "c/bias": (9,),
+              "d/layer_0/kernel": (4, 9)}
     initial = {path: generator.normal(size=shape).astype(np.float32) for path, shape in shapes.items()}
     gradients = [[generator.normal(size=value.shape).astype(np.float32) for value in initial.values()] for _ in range(4)]
     found = []
@@ -205,7 +252,7 @@ def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, strategy):
         with strategy_found.scope():
             variables = {path: tf.Variable(value) for path, value in initial.items()}
             optimizer = kind(variables, learning_rate_factors={path: 0.5 if path[0] == "c" else 1.0 for path in shapes}, **arguments)
-            optimizer.first_steps = {"d/kernel": 2}
+            optimizer.first_steps = {"d/layer_0/kernel": 2}
 
         def replica_step(values, at):
             with backend.compiled(what):

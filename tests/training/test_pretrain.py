@@ -173,8 +173,10 @@ def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, 
     assert checkpoints.read_manifest(checkpoint)["seconds"] >= 9.0
 
 
-def test_adafactor_trains(make_workdir, shards):
-    workdir = make_workdir("adafactor", run=dataclasses.replace(RUN, optimizer="adafactor", learning_rate=0.1))
+@pytest.mark.parametrize("changes", [{"optimizer": "adafactor", "learning_rate": 0.1},
+                                     {"optimizer": "muon", "position_initializer": "sinusoidal"}])
+def test_other_optimizers_train(make_workdir, shards, changes):
+    workdir = make_workdir("other", run=dataclasses.replace(RUN, **changes))
     train(workdir, shards)
     rows = [row for row in rows_of(workdir) if "loss" in row]
     # From ln 34 + ln 2; words drawn at random leave little to learn.

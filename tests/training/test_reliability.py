@@ -19,6 +19,7 @@ from keras_bert_app.training import data, optimizers, steps
 from keras_bert_app.training import pretrain as pretraining
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.adafactor import Adafactor
+from keras_bert_app.training.muon import Muon
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer
@@ -149,7 +150,8 @@ def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole):
         False, False, True, False, False, True]
 
 
-def test_adafactor_goes_on_from_a_checkpoint_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("kind", [Adafactor, Muon])
+def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, kind):
     generator = np.random.RandomState(2)
     model = BertPretrainer(CONFIG, seed=1)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
@@ -163,9 +165,9 @@ def test_adafactor_goes_on_from_a_checkpoint_bit_for_bit(tmp_path):
                 checkpoints.save(str(tmp_path), model, optimizer, 2, (0, 0, 0), keep=1)
         return {**checkpoints.model_variables(model), **{
             f"{name} {path}": slot for name, slots in optimizer.slots.items() for path, slot in slots.items()}}
-    whole = ends(model, Adafactor(variables), 0)
+    whole = ends(model, kind(variables), 0)
     again = BertPretrainer(CONFIG, seed=2)
-    optimizer = Adafactor({variable.path: variable.value for variable in again.trainable_variables})
+    optimizer = kind({variable.path: variable.value for variable in again.trainable_variables})
     checkpoints.restore(checkpoint_of(str(tmp_path), 2), again, optimizer)
     resumed = ends(again, optimizer, 2)
     assert whole.keys() == resumed.keys()

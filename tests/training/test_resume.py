@@ -14,6 +14,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import data, launch, steps
+from pipelines.wordpiece import BertTokenizer
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
 
@@ -105,11 +106,16 @@ def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
         launch.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
 
 
-def test_a_ramp_doubles_the_batch_three_times_and_resumes_bit_for_bit(make_workdir, shards):
-    # A call takes three steps, but only two are of one size.
-    run = dataclasses.replace(RUN, global_batch_size=16, batch_ramp_steps=6, num_train_steps=10, log_steps=1,
-                              save_checkpoints_steps=4, iterations_per_loop=3)
-    assert [data.batch_size_at(run, step) for step in range(8)] == [2] * 2 + [4] * 2 + [8] * 2 + [16] * 2
+@pytest.mark.parametrize("changes, shapes", [
+    ({"batch_ramp_steps": 6}, [(2, 29)] * 2 + [(4, 29)] * 2 + [(8, 29)] * 2 + [(16, 29)] * 2),
+    ({"max_seq_length": 32, "length_ramp_steps": 6}, [(64, 8)] * 3 + [(32, 16)] * 3 + [(16, 32)] * 2),
+    ({"max_seq_length": 32, "length_ramp_steps": 4, "batch_ramp_steps": 6},
+     [(8, 8)] * 2 + [(8, 16)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2)])
+def test_a_ramp_changes_the_shape_of_batches_and_resumes_bit_for_bit(make_workdir, shards, changes, shapes):
+    # A call takes three steps, but not all are of one shape.
+    run = dataclasses.replace(RUN, global_batch_size=16, num_train_steps=10, log_steps=1, save_checkpoints_steps=4,
+                              iterations_per_loop=3, **changes)
+    assert [data.batch_shape_at(run, step) for step in range(8)] == shapes
     workdir = make_workdir("ramp", run=run)
     train(workdir, shards)
     weights = weights_of(workdir)
@@ -117,6 +123,15 @@ def test_a_ramp_doubles_the_batch_three_times_and_resumes_bit_for_bit(make_workd
         shutil.rmtree(checkpoint)
     train(workdir, shards)
     assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
+
+
+def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
+    run = dataclasses.replace(RUN, max_seq_length=32, max_predictions_per_seq=5, global_batch_size=4, length_ramp_steps=4)
+    tokenizer = BertTokenizer(os.path.join(make_workdir("ramp", run=run), "vocab.txt"), True)
+    stream = data.training_batches(run, [[shards[0][0]]], tokenizer, None, data.example_arguments(run, tokenizer, ""), 0)
+    found = [next(stream)[0] for _ in range(5)]
+    assert [batch["input_word_ids"].shape for batch in found] == [(16, 8)] * 2 + [(8, 16)] * 2 + [(4, 32)]
+    assert [batch["masked_lm_ids"].shape[1] for batch in found] == [1, 1, 2, 2, 5]
 
 
 def test_lamb_trains_and_resumes(make_workdir, shards):
