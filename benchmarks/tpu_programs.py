@@ -13,7 +13,8 @@ from keras_bert_app.training_config import PRECISIONS
 STEPS_PER_CALL = 100  # the trainer's own number on a TPU
 # Kinds of pre-training: the fields of PretrainingConfig that differ.
 PRETRAINING = {"pretrain": {}, "pretrain_lamb": {"optimizer": "lamb", "bias_correction": True},
-               "pretrain_muon": {"optimizer": "muon"}, "pretrain_adafactor": {"optimizer": "adafactor"}, "pretrain_corrected": {"bias_correction": True},
+               "pretrain_muon": {"optimizer": "muon"}, "pretrain_adafactor": {"optimizer": "adafactor"},
+               "pretrain_corrected": {"bias_correction": True},
                "pretrain_sop": {"sentence_objective": "sop"}, "pretrain_no_pairs": {"sentence_objective": "none"},
                "pretrain_by_time": {"train_minutes": 60.0}, "evaluate": {}}
 _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")

@@ -74,8 +74,11 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
     run = PretrainingConfig(corpus_dir=(corpus_dir,), seed=seed, **dict(settings.run)).resolved()
     vocabulary_bytes = vocab.read_bytes(vocab_file)
     if workdirs.has_checkpoint(run_dir):
-        model_config, run = workdirs.check_resumable(
-            run_dir, model_config, {**run.to_dict(), "input_files": (), "corpus_dir": (corpus_dir,)}, vocabulary_bytes)
+        wanted = {**run.to_dict(), "input_files": (), "corpus_dir": (corpus_dir,)}
+        try:
+            model_config, run = workdirs.check_resumable(run_dir, model_config, wanted, vocabulary_bytes)
+        except UserError as error:
+            raise UserError(f"{error}; make clean-demo forgets it") from None
     figures = launch.launch(run_dir, model_config, run, vocabulary_bytes)
 
     _say(4, "evaluation on documents that were held out")

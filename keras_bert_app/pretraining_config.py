@@ -37,12 +37,13 @@ class PretrainingConfig(TrainingConfig):
     random_token_rate: float = field(0.1, "Share of the predicted tokens that become a random piece.", minimum=0.0,
                                       most=1.0)
     dupe_factor: int = field(0, "Pairs and masks of this many epochs come again and again; 0: always new ones.", minimum=0)
-    position_initializer: str = field("normal", "How position embeddings begin: at random, as BERT's do, or as sines of the "
-                                      "position, of the same size; either way they learn.", choices=("normal", "sinusoidal"))
+    position_initializer: str = field("normal", "How position embeddings begin where --init_checkpoint has none: at random, "
+                                      "as BERT's do, or as sines of the position, of the same size; either way they learn.",
+                                      choices=("normal", "sinusoidal"))
     batch_ramp_steps: int = field(0, "Steps in which the batch doubles three times, from an eighth of --global_batch_size.",
                                    minimum=0)
-    length_ramp_steps: int = field(0, "Steps in which rows double in length twice, from a quarter of --max_seq_length; a batch "
-                                    "has as many more of them.", minimum=0)
+    length_ramp_steps: int = field(0, "Steps (also where --train_minutes ends the run) in which rows double in length twice, "
+                                    "from a quarter of --max_seq_length; a batch has as many more of them.", minimum=0)
     allow_missing: tuple = field((), "Parts that --init_checkpoint need not have; they start from scratch.",
                                   choices=("pooler", "masked_lm", "next_sentence"))
 
@@ -55,7 +56,8 @@ class PretrainingConfig(TrainingConfig):
         if self.batch_ramp_steps and self.global_batch_size % 8:
             raise UserError(f"--global_batch_size={self.global_batch_size}: with --batch_ramp_steps expected a multiple of 8")
         if self.length_ramp_steps and (self.max_seq_length % 4 or self.max_seq_length < 32):
-            raise UserError(f"--max_seq_length={self.max_seq_length}: with --length_ramp_steps expected a multiple of 4, 32 or more")
+            raise UserError(f"--max_seq_length={self.max_seq_length}: with --length_ramp_steps expected a multiple of 4, 32 or "
+                            "more")
         if self.mask_token_rate + self.random_token_rate > 1.0 + 1e-9:
             raise UserError(f"--mask_token_rate={self.mask_token_rate} and --random_token_rate={self.random_token_rate}: "
                             "expected shares that together are 1 or less")

@@ -9,7 +9,7 @@ from pipelines import installed_docs
 
 def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd):
     settings = demo.DemoSettings(vocab_size=1500, holdout_fraction=0.2)
-    settings = dataclasses.replace(settings, run=(*settings.run, ("num_train_steps", 30), ("num_warmup_steps", 5),
+    settings = dataclasses.replace(settings, run=(*settings.run, ("num_train_steps", 30), ("num_warmup_steps", 5), ("length_ramp_steps", 20),
                                                   ("log_steps", 10)))
     documents = list(itertools.islice(installed_docs.installed_documents(), 150))
     workdir, export_dir = str(tmp_path / "work"), str(tmp_path / "saved_models" / "docs_bert")

@@ -137,7 +137,9 @@ def _stream(source, step, position):
     """(position, batches) where training goes on; what lies between a checkpoint and the step is made and passed."""
     from keras_bert_app.inspection import source as sources
     if position is not None:
-        return position, sources.batches(source, position, max(source.run.batch_ramp_steps, source.run.length_ramp_steps))
+        after_ramps = max(source.run.batch_ramp_steps, source.run.length_ramp_steps)
+        steps = [known for known, saved in source.checkpoints.items() if saved == position]
+        return position, sources.batches(source, position, *(steps or [after_ramps])[:1])
     known_step, position = sources.nearest_start(source, step)
     stream = sources.batches(source, position, known_step)
     progress = _Progress("passed", step - known_step)

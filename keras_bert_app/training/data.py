@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.training import strategy as strategies
 from pipelines import mixing
 from pipelines.pretraining import FIRST_POSITION, STREAM_VERSION, pretraining_dataset, text_counts
 from pipelines.units import Lexicon
@@ -89,7 +90,7 @@ def training_dataset(run, corpora, tokenizer, position, examples, step=0):
         corpora: for each its shards. position: where to go on, or None for the beginning. examples: of example_arguments.
     """
     rows, length = batch_shape_at(run, step)
-    predictions = max(1, run.max_predictions_per_seq * length // run.max_seq_length)
+    predictions = -(-run.max_predictions_per_seq * length // run.max_seq_length)
     arguments = {**examples, "global_batch_size": rows, "seed": run.seed, "dupe_factor": run.dupe_factor, "with_position": True,
                  "max_seq_length": length, "max_predictions_per_seq": predictions}
     if len(corpora) == 1:
@@ -122,11 +123,22 @@ def batch_shape_at(run, step):
     """(rows, tokens a row) of a step.
 
     In a ramp of the batch an eighth, a quarter, a half of its rows for a third of the ramp each; in one of the length a
-    quarter and a half of a row's tokens for a half of the ramp each, in four times and twice as many rows.
+    quarter and a half of a row's tokens for a half of the ramp each, in four times and twice as many rows. A position counts
+    the rows that were taken of a shard: after a change of length as many of the new ones are passed over.
     """
     rows = run.global_batch_size >> _doublings_left(step, run.batch_ramp_steps, BATCH_DOUBLINGS)
     shorter = _doublings_left(step, run.length_ramp_steps, LENGTH_DOUBLINGS)
     return rows << shorter, run.max_seq_length >> shorter
+
+
+def check_ramps(run, strategy):
+    """Raises UserError where a batch of the run would not divide over the strategy's replicas, or rows stay short."""
+    if run.length_ramp_steps >= run.num_train_steps and not run.train_minutes:
+        raise UserError(f"--length_ramp_steps={run.length_ramp_steps}: expected less than --num_train_steps="
+                        f"{run.num_train_steps}, or rows never reach --max_seq_length")
+    # All others are these, doubled.
+    smallest = min(batch_shape_at(run, step)[0] for step in (0, -(-run.length_ramp_steps // 2), run.length_ramp_steps))
+    strategies.check_batch_size(strategy, smallest, run.gradient_accumulation_steps)
 
 
 def _doublings_left(step, ramp_steps, doublings):

@@ -43,7 +43,7 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None, stra
     # Machines must find each other before anything else touches TensorFlow's devices.
     strategy = strategy or strategies.make_strategy(run.strategy)
     run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy)
-    strategies.check_batch_size(strategy, data.batch_shape_at(run, 0)[0], run.gradient_accumulation_steps)
+    data.check_ramps(run, strategy)
     if vocabulary_bytes is None:
         vocabulary_bytes = workdirs.read_vocabulary(workdir)
     if run.init_checkpoint and not checkpoints.list_checkpoints(workdir):

@@ -35,7 +35,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     run = run or saved_run
     strategy = strategy or strategies.make_strategy(run.strategy)
     run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy)
-    strategies.check_batch_size(strategy, data.batch_shape_at(run, 0)[0], run.gradient_accumulation_steps)
+    data.check_ramps(run, strategy)
     workdirs.read_vocabulary(workdir)
     tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)
     objective = PretrainingObjective(run.sentence_objective)
@@ -64,7 +64,11 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     compiled = steps.forward_compilation(strategy, run, is_worth=run.jit_compile == "parts")
     evaluation_call = steps.make_evaluation_call(strategy, model, objective, compiled)
 
+    reached = start["step"]
+
     def evaluate(step, should_stop):
+        nonlocal reached
+        reached = step
         if heldout is None:
             return {}
         figures = evaluation.evaluate(evaluation_call, objective, heldout, model_config.vocab_size, run.max_eval_steps,
@@ -80,7 +84,12 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
         return figures
 
     batches = data.training_batches(run, corpora, tokenizer, start["position"], examples, start["step"])
-    return loop.train(loop.Training(workdir, run, strategy, model, optimizer, objective, batches, evaluate, start, reporter))
+    figures = loop.train(loop.Training(workdir, run, strategy, model, optimizer, objective, batches, evaluate, start, reporter))
+    _, length = data.batch_shape_at(run, max(0, reached - 1))
+    if length < run.max_seq_length:
+        reporter.say(f"the run ended within --length_ramp_steps={run.length_ramp_steps}: positions from {length} on were not "
+                     "trained; give it fewer of these steps, or more time")
+    return figures
 
 
 def trained_parts(run):

@@ -84,7 +84,7 @@ def check_batch_size(strategy, global_batch_size, num_parts=1):
     replicas = strategy.num_replicas_in_sync
     if global_batch_size % (replicas * num_parts):
         parts = f" in {num_parts} parts (--gradient_accumulation_steps)" if num_parts > 1 else ""
-        raise UserError(f"a global batch of {global_batch_size} (--global_batch_size, its first size with "
+        raise UserError(f"a global batch of {global_batch_size} (--global_batch_size, its smallest size with "
                         f"--batch_ramp_steps) does not divide over {replicas} replicas{parts}; "
                         f"take a multiple of {replicas * num_parts}")
 

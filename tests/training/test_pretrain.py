@@ -173,8 +173,26 @@ def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, 
     assert checkpoints.read_manifest(checkpoint)["seconds"] >= 9.0
 
 
+def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, shards):
+    changes = {"max_seq_length": 32, "length_ramp_steps": 10 ** 5, "num_train_steps": 10 ** 6, "train_minutes": 0.05}
+    _, output = train(make_workdir("short", run=dataclasses.replace(RUN, **changes)), shards)
+    assert "the run ended within --length_ramp_steps=100000: positions from 8 on were not trained" in output
+
+
+def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards):
+    with pytest.raises(UserError, match="--max_seq_length=30: with --length_ramp_steps expected a multiple of 4, 32 or more"):
+        dataclasses.replace(RUN, max_seq_length=30, length_ramp_steps=9)
+    run = dataclasses.replace(RUN, max_seq_length=32, length_ramp_steps=20)
+    with pytest.raises(UserError, match="--length_ramp_steps=20: expected less than --num_train_steps=20"):
+        train(make_workdir("never", run=run), shards)
+    # Its first batch, of 12 rows, would divide.
+    run = dataclasses.replace(run, length_ramp_steps=10, global_batch_size=3)
+    with pytest.raises(UserError, match="a global batch of 3 .* does not divide over 2 replicas"):
+        train(make_workdir("uneven", run=run), shards, strategy=two_replicas())
+
+
 @pytest.mark.parametrize("changes", [{"optimizer": "adafactor", "learning_rate": 0.1},
-                                     {"optimizer": "muon", "position_initializer": "sinusoidal"}])
+                                     {"optimizer": "muon", "position_initializer": "sinusoidal", "learning_rate": 3e-3}])
 def test_other_optimizers_train(make_workdir, shards, changes):
     workdir = make_workdir("other", run=dataclasses.replace(RUN, **changes))
     train(workdir, shards)

@@ -131,7 +131,7 @@ def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
     stream = data.training_batches(run, [[shards[0][0]]], tokenizer, None, data.example_arguments(run, tokenizer, ""), 0)
     found = [next(stream)[0] for _ in range(5)]
     assert [batch["input_word_ids"].shape for batch in found] == [(16, 8)] * 2 + [(8, 16)] * 2 + [(4, 32)]
-    assert [batch["masked_lm_ids"].shape[1] for batch in found] == [1, 1, 2, 2, 5]
+    assert [batch["masked_lm_ids"].shape[1] for batch in found] == [2, 2, 3, 3, 5]
 
 
 def test_lamb_trains_and_resumes(make_workdir, shards):
