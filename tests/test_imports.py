@@ -20,7 +20,7 @@ ALLOWED = {
     "keras_bert_app/finetuning_config.py": {"keras_bert_app.training_config", "keras_bert_app.errors"},
     # Nothing that loads TensorFlow.
     "keras_bert_app/estimation": {"keras_bert_app.estimation", "keras_bert_app.modeling.parts", "keras_bert_app.config",
-                                  "keras_bert_app.errors"},
+                                  "keras_bert_app.training_config", "keras_bert_app.errors"},
     "keras_bert_app/modeling": {"keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.errors"},
     "keras_bert_app/runs": {"keras_bert_app.runs", "keras_bert_app.modeling", "keras_bert_app.config",
                             "keras_bert_app.pretraining_config", "keras_bert_app.errors", "pipelines"},

@@ -39,7 +39,7 @@ def pretrained(tmp_path_factory):
     work_dir = str(tmp_path_factory.mktemp("bert") / "work")
     texts, notebook = executed("pretrain_colab_tpu", {
         "WORK_DIR": work_dir, "MINUTES": 0.02, "VOCAB_SIZE": 500, "MOST_MEGABYTES": 0.05, "SENTENCES": ["Returns the [MASK]."],
-        "MORE_FLAGS": {"num_hidden_layers": 1, "hidden_size": 22, "intermediate_size": 37, "max_seq_length": 29,
+        "MORE_FLAGS": {"num_hidden_layers": 1, "hidden_size": 22, "intermediate_size": 37, "max_seq_length": 32,
                        "global_batch_size": 8, "jit_compile": "none", "log_steps": 5, "holdout_fraction": 0.0}})
     return work_dir, "\n".join(texts), notebook
 
