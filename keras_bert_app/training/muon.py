@@ -51,6 +51,9 @@ class Muon(AdamWeightDecay):
         slots["muon_update_norm"].assign(tf.norm(change))
         variable.assign_sub(change)
 
+    def is_worth_compiling(self, path):
+        return path not in self.slots["muon_momentum"]
+
     def update_norms(self, learning_rate, step):
         norms, powers = self.slots["muon_update_norm"], self.step_terms(step - 1)
         return [norms[path] if path in norms else self.norm_of_update(path, learning_rate, powers)

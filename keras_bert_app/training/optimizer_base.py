@@ -80,6 +80,11 @@ class Optimizer(tf.Module):
         is_excepted = bool(self.not_decayed.search(path))
         return Traits(0.0 if is_excepted else self.weight_decay_rate, is_excepted, num_matrices(path))
 
+    def is_worth_compiling(self, path):
+        """Whether the update of a variable is one kernel where parts are compiled: not what is mostly matrix products."""
+        del path
+        return True
+
     def slots_of(self, path):
         """dict name -> slot of one variable."""
         return {name: slots[path] for name, slots in self.slots.items() if path in slots}
@@ -98,7 +103,7 @@ class Optimizer(tf.Module):
         def update(variable, slots, gradient, scale, learning_rate, terms, step, path):
             rate = learning_rate * self.learning_rate_factors[path]
             change = self._update
-            if is_compiled:
+            if is_compiled and self.is_worth_compiling(path):
                 # A function that is traced takes a mirrored variable for the copy that it saw first.
                 copies = strategy.experimental_local_results
                 index = next(index for index, copy in enumerate(copies(self.variables_by_path[path])) if copy is variable)
