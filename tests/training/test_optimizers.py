@@ -89,43 +89,37 @@ def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_valu
             np.testing.assert_allclose(after, weights, atol=3e-6, err_msg=path)
 
 
-def test_adafactor_equals_keras_own_over_twelve_steps_and_takes_query_key_and_value_apart():
-    generator, num_steps = np.random.RandomState(5), 12
-    for shape, path, parts in (((5, 6), "layer/kernel", 1), ((7,), "layer/bias", 1),
-                               ((4, 9), "attention/query_key_value/kernel", 3)):
+def assert_equal_to_keras_own(make_ours, make_theirs, cases, num_steps, atol):
+    """Steps at a rate of 0.02 with gradients of very different sizes. cases: (shape, path, matrices side by side)."""
+    generator = np.random.RandomState(5)
+    for shape, path, parts in cases:
         initial = generator.normal(size=shape).astype(np.float32)
-        # Of sizes so different that updates are clipped, and not.
         gradients = [generator.normal(size=shape) * 10 ** generator.uniform(-4, 1) for _ in range(num_steps)]
         variable = tf.Variable(initial)
-        ours = Adafactor({path: variable}, weight_decay_rate=0.0)
+        ours, keras_own = make_ours({path: variable}), make_theirs()
         theirs = [keras.Variable(part) for part in np.split(initial, parts, axis=-1)]
-        keras_own = keras.optimizers.Adafactor(0.02, relative_step=False)
         keras_own.build(theirs)
         for step, gradient in enumerate(np.float32(gradients)):
             ours.apply([tf.constant(gradient)], tf.constant(0.02), tf.constant(step))
             keras_own.apply([tf.constant(part) for part in np.split(gradient, parts, axis=-1)])
             expected = np.concatenate([part.numpy() for part in theirs], axis=-1)
-            np.testing.assert_allclose(variable, expected, atol=1e-6, err_msg=f"{path} after step {step}")
+            np.testing.assert_allclose(variable, expected, atol=atol, err_msg=f"{path} after step {step}")
         assert np.abs(variable.numpy() - initial).max() > 0.02
 
 
-def test_muon_equals_keras_own_over_eight_steps_and_takes_query_key_and_value_apart():
-    generator, num_steps = np.random.RandomState(5), 8
-    for shape, path, parts in (((5, 6), "encoder/layer_0/output/kernel", 1), ((11, 4), "encoder/layer_1/intermediate/kernel", 1),
-                               ((4, 9), "encoder/layer_0/attention/query_key_value/kernel", 3)):
-        initial = generator.normal(size=shape).astype(np.float32)
-        gradients = [generator.normal(size=shape) * 10 ** generator.uniform(-4, 1) for _ in range(num_steps)]
-        variable = tf.Variable(initial)
-        ours = Muon({path: variable}, weight_decay_rate=0.1)
-        theirs = [keras.Variable(part) for part in np.split(initial, parts, axis=-1)]
-        keras_own = keras.optimizers.Muon(0.02, weight_decay=0.1)
-        keras_own.build(theirs)
-        for step, gradient in enumerate(np.float32(gradients)):
-            ours.apply([tf.constant(gradient)], tf.constant(0.02), tf.constant(step))
-            keras_own.apply([tf.constant(part) for part in np.split(gradient, parts, axis=-1)])
-            expected = np.concatenate([part.numpy() for part in theirs], axis=-1)
-            np.testing.assert_allclose(variable, expected, atol=2e-6, err_msg=f"{path} after step {step}")
-        assert np.abs(variable.numpy() - initial).max() > 0.02
+def test_adafactor_equals_keras_own_and_takes_query_key_and_value_apart():
+    # Of gradients of such sizes some updates are clipped.
+    assert_equal_to_keras_own(
+        lambda variables: Adafactor(variables, weight_decay_rate=0.0),
+        lambda: keras.optimizers.Adafactor(0.02, relative_step=False),
+        [((5, 6), "layer/kernel", 1), ((7,), "layer/bias", 1), ((4, 9), "attention/query_key_value/kernel", 3)], 12, atol=1e-6)
+
+
+def test_muon_equals_keras_own_and_takes_query_key_and_value_apart():
+    assert_equal_to_keras_own(
+        lambda variables: Muon(variables, weight_decay_rate=0.1), lambda: keras.optimizers.Muon(0.02, weight_decay=0.1),
+        [((5, 6), "encoder/layer_0/output/kernel", 1), ((11, 4), "encoder/layer_1/intermediate/kernel", 1),
+         ((4, 9), "encoder/layer_0/attention/query_key_value/kernel", 3)], 8, atol=2e-6)
 
 
 def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
