@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -52,6 +53,14 @@ def of_corpus(folder, *more):
 
 def examples_of(output):
     return output.split("\n\n")[1:]
+
+
+def test_the_rows_of_a_ramp_are_shown_as_many_and_as_long_as_they_are(run, folder):  # noqa: F811
+    result = run(*of_corpus(folder, "--max_seq_length=32", "--batch_ramp_steps=6", "--length_ramp_steps=2", "--num=5"))
+    assert result.returncode == 0, result.stderr
+    # An eighth of 8 rows, of a quarter and then half of their length and as many more.
+    places = [re.search(r"step \d+, row \d+ of \d+", example)[0] for example in examples_of(result.stdout)[:5]]
+    assert places == [f"step 1, row {row} of 4" for row in range(1, 5)] + ["step 2, row 1 of 2"]
 
 
 def test_a_run_is_shown_exactly_as_its_trainer_gets_it(run, folder):  # noqa: F811

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import os
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from keras_bert_app.drawing.curves import draw_curves
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import loop, reporting, steps
+from keras_bert_app.training import initialization, loop, reporting, steps
 from keras_bert_app.training.adam import AdamWeightDecay
 from keras_bert_app.training.losses import PretrainingObjective
 from pipelines import BertTokenizer, pretraining_dataset
@@ -171,6 +172,21 @@ def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, 
         assert "ETA 0:00" in output and file.read(4) == b"\x89PNG"
     checkpoint = checkpoints.list_checkpoints(workdir)[-1]
     assert checkpoints.read_manifest(checkpoint)["seconds"] >= 9.0
+
+
+def test_positions_begin_as_sines_of_the_size_of_the_other_weights():
+    model = BertPretrainer(CONFIG, seed=1)
+    before = {variable.path: variable.numpy() for variable in model.weights}
+    initialization.begin_with_sines(model)
+    changed = {variable.path: variable.numpy() for variable in model.weights
+               if not np.array_equal(variable.numpy(), before[variable.path])}
+    (path, table), = changed.items()
+    assert path.endswith("position_embeddings") and table.shape == (41, 22)
+    np.testing.assert_allclose(np.sqrt((table ** 2).mean(axis=1)), CONFIG.initializer_range, rtol=1e-5)
+    for position, pair in ((0, 0), (1, 0), (7, 3), (40, 10)):
+        angle = position / 10_000 ** (2 * pair / 22)
+        expected = np.array([math.sin(angle), math.cos(angle)]) * math.sqrt(2) * CONFIG.initializer_range
+        np.testing.assert_allclose(table[position, 2 * pair:2 * pair + 2], expected, atol=1e-7)
 
 
 def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, shards):
