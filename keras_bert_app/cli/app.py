@@ -67,7 +67,7 @@ def _guarded(main, arguments):
 
 def _advice(message):
     if "No space left" in str(message):
-        return "make room there; the same command goes on from what is saved"
+        return "make room there and give the same command again"
     if "OOM" in str(message):
         return "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps"
     return "give a path that can be read or written"

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_app.export import best_answers, rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
-from keras_bert_app.tasks.question_answering import may_have_no_answer
+from keras_bert_app.tasks.squad_scores import may_have_no_answer
 
 _EXAMPLE = {"question": "Where was Marie Curie born?",
             "context": "Marie Curie was born in Warsaw in 1867. She moved to Paris in 1891, where she studied physics."}

@@ -14,6 +14,11 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+def may_have_no_answer(task):
+    """Whether questions may have no answer."""
+    return "best_f1" in task.metrics
+
+
 def normalized(text):
     """A text in lower case without ASCII punctuation, English articles and superfluous white space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())

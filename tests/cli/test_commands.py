@@ -62,10 +62,10 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
 
     assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
     assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")
-    resumed = run_process("pretrain", f"--workdir={workdir}", "--num_train_steps=6")
+    resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6")
     assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout
 
-    exported = run_process("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
+    exported = run("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
     assert exported.returncode == 0 and (export_dir / "1" / "saved_model.pb").exists(), exported.stderr
     filled = run_process("fill_mask", f"--saved_model={export_dir}", "The [MASK] sat on the mat.", cwd="/")
     assert filled.returncode == 0, filled.stderr
@@ -74,7 +74,7 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     assert_refused(run("fill_mask", f"--saved_model={tmp_path}/none", "[MASK]"), "no SavedModel there")
 
 
-def test_ctrl_c_saves_and_the_directory_alone_resumes(texts, tmp_path):
+def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
     workdir = tmp_path / "run"
     process = subprocess.Popen(
         command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5", "--jit_compile=none")), text=True,
@@ -88,7 +88,7 @@ def test_ctrl_c_saves_and_the_directory_alone_resumes(texts, tmp_path):
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGINT and "saved; the same command goes on" in errors
     step = errors.split("after step ")[1].split(",")[0]
-    resumed = run_process("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
+    resumed = run("pretrain", f"--workdir={workdir}", f"--num_train_steps={int(step) + 5}")
     assert resumed.returncode == 0 and f"resumed at step {step} " in resumed.stdout
 
 
@@ -144,7 +144,7 @@ def test_a_vocabulary_without_mask_is_refused_by_name(run, texts, tmp_path):
 
 def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, texts, tmp_path):
     (tmp_path / "empty.txt").touch()
-    result = run_process(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
+    result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
     assert_refused(result, "0 documents")
     assert not (tmp_path / "run" / "config.json").exists()
     assert_refused(run("learn_vocab", f"--input_files={tmp_path}/empty.txt", f"--vocab_file={tmp_path}/v.txt"), "no word")

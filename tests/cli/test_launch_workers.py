@@ -43,7 +43,7 @@ def weights_of(workdir, step):
 
 
 @needs_proc
-def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(texts, tmp_path):  # noqa: F811
+def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):  # noqa: F811
     workdir = tmp_path / "two"
     process = launch(texts, workdir)
     os.kill(wait_for_step(process, 22)[1], signal.SIGKILL)
@@ -63,8 +63,8 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     assert checkpoints.read_manifest(newest)["step"] == step
 
     # One process takes as many steps of the same schedule.
-    alone = run_process(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
-                                "--keep_checkpoints=100"))
+    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
+                        "--keep_checkpoints=100"))
     assert alone.returncode == 0, alone.stderr
     one, two = weights_of(tmp_path / "one", step), weights_of(workdir, step)
     assert max(np.abs(one[name] - two[name]).max() for name in one) < 1e-6

@@ -12,7 +12,10 @@ import time
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.drawing.corpus_report import draw_corpus_report
+from pipelines import corpus
 from pipelines.corpus import load_manifest, shard_paths
+from tests.cli import small_pieces
 from tests.cli.test_commands import ROOT, assert_refused, command, run_process
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("", "n", "r", "s", "t")]
@@ -95,27 +98,31 @@ def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(prepare, texts, tmp_p
     assert result.returncode == 0 and "1 lines with invalid UTF-8" in result.stdout
 
 
-def start(texts, output_dir, *more, piece_bytes=3000, pause=0.0):
-    """The command as a process, made slow and its pieces small, so that there is a middle in which to stop it."""
+def start(texts, output_dir, *more, piece_bytes=3000):
+    """The command as a process, its pieces small and each slow, so that there is a middle in which to stop it."""
     code = f"""
-import sys, time
+import sys
 from keras_bert_app.cli import prepare_corpus
-from pipelines import corpus_tasks, readers, shards, spool
-corpus_tasks._TASK_BYTES, corpus_tasks._RUN_BYTES, readers._BATCH_BYTES = {piece_bytes}, {piece_bytes}, 1000
-spool._RANGE_BYTES, spool._SLICE_BYTES = 5000, 10
-def slow(function):
-    def slowed(*arguments):
-        time.sleep({pause})
-        return function(*arguments)
-    return slowed
-corpus_tasks.write_run = slow(corpus_tasks.write_run)
-shards._write_shard = slow(shards._write_shard)
+from tests.cli import small_pieces
+small_pieces.use(setattr, {piece_bytes}, pause=0.2)
 sys.argv = ["prepare_corpus"] + sys.argv[1:]
 prepare_corpus.app.run(prepare_corpus.main, "")
 """
     arguments = command("", f"--input_files={texts}", f"--output_dir={output_dir}", "--num_shards=9", *more)
     return subprocess.Popen([arguments[0], "-c", code, *arguments[3:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+@pytest.fixture
+def finish(prepare, texts, tmp_path, monkeypatch):
+    """A function that runs the same command to its end in this process, with pieces as small; what it printed and the paths
+    of the pieces that it wrote."""
+    def run():
+        written = small_pieces.use(monkeypatch.setattr, 3000)
+        result = prepare(texts, tmp_path / "out", "--num_shards=9")
+        assert result.returncode == 0, result.stderr
+        return result.stdout, written
+    return run
 
 
 def wait_for(output_dir, pattern):
@@ -127,51 +134,45 @@ def wait_for(output_dir, pattern):
 
 @pytest.fixture(scope="module")
 def uninterrupted(texts, tmp_path_factory):
+    """The files that are made of the texts at once, in pieces of the usual size."""
     directory = tmp_path_factory.mktemp("uninterrupted") / "out"
-    process = start(texts, directory)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    corpus.prepare_corpus(str(directory), input_files=[str(texts)], num_shards=9, seed=12345,
+                          draw=lambda report: draw_corpus_report(report, "out"))
     return contents(directory)
 
 
 @pytest.mark.parametrize("moment", ["spool/00001.json", "shards/train-00003-of-00009.tfrecord.json"])
 def test_a_killed_run_goes_on_to_the_same_bytes_without_doing_finished_work_again(
-        texts, tmp_path, uninterrupted, moment):
-    process = start(texts, tmp_path / "out", pause=0.2)
+        texts, tmp_path, finish, uninterrupted, moment):
+    process = start(texts, tmp_path / "out")
     wait_for(tmp_path / "out", moment)
     process.kill()
     process.communicate()
     assert not (tmp_path / "out/manifest.json").exists()
-    finished = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/.incomplete").glob("spool/*.json")}
-    process = start(texts, tmp_path / "out", pause=0.2)
-    wait_for(tmp_path / "out", "shards/train-00004*.json")
-    assert finished and all(path.stat().st_mtime_ns == changed for path, changed in finished.items())
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
+    done = [str(path).removesuffix(".json") for path in (tmp_path / "out/.incomplete").glob("s*/*.json")]
+    output, written = finish()
     assert "goes on from an earlier run" in output
+    assert done and written and not [path for path in written if path.startswith(tuple(done))]
     assert contents(tmp_path / "out") == uninterrupted
 
 
 @pytest.mark.parametrize("number, name", [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")])
-def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, uninterrupted, number, name):
-    process = start(texts, tmp_path / "out", pause=0.2)
+def test_a_signal_ends_it_with_one_line_and_the_run_can_go_on(texts, tmp_path, finish, uninterrupted, number, name):
+    process = start(texts, tmp_path / "out")
     wait_for(tmp_path / "out", "spool/00000.json")
     process.send_signal(number)
     _, errors = process.communicate()
     assert process.returncode == 128 + number
     assert errors == f"stopped by {name}; the same command goes on from what is finished\n"
-    process = start(texts, tmp_path / "out")
-    output, _ = process.communicate()
-    assert "goes on from an earlier run" in output and contents(tmp_path / "out") == uninterrupted
+    assert "goes on from an earlier run" in finish()[0] and contents(tmp_path / "out") == uninterrupted
 
 
-def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, uninterrupted):
-    process = start(texts, tmp_path / "out", "--seed=8", pause=0.2)
+def test_other_parameters_begin_anew_and_say_so(texts, tmp_path, finish, uninterrupted):
+    process = start(texts, tmp_path / "out", "--seed=8")
     wait_for(tmp_path / "out", "spool/00001.json")
     process.kill()
     process.communicate()
-    process = start(texts, tmp_path / "out")
-    output, _ = process.communicate()
+    output, _ = finish()
     assert "begins anew" in output and "seed was 8, is 12345" in output
     assert contents(tmp_path / "out") == uninterrupted
 

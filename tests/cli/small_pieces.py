@@ -1,0 +1,31 @@
+"""The steps of prepare_corpus made small and slow, so that a test's texts take many of them."""
+
+import time
+
+from pipelines import corpus_tasks, readers, shards, spool
+
+
+def use(setter, num_bytes, pause=0.0):
+    """Sets the sizes of its pieces, num_bytes of text each, and the seconds before each is written.
+
+    Args:
+        setter: setattr, or pytest's, which is undone.
+
+    Returns:
+        list to which the path of each piece is added as it is written.
+    """
+    written = []
+    for module, name, value in ((corpus_tasks, "_TASK_BYTES", num_bytes), (corpus_tasks, "_RUN_BYTES", num_bytes),
+                                (readers, "_BATCH_BYTES", 1000), (spool, "_RANGE_BYTES", 5000), (spool, "_SLICE_BYTES", 10),
+                                (corpus_tasks, "write_run", _watched(corpus_tasks.write_run, written, pause)),
+                                (shards, "_write_shard", _watched(shards._write_shard, written, pause))):
+        setter(module, name, value)
+    return written
+
+
+def _watched(function, written, pause):
+    def watched(path, *arguments):
+        time.sleep(pause)
+        written.append(path)
+        return function(path, *arguments)
+    return watched
