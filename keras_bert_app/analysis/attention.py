@@ -30,8 +30,7 @@ def run(subject, options, log):
     if row_length(row) > most:
         raise UserError(
             f"the text comes to {row_length(row)} tokens; expected at most {most}, beyond which nobody sees anything "
-            "in "
-            "a map: give one or two of its sentences")
+            "in a map: give one or two of its sentences")
     encoded, = encode_rows(subject, [row], with_attention=True)
     vocabulary = subject.tokenizer.vocabulary
     pieces = [vocabulary[token] for token in encoded.token_ids]
@@ -55,14 +54,11 @@ def run(subject, options, log):
     }
     remarks = [
         f"{len(pieces)} tokens, {len(units)} words with [CLS] and [SEP]. Between words: attention to a word is the "
-        "sum over its "
-        "pieces, from a word the mean.",
+        "sum over its pieces, from a word the mean.",
         f"Entropy (nats) and share are means over rows and heads; untrained: mean of {options.num_seeds} seeds; alike "
-        "for all would give [CLS] "
-        f"and [SEP] {is_special.mean():.4f} and an entropy of {np.log(len(units)):.4f} nats.",
+        f"for all would give [CLS] and [SEP] {is_special.mean():.4f} and an entropy of {np.log(len(units)):.4f} nats.",
         "Strongest: the largest weight of all heads of the layer between two words that are no neighbours (untrained: "
-        "of all "
-        "seeds)."
+        "of all seeds)."
     ]
     return Findings("attention", f"Attention of {subject.name} encoder to {title!r}",
                     [_table(by_word, baselines, is_special, units)], remarks, files,

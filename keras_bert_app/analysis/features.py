@@ -60,8 +60,7 @@ def run(subject, options, log):
     if num_values > _MOST_VALUES:
         raise UserError(
             f"{options.input_file}: its vectors of {len(layers)} layers would be {num_values * 4 / 1e9:.1f} GB, kept "
-            "in "
-            f"memory, and at most {_MOST_VALUES * 4 / 1e9:.1f} are; give fewer --layers, or "
+            f"in memory, and at most {_MOST_VALUES * 4 / 1e9:.1f} are; give fewer --layers, or "
             f"--max_sentences={len(rows) * _MOST_VALUES // num_values}")
     log(f"features: {len(rows):,} texts, {num_tokens:,} tokens, {len(layers)} layers")
     encoded = _encoded(subject, rows, layers)
@@ -72,20 +71,13 @@ def run(subject, options, log):
     baseline = _encoded(untrained(subject, options.seed), few, layers)
     remarks = [
         f"{len(rows):,} texts, {num_tokens:,} tokens with [CLS] and [SEP], {len(arrays['word_tokens']):,} words; "
-        f"{num_cut:,} texts "
-        f"of more than {subject.config.max_position_embeddings} tokens lost their last words.",
+        f"{num_cut:,} texts of more than {subject.config.max_position_embeddings} tokens lost their last words.",
         "In features.npz the tokens of text i are vectors[row_splits[i]:row_splits[i + 1]].",
         "Mean cosine: between two tokens at random; near 1, all vectors point one way, and cosines say little."
     ]
-    return Findings("features", f"Token vectors of {options.input_file}",
-                    [_table(encoded[:len(few)], baseline, layers)], remarks, {
-                        "features.npz": file.getvalue(),
-                        "features.jsonl": _jsonl(rows, encoded, layers, subject.tokenizer.vocabulary)
-                    }, {
-                        "layers": layers,
-                        "texts": len(rows),
-                        "tokens": num_tokens
-                    })
+    files = {"features.npz": file.getvalue(), "features.jsonl": _jsonl(rows, encoded, layers, subject.tokenizer.vocabulary)}
+    return Findings("features", f"Token vectors of {options.input_file}", [_table(encoded[:len(few)], baseline, layers)], remarks, files,
+                    {"layers": layers, "texts": len(rows), "tokens": num_tokens})
 
 
 def checked_layers(layers, num_layers):
@@ -98,8 +90,7 @@ def checked_layers(layers, num_layers):
         if not re.fullmatch(r"-?\d+", layer) or not -num_layers - 1 <= int(layer) <= num_layers:
             raise UserError(
                 f"--layers={layer} is not there; expected {-num_layers - 1} to {num_layers}, where 0 is the "
-                "embeddings' "
-                "output and -1 the last layer")
+                "embeddings' output and -1 the last layer")
     if not layers:
         raise UserError("--layers names none; give numbers between commas, such as -1,-2")
     return [int(layer) for layer in layers]
@@ -158,25 +149,14 @@ def _jsonl(rows, encoded, layers, vocabulary):
     """Yields the lines of features.jsonl, UTF-8."""
     for number, (row, (ids, spans, vectors)) in enumerate(zip(rows, encoded)):
         tokens, words = (places.tolist() for places in _characters(row))
-        features = [{
-            "token":
-            vocabulary[piece],
-            "start":
-            start if start >= 0 else None,
-            "end":
-            end if end >= 0 else None,
-            "layers": [{
-                "index": layer,
-                "values": [round(value, 6) for value in vector]
-            } for layer, vector in zip(layers, of_layers)]
-        } for piece, (start, end), of_layers in zip(ids, tokens, vectors.tolist())]
+        features = [{"token": vocabulary[piece], "start": start if start >= 0 else None, "end": end if end >= 0 else None,
+                     "layers": [{"index": layer, "values": [round(value, 6) for value in vector]}
+                                for layer, vector in zip(layers, of_layers)]}
+                    for piece, (start, end), of_layers in zip(ids, tokens, vectors.tolist())]
         described = [{"word": row.line[start:end], "start": start, "end": end, "first_token": first, "end_token": last}
                      for (start, end), (first, last) in zip(words, spans.tolist())]
-        yield (json.dumps({
-            "linex_index": number,
-            "features": features,
-            "words": described
-        }, ensure_ascii=False) + "\n").encode()
+        line = {"linex_index": number, "features": features, "words": described}
+        yield (json.dumps(line, ensure_ascii=False) + "\n").encode()
 
 
 def _table(encoded, baseline, layers):

@@ -60,8 +60,7 @@ def find(subject, path, words, max_sentences, seed):
         if len(found) < FEWEST:
             raise UserError(
                 f"--words: {word!r} stands {len(found)} times in {path}; expected {FEWEST} times at least; give more "
-                "text or "
-                "another word")
+                "text or another word")
     return Corpus(given, keys, np.array(documents)[numbers][kept],
                   {word: np.array(found)[np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int)]
                    for word, found in places.items()}, remark)
