@@ -147,4 +147,4 @@ def _call_arguments(specs, run):
     stacked = {name: tf.TensorSpec([STEPS_PER_CALL, *spec.shape], spec.dtype, name=name)
                for name, spec in specs.items()}
     count, number = tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.float32)
-    return stacked, count, count, number if run.train_minutes else None, number
+    return stacked, count, count, tf.TensorSpec([2], tf.float32) if run.train_minutes else None, number

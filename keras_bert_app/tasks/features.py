@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +37,13 @@ class Features:
     @property
     def num_units(self):
         return len(self.examples)
+
+    def fingerprint(self):
+        """Hash of rows and labels, a hex string."""
+        found = hashlib.sha256()
+        for values in (self.token_ids, self.row_splits, *self.labels.values(), *self.token_labels.values()):
+            found.update(np.ascontiguousarray(values).tobytes())
+        return found.hexdigest()
 
     def rows_of(self, unit):
         """First row of a unit, and the row after its last."""

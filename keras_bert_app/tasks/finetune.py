@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 
+from keras_bert_app.config import read_json
 from keras_bert_app.drawing.finetuning import draw_curves
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
@@ -85,7 +86,9 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     chief = strategies.is_chief(strategy)
     tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
     data = load_data(run, tokenizer)
-    task = data.task
+    task, fingerprints = data.task, {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}
+    if workdirs.has_checkpoint(workdir):
+        _check_examples(workdir, run, data, fingerprints)
     if run.teacher:
         data.train.labels["teacher_logits"] = teacher_logits(data, run, strategy)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
@@ -102,7 +105,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             initial = of_the_same_task(*initial, head, task, data.labels), initial[1]
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
         if chief and not checkpoints.list_checkpoints(workdir):
-            workdirs.write_config(workdir, model_config, run, vocabulary_bytes, notes_for_others(data, head))
+            workdirs.write_config(workdir, model_config, run, vocabulary_bytes,
+                                  {**notes_for_others(data, head), "examples_sha256": fingerprints})
         reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves, active=chief,
                                       stream=stream)
         for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run)):
@@ -119,6 +123,17 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
             ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
         return results.write(workdir, data, run, model, scorer, chief, reporter)
+
+
+def _check_examples(workdir, run, data, fingerprints):
+    """Raises UserError where a run that has begun would go on with other examples or labels than it began with."""
+    notes = read_json(workdirs.path_in(workdir, "config.json"))
+    before = {"labels": notes.get("labels", list(data.labels)), **notes.get("examples_sha256", fingerprints)}
+    names = {"labels": "labels", "train": "training examples", "dev": "development examples"}
+    now = {"labels": list(data.labels), **fingerprints}
+    if other := [names[name] for name in now if now[name] != before[name]]:
+        raise UserError(f"--data_dir={run.data_dir}: has other {' and '.join(other)} than the run in {workdir} began with; give "
+                        "another --workdir, or score the finished run on them with evaluate")
 
 
 class Scorer:

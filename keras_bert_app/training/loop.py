@@ -12,8 +12,11 @@ from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import infeed, optimizers, profiling, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training.pace import Pace
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
+
+_LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine is left half a minute
 
 
 @dataclasses.dataclass
@@ -69,7 +72,7 @@ def train(training):
         training.has_many_lengths and run.jit_compile != "step" and device != "TPU", per_call)
     norms_call = optimizers.make_norms_call(training.strategy, training.optimizer)
     profiler = profiling.Profiler(training.workdir, run.profile_steps if chief else 0, reporter.say)
-    clock, window = _Clock(run, start["seconds"]), Window(training.objective, start["unlogged"])
+    pace, window = Pace(run, start["seconds"]), Window(training.objective, start["unlogged"])
     # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
     alone = strategies.num_machines(training.strategy) == 1
     is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
@@ -78,12 +81,14 @@ def train(training):
     def save(evaluation_due):
         if chief:
             checkpoints.save(training.workdir, training.model, training.optimizer, step, position, keep=run.keep_checkpoints,
-                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=clock.seconds(),
+                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=pace.seconds(),
                              evaluation_due=evaluation_due)
 
     def steps_of_call(first_step):
         """How many steps the call that begins there takes: none that a checkpoint or an evaluation would have to cut."""
-        count = min(per_call, *(interval - first_step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)))
+        # A signal waits for the end of a call.
+        most = per_call if run.iterations_per_loop or not alone else min(per_call, pace.steps_within(_LONGEST_CALL_SECONDS))
+        count = min(most, *(interval - first_step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)))
         return count if run.train_minutes else min(count, run.num_train_steps - first_step)
 
     with Signals() as signals, batches, tpu.named_faults(training.strategy, run):
@@ -104,7 +109,8 @@ def train(training):
             num_steps = next(iter(stacked.values())).shape[0]
             batches.begin(steps_of_call(step + num_steps))
             with profiler.watch(num_steps):
-                rows = train_call(stacked, step, clock.progress() if run.train_minutes else None, bool(signals.received))
+                rows = np.concatenate([train_call(some, step + first, pace.progress(), bool(signals.received))
+                                       for first, some in pace.calls(stacked)])
             _check_finite(rows[:, columns["bad_variable"]], step, list(training.optimizer.variables_by_path), run)
             before, step = step, step + num_steps
             is_over = rows[-1, columns["progress"]] >= 1.0 if run.train_minutes else step >= run.num_train_steps
@@ -120,7 +126,7 @@ def train(training):
                 return is_over or step // interval > before // interval
             if due(run.log_steps):
                 norms = norms_call(rows[-1, columns["learning_rate"]], step)
-                reporter.log(step, {**window.close(), **norms, "seconds": clock.seconds(), "memory_mb": reporting.memory_mb()})
+                reporter.log(step, {**window.close(), **norms, "seconds": pace.seconds(), "memory_mb": reporting.memory_mb()})
             # 4. keep and evaluate
             if due(run.save_checkpoints_steps) or stop:
                 save(due(run.eval_steps))
@@ -140,7 +146,7 @@ def train(training):
             if alone and signals.received:
                 raise Interrupted(signals.received, step, chief)
     profiler.close()
-    reporter.finish(step, clock.seconds())
+    reporter.finish(step, pace.seconds())
     return figures
 
 
@@ -154,18 +160,3 @@ def _check_finite(bad_variables, first_step, paths, run):
     raise UserError(f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
                     "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
                     "--on_nonfinite=skip")
-
-
-class _Clock:
-    """The time that a run has taken, its earlier parts included."""
-
-    def __init__(self, run, seconds_before):
-        self.budget = run.train_minutes * 60.0
-        self.started = time.monotonic() - seconds_before
-
-    def seconds(self):
-        return time.monotonic() - self.started
-
-    def progress(self):
-        """The share of the time budget that is spent; 0 without a budget."""
-        return self.seconds() / self.budget if self.budget else 0.0

@@ -52,7 +52,7 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
 
     Returns:
         call(batches, first_step, progress=None, stop=False): batches a dict of [k, B, ...], first_step an int, progress
-        the share of the run that is over (None: by steps), stop whether this process was asked to; returns float32
+        (the share of the run that is over, what a step adds to it) or None for by steps, stop whether this process was asked to; returns float32
         [k, len(columns(objective))], sums over the global batch.
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
@@ -67,7 +67,7 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
 
 def train_function(strategy, model, optimizer, run, objective, has_dynamic_length=False):
     """The tf.function that make_train_call calls: of batches given out to replicas, the number of them that are taken and
-    first_step int32, progress float32 or None, and stop float32. Its rows are zeros from the first batch on that is not taken."""
+    first_step int32, progress float32 [2] or None, and stop float32. Its rows are zeros from the first batch on that is not taken."""
     variables = list(optimizer.variables_by_path.values())
     num_columns = len(columns(objective))
 
@@ -116,7 +116,8 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
     def call(batches, num_steps, first_step, progress, stop):
         def take_step(index, rows):
             step = first_step + index
-            done = tf.cast(step, tf.float32) / run.num_train_steps if progress is None else progress
+            done = (tf.cast(step, tf.float32) / run.num_train_steps if progress is None
+                    else progress[0] + tf.cast(index, tf.float32) * progress[1])
             # Composites: each replica's value is indexed where it lies.
             batch = tf.nest.map_structure(lambda values: values[index], batches, expand_composites=True)
             results = strategy.run(replica_step, args=(batch, step, done, stop))

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import os
+import pathlib
 import shutil
 import signal
 
@@ -95,6 +96,17 @@ def test_a_run_cut_off_after_any_checkpoint_ends_bit_for_bit_the_same(finished, 
     assert without_times(workdir) == without_times(whole)
     ours, theirs = weights_of(newest(workdir)), weights_of(newest(whole))
     assert all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
+
+
+@pytest.mark.parametrize("old, new, names, message", [
+    ("the", "a", ["train"], "has other training examples than"), ("the", "a", ["dev"], "has other development examples than"),
+    ("\t1\n", "\tyes\n", ["train", "dev"], "has other labels than")])
+def test_a_run_that_has_begun_does_not_go_on_with_other_examples(finished, table_dir, tmp_path, old, new, names, message):
+    for name in ("train", "dev"):
+        table = pathlib.Path(table_dir, f"{name}.tsv").read_text()
+        (tmp_path / f"{name}.tsv").write_text(table.replace(old, new) if name in names else table)
+    with pytest.raises(UserError, match=message):
+        run_on(finished[0], str(tmp_path), save_checkpoints_steps=20, eval_steps=20, keep_checkpoints=9)
 
 
 def test_padding_to_the_longest_or_to_the_maximum_gives_the_same_answers_on_two_replicas_or_one(finished, table_dir):

@@ -15,7 +15,7 @@ from keras_bert_app.drawing.curves import draw_curves
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import initialization, loop, reporting, steps
+from keras_bert_app.training import initialization, loop, pace, reporting, steps
 from keras_bert_app.training.adam import AdamWeightDecay
 from keras_bert_app.training.losses import PretrainingObjective
 from pipelines import BertTokenizer, pretraining_dataset
@@ -161,8 +161,8 @@ def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch
 def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, monkeypatch):
     # A clock that goes on by a tenth of a second whenever it is asked: a busy machine changes nothing.
     clock = SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks) / 10)
-    monkeypatch.setattr(loop, "time", clock)
-    monkeypatch.setattr(reporting, "time", clock)
+    for module in (loop, pace, reporting):
+        monkeypatch.setattr(module, "time", clock)
     run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10 ** 6, num_warmup_steps=10 ** 5)
     workdir = make_workdir("budget", run=run)
     _, output = train(workdir, shards, draw=draw_curves)

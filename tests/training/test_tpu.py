@@ -50,7 +50,7 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     run = dataclasses.replace(RUN, iterations_per_loop=0, save_checkpoints_steps=12, precision="float32")
     workdir = make_workdir("host", run=run)
     figures, output = train(workdir, shards, all_replicas())
-    assert on_a_tpu == [8, 0] and "advice" not in output
+    assert on_a_tpu == [2, 8, 8, 0] and "advice" not in output
     assert abs(figures["eval_loss"] - plain_run[1]["eval_loss"]) < 1e-5
     ours, plain = weights_of(workdir), weights_of(plain_run[0])
     assert max(np.abs(ours[path] - plain[path]).max() for path in plain) < 1e-6

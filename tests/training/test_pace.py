@@ -1,0 +1,80 @@
+"""The clock of a run: a time budget, the steps of a call."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.training import pace
+from tests.training.conftest import RUN
+
+BUDGET = dataclasses.replace(RUN, train_minutes=2.0)  # 120 s
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is set by hand."""
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def stack(count, length=4):
+    return {"ids": tf.reshape(tf.range(count * length), [count, length])}
+
+
+def taken(run, clock, stacked, *seconds):
+    """[first step, steps] of each call for a stack, which take so many seconds each."""
+    found = []
+    for (first, some), duration in zip(run.calls(stacked), seconds, strict=True):
+        assert some["ids"].shape[0] and int(some["ids"][0, 0]) == first * stacked["ids"].shape[1]
+        found.append((first, some["ids"].shape[0]))
+        clock.now += duration
+    return found
+
+
+def test_the_budget_has_compiling_in_it_and_the_schedule_has_not(clock):
+    run = pace.Pace(BUDGET, 0.0)
+    assert run.progress() == (0.0, 0.0)
+    assert taken(run, clock, stack(5), 40.0, 2.0, 6.0) == [(0, 1), (1, 1), (2, 3)]
+    # 8 of the 80 seconds that compiling left, 2 seconds a step.
+    assert run.progress() == pytest.approx((0.1, 0.025)) and run.seconds() == 48.0
+    assert taken(run, clock, stack(5), 12.0) == [(0, 5)]
+    assert run.progress() == pytest.approx((0.25, 0.03))
+    clock.now += 60.0
+    assert run.progress()[0] == pytest.approx(1.0) and run.seconds() == 120.0
+
+
+def test_a_new_length_is_compiled_too_and_the_schedule_never_goes_back(clock):
+    run = pace.Pace(BUDGET, 0.0)
+    taken(run, clock, stack(2), 0.0, 30.0)
+    before = run.progress()[0]
+    assert taken(run, clock, stack(1, length=8), 30.0) == [(0, 1)]
+    assert before == pytest.approx(0.25) and run.progress()[0] == pytest.approx(1 / 3)
+    clock.now += 60.0
+    assert run.progress()[0] == pytest.approx(1.0)
+
+
+def test_a_resumed_run_begins_where_it_stood_and_ends_with_the_budget(clock):
+    run = pace.Pace(BUDGET, 60.0)
+    taken(run, clock, stack(1), 20.0)
+    assert run.progress()[0] == pytest.approx(0.5) and run.seconds() == 80.0
+    clock.now += 20.0
+    assert run.progress()[0] == pytest.approx(0.75)
+    clock.now += 20.0
+    assert run.progress()[0] == pytest.approx(1.0)
+    run = pace.Pace(BUDGET, 110.0)
+    taken(run, clock, stack(1), 20.0)
+    assert run.progress() == (1.0, 0.0)
+
+
+def test_a_call_takes_as_many_steps_as_fit_into_a_time_once_one_was_timed(clock):
+    run = pace.Pace(RUN, 0.0)
+    assert run.progress() is None and run.steps_within(5.0) == 2
+    taken(run, clock, stack(1), 60.0)
+    assert run.steps_within(5.0) == 2  # what was compiled tells nothing
+    taken(run, clock, stack(10), 3.0)
+    assert run.steps_within(5.0) == 16
+    taken(run, clock, stack(1), 7.0)
+    assert run.steps_within(5.0) == 1
