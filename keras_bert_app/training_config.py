@@ -83,6 +83,11 @@ class TrainingConfig:
     # Values that stand for one that follows from others.
     FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
 
+    @property
+    def has_many_lengths(self):
+        """Whether batches are of many lengths."""
+        return False
+
     def __post_init__(self):
         if type(self.jit_compile) is bool:  # as runs of before had it
             object.__setattr__(self, "jit_compile", "step" if self.jit_compile else "none")

@@ -50,23 +50,19 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     Raises:
         UserError: the rows cannot be shared evenly over devices and parts.
     """
-    parts = ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS
     share = num_devices * run.gradient_accumulation_steps
     if run.global_batch_size % share:
         raise UserError(f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
                         f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
                         f"{share}")
     rows = run.global_batch_size // share
-    of_part = parameters(config, parts)
+    of_part = parameters(config, _parts(run))
     per_token = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
     positions = run.global_batch_size * run.max_seq_length
     peak = device.peaks[run.precision]
     step_seconds = positions * per_token / (num_devices * peak * utilization)
 
-    def memory_of(rows):
-        return memory.training_memory(config, run, parts, rows, device.multiplies_bfloat16, device.is_tpu)
-
-    needed = memory_of(rows)
+    needed = _memory(config, run, device, rows)
     found = {
         "parameters": {**of_part, "total": sum(of_part.values())},
         "flop_per_token": per_token, "flop_per_step": per_token * positions, "positions_per_step": positions,
@@ -75,7 +71,7 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
         "rows_at_a_time": rows, "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
         "device_memory": device.memory, "step_seconds": step_seconds, "positions_per_second": positions / step_seconds}
     if device.memory:
-        largest = largest_rows(lambda rows: memory_of(rows).peak <= USABLE_SHARE * device.memory)
+        largest = most_rows(config, run, device)
         found |= {"fits": needed.peak <= USABLE_SHARE * device.memory, "largest_rows_at_a_time": largest,
                   "largest_global_batch_size": largest * share}
     steps = work.steps(positions, step_seconds)
@@ -86,6 +82,19 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
         if price_per_hour is not None:
             found["cost"] = found["device_hours"] * price_per_hour
     return found
+
+
+def most_rows(config, run, device):
+    """The most rows that a device, whose memory is known, can have at a time."""
+    return largest_rows(lambda rows: _memory(config, run, device, rows).peak <= USABLE_SHARE * device.memory)
+
+
+def _memory(config, run, device, rows):
+    return memory.training_memory(config, run, _parts(run), rows, device.multiplies_bfloat16, device.is_tpu)
+
+
+def _parts(run):
+    return ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS
 
 
 def largest_rows(fits):

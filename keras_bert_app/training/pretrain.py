@@ -53,7 +53,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     start, note = data.upgraded(start)
     reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves,
                                   active=strategies.is_chief(strategy), stream=stream)
-    for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run)):
+    for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run, model_config)):
         reporter.say(line)
     reporter.say(f"{model.count_params():,} parameters; {origin}{note}")
 

@@ -16,8 +16,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app import load_pretrained, tpu_wheels
+from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import DeviceLost, UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import infeed, optimizers, steps, tpu
 from keras_bert_app.training import strategy as strategies
@@ -59,6 +62,19 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     train(workdir, shards, all_replicas())
     again = weights_of(workdir)
     assert all(np.array_equal(ours[path], again[path]) for path in ours)
+
+
+def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, shards):
+    # Step 4, where the first checkpoint is, is the first of the third of four shapes.
+    run = dataclasses.replace(RUN, global_batch_size=16, max_seq_length=32, num_train_steps=8, log_steps=1, save_checkpoints_steps=4,
+                              iterations_per_loop=0, precision="float32", length_ramp_steps=4, batch_ramp_steps=6)
+    workdir = make_workdir("ramp", WITH_DROPOUT.replace(num_hidden_layers=1), run)
+    train(workdir, shards, all_replicas())
+    weights = weights_of(workdir)
+    shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
+    train(workdir, shards, all_replicas())
+    assert on_a_tpu
+    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
 
 
 def test_bfloat16_is_the_default_on_a_tpu_alone(monkeypatch):
@@ -119,11 +135,15 @@ def nodes_for_the_chips(graph):
     return [nodes for nodes in programs if any(node.op == "TPUReplicateMetadata" for node in nodes)]
 
 
-def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_step_alone(stand_in):
-    function = steps.train_function(stand_in.strategy, stand_in.model, stand_in.optimizer,
-                                    dataclasses.replace(RUN, jit_compile="step"), PretrainingObjective())
+def train_graph(stand_in, made, **changes):
+    run = dataclasses.replace(RUN, jit_compile="step", **changes)
+    function = steps.train_function(stand_in.strategy, stand_in.model, made, run, PretrainingObjective())
     stacked = steps.split_over_replicas(stand_in.strategy, batches(3, 8, 29, 5), row_axis=1)
-    graph = function.get_concrete_function(stacked, tf.constant(3), tf.constant(0), None, tf.constant(0.0)).graph
+    return function.get_concrete_function(stacked, tf.constant(3), tf.constant(0), None, tf.constant(0.0)).graph
+
+
+def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_step_alone(stand_in):
+    graph = train_graph(stand_in, stand_in.optimizer)
     (nodes,) = nodes_for_the_chips(graph)
     assert any(node.op in ("While", "StatelessWhile") for node in graph.as_graph_def().node)
     inputs = [node for node in nodes if node.op == "TPUReplicatedInput"]
@@ -134,6 +154,16 @@ def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_st
     inside = [node for node in nodes if "_tpu_replicate" in node.attr]
     assert any(node.op == "CrossReplicaSum" for node in inside)
     assert not any(value.type == tf.string.as_datatype_enum for node in inside for value in node.attr.values())
+
+
+@pytest.mark.parametrize("changes", [{"optimizer": "muon", "gradient_accumulation_steps": 2}, {"optimizer": "lamb"},
+                                     {"optimizer": "adafactor"}])
+def test_tpu_strategy_takes_other_optimizers_and_a_step_in_parts(stand_in, changes):
+    with stand_in.strategy.scope():
+        variables = {variable.path: variable.value for variable in stand_in.model.trainable_variables}
+        optimizer = optimizers.make_optimizer(dataclasses.replace(RUN, **changes), variables, 1)
+    (nodes,) = nodes_for_the_chips(train_graph(stand_in, optimizer, **changes))
+    assert any(node.op == "CrossReplicaSum" for node in nodes)
 
 
 def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_weights(stand_in, tmp_path):
@@ -160,11 +190,13 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
     (OSError("<urlopen error [Errno -2] Name or service not known>"), "Google Cloud could not be asked"),
     (tf.errors.NotFoundError(None, None, "'__inference__tpu_init_fn_4' is neither a type of a primitive operation nor a name of a "
                              "function registered in binary running on n-80f5d4ef-w-0."), "another version of TensorFlow"),
+    (RuntimeError("Missing runtime dependency on the Google API client. Run `pip install cloud-tpu-client` to fix."),
+     "pip install google-api-python-client"),
     (RuntimeError("something\nelse"), "did not start (something)")])
 def test_what_keeps_a_tpu_from_starting_is_said_in_one_line(monkeypatch, error, part):
-    def connect(tpu):
+    def resolver(tpu):
         raise error
-    monkeypatch.setattr(tf.distribute.cluster_resolver.TPUClusterResolver, "connect", connect)
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
     with pytest.raises(UserError) as refused:
         tpu.make_strategy({"TPU_NAME": "my-tpu"})
     assert part in str(refused.value) and "\n" not in str(refused.value)
@@ -189,6 +221,15 @@ def test_a_tpu_is_meant_where_the_environment_names_one():
     assert tpu.address({"TPU_NAME": "pod", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS": "grpc://a:1"}) == "grpc://a:1"
 
 
+def test_chips_of_this_machine_come_before_a_name_but_not_those_of_a_pod(monkeypatch):
+    monkeypatch.setattr(tpu_wheels, "installed", lambda: "2.20.0")
+    monkeypatch.setattr(tpu_wheels, "chips", lambda: ["/dev/vfio/0"])
+    assert tpu.address({"TPU_NAME": "t1v-n-0"}) == "local"
+    assert tpu.address({"TPU_NAME": "my-pod", "TPU_LOAD_LIBRARY": "0"}) == "my-pod"
+    with pytest.raises(UserError, match="one of the 4 of a pod.*set TPU_NAME to the pod's name"):
+        tpu.make_strategy({"TPU_WORKER_HOSTNAMES": "a,b,c,d"})
+
+
 def test_a_tpu_that_is_too_small_or_goes_away_is_named_and_other_devices_keep_their_errors(stand_in):
     full = tf.errors.ResourceExhaustedError(None, None, "XLA:TPU compile permanent error.\nRan out of memory in memory space hbm. "
                                             "Used 20.10G of 15.75G hbm.")
@@ -205,6 +246,20 @@ def test_rows_a_core_that_the_tpu_fills_up_are_advised_against(stand_in):
     assert tpu.advice(stand_in.strategy, dataclasses.replace(RUN, global_batch_size=16)) == []
     (line,) = tpu.advice(stand_in.strategy, dataclasses.replace(RUN, global_batch_size=12))
     assert "6 rows" in line and "--global_batch_size=16" in line
+    assert tpu.advice(two_replicas(), dataclasses.replace(RUN, global_batch_size=12)) == []
+    (line,) = tpu.advice(stand_in.strategy, FinetuningConfig(global_batch_size=16))
+    assert "--nolength_buckets" in line
+
+
+@pytest.mark.parametrize("batch_size, kind, said", [
+    (256, "v5litepod-8", "up to about 511 rows fit into the 16 GB of a core of v5e"),
+    (2000, "v5e-1", "advice: 1,000 rows a core, of which about 511 fit into the 16 GB of a core of v5e"),
+    (2000, "v6e-1", "up to about 1,078 rows fit into the 32 GB of a core of v6e")])
+def test_how_many_rows_fit_is_said_where_the_chip_is_known(stand_in, batch_size, kind, said):
+    run = PretrainingConfig(global_batch_size=batch_size, precision="bfloat16").resolved()
+    arguments = stand_in.strategy, run, BertConfig.of_size("base")
+    (line,) = tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": kind})
+    assert line.startswith(said) and tpu.advice(*arguments, {}) == tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": "v99-1"}) == []
 
 
 @pytest.mark.parametrize("versions, part", [
