@@ -39,8 +39,8 @@ def usual_programs():
               for shape in _SHAPES]
     found += [Program("finetune_classification", "base", 128, "bfloat16", 32, 2),
               Program("evaluate", "base", 512, "bfloat16", 32)]
-    # Of large one program in each precision: it differs from base in numbers only, and takes gigabytes.
-    found += [Program("pretrain", "large", 512, "bfloat16", 8, 2), Program("pretrain", "large", 128, "float32", 8)]
+    found += [Program("pretrain", "large", *shape, 8) for shape in _SHAPES]
+    found += [Program("pretrain", "large", 512, "bfloat16", 8, 2)]
     return list({program.name: program for program in found}.values())
 
 

@@ -16,7 +16,8 @@ PRETRAINING = {"pretrain": {}, "pretrain_lamb": {"optimizer": "lamb", "bias_corr
                "pretrain_muon": {"optimizer": "muon"}, "pretrain_adafactor": {"optimizer": "adafactor"},
                "pretrain_corrected": {"bias_correction": True},
                "pretrain_sop": {"sentence_objective": "sop"}, "pretrain_no_pairs": {"sentence_objective": "none"},
-               "pretrain_by_time": {"train_minutes": 60.0}, "evaluate": {}}
+               "pretrain_by_time": {"train_minutes": 60.0}, "evaluate": {}, "norms": {},
+               "norms_muon": {"optimizer": "muon"}}
 _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -96,6 +97,8 @@ def pretraining_specs(run):
 
 
 def _pretraining(program, strategy):
+    import tensorflow as tf
+
     from keras_bert_app.modeling.pretrainer import BertPretrainer
     from keras_bert_app.training import optimizers, steps
     from keras_bert_app.training import strategy as strategies
@@ -110,6 +113,8 @@ def _pretraining(program, strategy):
             return steps.evaluation_function(strategy, model, objective, "step"), (pretraining_specs(run),)
         optimizer = optimizers.make_optimizer(
             run, {variable.path: variable.value for variable in model.trainable_variables}, config.num_hidden_layers)
+    if program.what.startswith("norms"):
+        return optimizers.norms_function(strategy, optimizer), (tf.TensorSpec([], tf.float32), tf.TensorSpec([], tf.int32))
     return (steps.train_function(strategy, model, optimizer, run, objective),
             _call_arguments(pretraining_specs(run), run))
 
