@@ -26,6 +26,7 @@ ALLOWED = {
                             "keras_bert_app.pretraining_config", "keras_bert_app.errors", "pipelines"},
     "keras_bert_app/tpu_wheels.py": {"keras_bert_app.errors"},
     "keras_bert_app/training": {"keras_bert_app.training", "keras_bert_app.training_config", "keras_bert_app.tpu_wheels",
+                                "keras_bert_app.estimation",
                                 "keras_bert_app.runs", "keras_bert_app.interop",
                                 "keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.pretraining_config",
                                 "keras_bert_app.errors", "keras_bert_app.drawing", "pipelines"},
