@@ -40,7 +40,7 @@ class TrainingConfig:
     decay_share: float = field(0.2, "Share of the run in which warmup_stable_decay falls to 0.", minimum=0.0, most=1.0)
     num_warmup_steps: int = field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
     num_train_steps: int = field(100_000, "Steps in all; the learning rate falls to 0 there.", minimum=1)
-    train_minutes: float = field(0.0, "Train for so long, whatever the steps; warm-up and decay follow the clock. 0: by steps.",
+    train_minutes: float = field(0.0, "Train for so long, whatever the steps; warm-up and decay follow the clock, less compiling. 0: by steps.",
                                   minimum=0.0)
     optimizer: str = field("adamw", "AdamW as BERT has it, LAMB, Muon (for the matrices of the layers, beside AdamW), or "
                             "Adafactor, whose rate is a share of what the weights measure (1e-2 for AdamW's 1e-4).",
