@@ -86,9 +86,12 @@ def train(training):
 
     def steps_of_call(first_step):
         """How many steps the call that begins there takes: none that a checkpoint or an evaluation would have to cut."""
-        # A signal waits for the end of a call.
-        most = per_call if run.iterations_per_loop or not alone else min(per_call, pace.steps_within(_LONGEST_CALL_SECONDS))
-        count = min(most, *(interval - first_step % interval for interval in (run.save_checkpoints_steps, run.eval_steps)))
+        most, intervals = per_call, [run.save_checkpoints_steps, run.eval_steps]
+        if not run.iterations_per_loop:
+            # A signal waits for the end of a call, and so do lines of the log.
+            most = min(per_call, pace.steps_within(_LONGEST_CALL_SECONDS)) if alone else per_call
+            intervals += [run.log_steps] if run.log_steps >= per_call else []
+        count = min(most, *(interval - first_step % interval for interval in intervals))
         return count if run.train_minutes else min(count, run.num_train_steps - first_step)
 
     with Signals() as signals, batches, tpu.named_faults(training.strategy, run):

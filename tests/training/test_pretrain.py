@@ -158,6 +158,13 @@ def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch
     assert largest_difference(plain_run[0], parts) < 1e-6
 
 
+def test_lines_of_the_log_come_at_the_steps_they_are_asked_for(make_workdir, shards):
+    run = dataclasses.replace(RUN, iterations_per_loop=0, log_steps=7, num_train_steps=16)
+    workdir = make_workdir("log", CONFIG.replace(num_hidden_layers=1), run)
+    train(workdir, shards)
+    assert [row["step"] for row in rows_of(workdir) if "loss" in row] == [7, 14, 16]
+
+
 def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, monkeypatch):
     # A clock that goes on by a tenth of a second whenever it is asked: a busy machine changes nothing.
     clock = SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks) / 10)
