@@ -3,18 +3,22 @@
 python -m benchmarks.quality_per_minute --corpus_dir=CORPUS --vocab_file=VOCAB --data_dir=TASKS \\
     --transformers_python=HF_ENV/bin/python --minutes=10 --seeds=1,2,3 --directory=runs/quality
 
-The same text, vocabulary, model size, precision and minutes for all; the peers get their own masks, dropout and initial weights,
-AdamW, rows as full as ours, and the same rise and fall of the learning rate by the clock, from --peer_learning_rate. Judged by
+The same text, vocabulary, model size and minutes for all; the peers get their own masks, dropout and initial weights,
+AdamW, rows as full as ours, and the same rise and fall of the learning rate by the clock. An entry of --contenders is
+NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], so that one peer may stand in the table with several settings:
+--contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08. What settings are chosen by should not be
+what they are judged by: try them on another corpus (prepare_corpus --seed holds out other documents). Judged by
 one evaluation (benchmarks.heldout; KerasHub's head by its weights under BERT's constants), then by fine-tuning on 10,000
 examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt; TASKS
 the folders glue and conll2003. What is done is not done again; a training of ours that was stopped goes on, the others begin anew. Nothing else should
-run. A directory holds runs of one setting: another --peer_learning_rate wants another --directory.
+run. A directory holds runs of one corpus, vocabulary, size and time.
 """
 
 import hashlib
 import json
 import os
 import sys
+from typing import NamedTuple
 
 from absl import flags
 
@@ -27,6 +31,7 @@ from keras_bert_app.errors import UserError
 from pipelines.vocab import load_vocabulary
 
 CONTENDERS = ("ours", "keras_hub", "transformers")
+_PRECISIONS = ("float32", "bfloat16")
 _RANDOM = "random start"
 _LENGTH, _BATCH_SIZE, _WARMUP_SHARE = 128, 32, 0.06
 _SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
@@ -37,9 +42,9 @@ _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it not
 _CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=0.05)
 _SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "One run of each contender a seed.")
-_CONTENDERS = flags.DEFINE_list("contenders", list(CONTENDERS), "In this order, seed by seed.")
-_PRECISION = flags.DEFINE_enum("precision", "bfloat16", ["float32", "bfloat16"], "Compute type of all.")
-_RATE = flags.DEFINE_float("peer_learning_rate", 1e-3, "The peers' peak; our recipe has its own.", lower_bound=0.0)
+_CONTENDERS = flags.DEFINE_list("contenders", ["ours", "keras_hub@1e-3", "transformers@1e-3"],
+                                "In this order, seed by seed: NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]].")
+_PRECISION = flags.DEFINE_enum("precision", "bfloat16", _PRECISIONS, "Compute type of those that name none, and of the tasks.")
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, the table and the curves go.")
 
@@ -47,10 +52,7 @@ _DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, t
 def main(arguments):
     del arguments
     app.required("corpus_dir", "vocab_file")
-    for contender in _CONTENDERS.value:
-        if contender not in CONTENDERS:
-            raise UserError(f"--contenders={contender} is not known; expected some of {', '.join(CONTENDERS)}")
-    if "transformers" in _CONTENDERS.value:
+    if any(parsed(contender).name == "transformers" for contender in _CONTENDERS.value):
         app.required("transformers_python")
     os.makedirs(_DIRECTORY.value, exist_ok=True)
     _keep_settings()
@@ -70,6 +72,38 @@ def main(arguments):
     print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
 
 
+class Contender(NamedTuple):
+    """An entry of --contenders; None for what it has by itself."""
+
+    name: str
+    learning_rate: float | None = None
+    precision: str | None = None
+    initializer_range: float | None = None
+
+
+def parsed(entry):
+    """The Contender of an entry of --contenders.
+
+    Raises:
+        UserError: it is none; ours is given a rate, or KerasHub, which has no such setting, an initializer's range.
+    """
+    name, *settings = entry.split("@")
+    try:
+        rate, precision, spread_of_weights = (*(setting or None for setting in settings), None, None, None)[:3]
+        found = Contender(name, float(rate) if rate else None, precision, float(spread_of_weights) if spread_of_weights else None)
+        if len(settings) > 3 or name not in CONTENDERS or precision not in (*_PRECISIONS, None):
+            raise ValueError
+    except ValueError:
+        raise UserError(f"--contenders={entry}: expected NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], such as keras_hub@1e-3@float32, "
+                        f"NAME of {', '.join(CONTENDERS)}") from None
+    if name == "ours" and (found.learning_rate or found.initializer_range) or name == "keras_hub" and found.initializer_range:
+        raise UserError(f"--contenders={entry}: our recipe has its own rate and initial weights, KerasHub its own initial weights; "
+                        "leave them out")
+    if name != "ours" and not found.learning_rate:
+        raise UserError(f"--contenders={entry}: has no learning rate; give its peak, such as {name}@1e-3")
+    return found
+
+
 def _at(*names):
     return os.path.join(_DIRECTORY.value, *names)
 
@@ -77,8 +111,7 @@ def _at(*names):
 def _keep_settings():
     """Raises UserError where the directory has runs of other settings."""
     manifest = os.path.join(_CORPUS.value, "manifest.json")
-    settings = {"minutes": _MINUTES.value, "config": _CONFIG.value, "precision": _PRECISION.value,
-                "peer_learning_rate": _RATE.value}
+    settings = {"minutes": _MINUTES.value, "config": _CONFIG.value}
     for name, path in (("corpus_dir", manifest), ("vocab_file", _VOCAB.value)):
         try:
             with open(path, "rb") as file:
@@ -97,24 +130,28 @@ def _keep_settings():
 
 
 def _model_dir(row):
-    return _at("models", row.replace(":", "-"))
+    return _at("models", row.replace(":", "-").replace("@", "-"))
 
 
 def _pretrain(row):
     """Trains a contender for its minutes; what its model gets on the held-out text, and how many steps it took."""
-    contender, seed = row.split(":")
+    entry, seed = row.split(":")
+    contender, rate, precision, initializer_range = parsed(entry)
+    precision = precision or _PRECISION.value
     model_dir = _model_dir(row)
     if contender == "ours":
         # Neither evaluations nor more than the last checkpoint within the minutes: the peers have none.
         own_commands.run("pretrain", recipe="small_budget", config=_CONFIG.value, corpus_dir=_CORPUS.value, vocab_file=_VOCAB.value,
-                         train_minutes=_MINUTES.value, precision=_PRECISION.value, seed=seed, log_steps=50, eval_steps=1_000_000,
+                         train_minutes=_MINUTES.value, precision=precision, seed=seed, log_steps=50, eval_steps=1_000_000,
                          save_checkpoints_steps=1_000_000, jit_compile="parts", workdir=model_dir)
     else:
         os.makedirs(_at("models"), exist_ok=True)
         config = BertConfig.of_size(_CONFIG.value, vocab_size=_num_pieces())
         size = {name: getattr(config, name) for name in _SIZE}
-        given = {"seed": int(seed), "precision": _PRECISION.value, "size": size, "max_seq_length": _LENGTH,
-                 "max_predictions_per_seq": 20, "batch_size": _BATCH_SIZE, "minutes": _MINUTES.value, "learning_rate": _RATE.value,
+        if initializer_range:
+            size["initializer_range"] = initializer_range
+        given = {"seed": int(seed), "precision": precision, "size": size, "max_seq_length": _LENGTH,
+                 "max_predictions_per_seq": 20, "batch_size": _BATCH_SIZE, "minutes": _MINUTES.value, "learning_rate": rate,
                  "warmup_share": _WARMUP_SHARE, "vocab_file": os.path.abspath(_VOCAB.value), "passages": _at("passages.txt"),
                  "documents": _at("documents.txt"), "log": model_dir + ".jsonl", "output_dir": model_dir}
         python = _PYTHON.value if contender == "transformers" else sys.executable

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from benchmarks import own_commands, time_budget
+from benchmarks.quality_per_minute import Contender, parsed
 from benchmarks.quality_texts import passages_of
 from benchmarks.resumable import spread
 from keras_bert_app.errors import UserError
@@ -40,3 +41,16 @@ def test_a_process_that_fails_is_named_in_one_line():
     own_commands.process("well", [sys.executable, "-c", ""])
     with pytest.raises(UserError, match="badly ended with exit code 3"):
         own_commands.process("badly", [sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_a_contender_stands_with_its_settings():
+    assert parsed("ours") == Contender("ours")
+    assert parsed("keras_hub@1e-3@float32") == Contender("keras_hub", 1e-3, "float32")
+    assert parsed("transformers@3e-3@@0.08") == Contender("transformers", 3e-3, None, 0.08)
+
+
+@pytest.mark.parametrize("entry", ["ours@1e-3", "keras_hub", "keras_hub@fast", "torch@1e-3", "keras_hub@1e-3@float16",
+                                   "keras_hub@1e-3@float32@0.08", "transformers@1@float32@1@1"])
+def test_a_contender_that_cannot_be_run_is_refused(entry):
+    with pytest.raises(UserError, match=f"--contenders={entry}: "):
+        parsed(entry)
