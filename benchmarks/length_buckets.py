@@ -71,7 +71,8 @@ class Way:
     def __init__(self, weights, run, tokenizer):
         from keras_bert_app.interop import load
         from keras_bert_app.modeling.task_model import BertTaskModel
-        from keras_bert_app.tasks.finetune import load_data, trained_variables
+        from keras_bert_app.tasks.finetune import trained_variables
+        from keras_bert_app.tasks.labelled_data import load_data
         from keras_bert_app.training import optimizers, steps
         from keras_bert_app.training import strategy as strategies
 

@@ -5,6 +5,10 @@ class UserError(ValueError):
     """A fault in a flag, a configuration or a run directory; its message is one line that says how to mend it."""
 
 
+class NotFinite(UserError):
+    """A loss or a gradient that is not finite ended the run."""
+
+
 class DeviceLost(Exception):
     """The devices of a run went away through no fault of the user's; the run goes on from its last checkpoint."""
 

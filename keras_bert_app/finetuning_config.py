@@ -21,7 +21,8 @@ class FinetuningConfig(TrainingConfig):
     task: str = field("", "What to learn; --list_tasks names all.")
     data_dir: str = field("", "Directory of the task's files.")
     text_columns: tuple = field((), "Columns with the text, or the two texts, of the tasks over tables.")
-    label_column: str = field("label", "Column with the label of the tasks over tables; of tagging files its number, from 0.")
+    label_column: str = field("label", "Column with the label of the tasks over tables; of multi_label also several, joined by "
+                              "commas, of 0 and 1 each; of tagging files its number, from 0.")
     language: str = field("", "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "
                           "weights by; the others are scored. Empty: all.")
     fold: int = field(0, "Of codah's five parts, the one that is its test split; the next is dev.", minimum=0, below=5)
@@ -46,7 +47,8 @@ class FinetuningConfig(TrainingConfig):
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
     encoder_layers: int = field(-1, "Only so many of the encoder's lowest layers; 0: its embeddings alone; -1: all.",
                                 minimum=-1)
-    freeze_layers: int = field(0, "Embeddings and so many lowest layers are not trained; -1: the whole encoder.", minimum=-1)
+    freeze_layers: int = field(0, "Embeddings and so many lowest layers are not trained; -1: all layers, whose dropout is off "
+                              "then.", minimum=-1)
     gradual_unfreezing: int = field(0, "Each so many steps one more layer is trained, from the top down (ULMFiT); 0: all from "
                                     "the beginning.", minimum=0)
     learning_rate: float = field(5e-5, "Peak learning rate.", minimum=0.0)
@@ -61,7 +63,8 @@ class FinetuningConfig(TrainingConfig):
     max_eval_examples: int = field(0, "Most development examples, the first ones; 0: all.", minimum=0)
     log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     mlm_tuning_steps: int = field(0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0)
-    teacher: str = field("", "A fine-tuned run of the same task, whose answers are learned too (distillation).")
+    teacher: str = field("", "A fine-tuned run of the same task, whose answers are learned too (distillation): of classes, label "
+                         "sets or numbers.")
     distillation_weight: float = field(0.5, "Share of the teacher's answers in the loss; the labels have the rest.",
                                        minimum=0.0, most=1.0)
     distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
@@ -87,6 +90,12 @@ class FinetuningConfig(TrainingConfig):
     def has_many_lengths(self):
         return self.length_buckets
 
+    def changed_by(self, wanted):
+        changed = super().changed_by(wanted)
+        if changed.num_train_epochs != self.num_train_epochs and not wanted.get("num_train_steps"):
+            changed = dataclasses.replace(changed, num_train_steps=0)  # what the run resolved it to is that of other epochs
+        return changed
+
     def resolved(self, steps_per_epoch):
         """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""
         steps = self.num_train_steps or max(1, round(self.num_train_epochs * steps_per_epoch))
@@ -100,6 +109,8 @@ class FinetuningConfig(TrainingConfig):
     def checked_against(self, model_config):
         """Raises UserError where run and model do not fit each other; returns self."""
         num_layers = model_config.num_hidden_layers
+        if self.freeze_layers > num_layers:
+            raise UserError(f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give so many at most, or -1")
         if self.layers == "last_four" and num_layers < 4:
             raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")
         return super().checked_against(model_config)

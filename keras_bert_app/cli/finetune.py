@@ -30,7 +30,9 @@ _RANDOM = flags.DEFINE_bool("random_init", False, "Only the shape and vocabulary
 _CONFIG = flags.DEFINE_string("config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a "
                               "bert_config.json.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
-_given_for_run = config_flags.define_flags(dataclasses.fields(FinetuningConfig), is_path=("data_dir",))
+# All development examples are scored each time, or --max_eval_examples of them.
+_given_for_run = config_flags.define_flags(
+    [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"], is_path=("data_dir",))
 
 
 def main(arguments):

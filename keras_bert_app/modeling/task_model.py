@@ -75,7 +75,9 @@ class BertTaskModel(keras.Model):
     """An encoder and a Head.
 
     Args:
-        config: BertConfig. head: Head. seed: of the initial weights. dtype: "float32" or "mixed_bfloat16".
+        config: BertConfig. head: Head. seed: of the initial weights. dtype: "float32" or "mixed_bfloat16"; the output layer
+            computes in float32 in any case. encoder_has_dropout: False where the encoder is not trained, so that what
+            stands on it learns from the vectors that it will answer with.
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; [B, G, S] for a head on CHOICES or
@@ -86,10 +88,10 @@ class BertTaskModel(keras.Model):
         dict: logits float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS.
     """
 
-    def __init__(self, config, head, seed=0, dtype="float32", name="task_model"):
+    def __init__(self, config, head, seed=0, dtype="float32", encoder_has_dropout=True, name="task_model"):
         super().__init__(name=name, dtype=dtype)
-        self.config, self.head = config, head
-        self.has_dropout = config.has_dropout or head.dropout > 0
+        self.config, self.head, self.encoder_has_dropout = config, head, encoder_has_dropout
+        self.has_dropout = config.has_dropout and encoder_has_dropout or head.dropout > 0
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
         # A BiLSTM over tokens, pooled then; over windows it takes vectors that were pooled before.
@@ -107,7 +109,8 @@ class BertTaskModel(keras.Model):
             width = 2 * (config.hidden_size // 2)
         self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
-        self.classifier = Dense(width, num_outputs, initializer(config, seed, "classifier"), dtype=dtype, name="classifier")
+        # In bfloat16 scores would come in steps of 1/64 and coarser, and tie.
+        self.classifier = Dense(width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier")
         self.classifier.build()
         self.built = True
 
@@ -127,7 +130,7 @@ class BertTaskModel(keras.Model):
             group_size = ops.shape(inputs["input_mask"])[1]
             inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2]))
                       for name in ("input_word_ids", "input_mask", "input_type_ids")}
-        outputs = self.encoder(inputs, dropout_seed=dropout_seed)
+        outputs = self.encoder(inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None)
         if head.has_pooler:
             x = outputs["pooled_output"]
         else:
@@ -142,7 +145,7 @@ class BertTaskModel(keras.Model):
                 x = ops.reshape(x, (-1, group_size, self.window_lstm.input_width))
                 x = self.window_lstm(x, is_there)
                 x = pooled(x, is_there, "max")
-        logits = ops.cast(self.classifier(self.dropout(x, dropout_seed)), "float32")
+        logits = self.classifier(ops.cast(self.dropout(x, dropout_seed), "float32"))
         if head.windows == "logits":
             logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), is_there, "mean")
         if head.stands_on == CHOICES:

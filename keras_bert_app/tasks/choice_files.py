@@ -121,8 +121,8 @@ def _next(text, at):
     return at
 
 
-def _task(name, summary, read, files, part=None):
-    return Task(name, summary, multiple_choice, MULTIPLE_CHOICE, read, files, ("accuracy",), part=part)
+def _task(name, summary, read, files, part=None, reads=()):
+    return Task(name, summary, multiple_choice, MULTIPLE_CHOICE, read, files, ("accuracy",), part=part, reads=reads)
 
 
 TASKS = (
@@ -133,5 +133,5 @@ TASKS = (
     _task("dream", "DREAM: which of three answers a question about a dialogue; --max_seq_length=256 or more",
           _read_dream, {"train": ("train.json",), "dev": ("dev.json",), "test": ("test.json",)}),
     _task("codah", "CODAH: which of four endings goes on from a sentence; train, dev and test by --fold", _read_codah,
-          {split: ("full_data.tsv",) for split in ("train", "dev", "test")}, _fold),
+          {split: ("full_data.tsv",) for split in ("train", "dev", "test")}, _fold, ("fold",)),
 )

@@ -90,8 +90,9 @@ def write_tagged(directory, path, tags, tag_column):
     """Writes the lines of a file with predicted tags; after those of another file, where there are some.
 
     Plain columns become predictions.txt: each word's line with its tag as a last column, all other lines as they stand
-    (-DOCSTART- lines filled up to as many columns), which is what conlleval reads. CoNLL-U becomes predictions.conllu,
-    the tags in their column.
+    (-DOCSTART- lines filled up to as many columns), which is what conlleval reads. It compares the last two columns, so that
+    the right tags of another column than the last are repeated before the predicted ones. CoNLL-U becomes predictions.conllu, the tags
+    in their column.
 
     Args:
         tags: iterator over those of the file's words; where it ends, the new file does.
@@ -99,6 +100,7 @@ def write_tagged(directory, path, tags, tag_column):
     is_conllu = _is_conllu(path)
     word_line, fields = next((line, fields) for _, line, kind, fields in _lines(path) if kind == _WORD)
     separator, number_of_columns = "\t" if "\t" in word_line else " ", len(fields)
+    repeats = not is_conllu and tag_column not in (-1, number_of_columns - 1) and tag_column < number_of_columns
     name = os.path.join(directory, "predictions.conllu" if is_conllu else "predictions.txt")
     with open(name, "a", encoding="utf-8", newline="\n") as file:
         if file.tell():
@@ -108,12 +110,14 @@ def write_tagged(directory, path, tags, tag_column):
                 tag = next(tags, None)
                 if tag is None:
                     break
-                line = (separator.join([*fields[:tag_column], tag, *fields[tag_column + 1:]]) if is_conllu else
-                        f"{line.rstrip(' ')}{separator}{tag}")
+                if is_conllu:
+                    line = separator.join([*fields[:tag_column], tag, *fields[tag_column + 1:]])
+                else:
+                    line = separator.join([line.rstrip(" "), *([fields[tag_column]] if repeats else []), tag])
             elif kind == _DOCUMENT and not is_conllu:
                 given = line.split()
                 fill = ["-X-"] * (number_of_columns - len(given) - 1) + ["O"] * (number_of_columns > len(given))
-                line = separator.join([*given[:number_of_columns], *fill, "O"])
+                line = separator.join([*given[:number_of_columns], *fill, *(["O"] if repeats else []), "O"])
             file.write(line + "\n")
 
 

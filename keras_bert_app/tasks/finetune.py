@@ -9,8 +9,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import batches, predicting, registry, results, scoring
-from keras_bert_app.tasks.task import Examples
+from keras_bert_app.tasks import batches, objectives, predicting, results, scoring
+from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
@@ -21,48 +21,6 @@ _FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequ
                 "question_answering": "question_answering", "multiple_choice": "multiple_choice"}
 
 
-@dataclasses.dataclass
-class Data:
-    """The labelled examples of a run and what became of them."""
-
-    task: object
-    labels: tuple
-    train_examples: list
-    dev_examples: list
-    train: object
-    dev: object
-
-
-def load_data(run, tokenizer):
-    """Data of a FinetuningConfig.
-
-    Raises:
-        UserError: a file that is missing or faulty, by file and line.
-    """
-    task = registry.find(run.task)
-    train_examples = task.read_split(run.data_dir, "train", run)
-    labels = task.family.label_names(task, train_examples)
-    train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
-    if run.swap_pairs:
-        train_examples = with_swapped_pairs(train_examples, task)
-    dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
-    train = task.family.featurize(task, train_examples, tokenizer, run, labels)
-    return Data(task, labels, train_examples, dev_examples, train,
-                task.family.featurize(task, dev_examples, tokenizer, run, labels))
-
-
-def with_swapped_pairs(examples, task):
-    """Examples, then each pair in the other order.
-
-    Raises:
-        UserError: they are no pairs.
-    """
-    if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
-        raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
-    return Examples([*examples, *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a)
-                                  for example in examples)], examples.left_out)
-
-
 def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strategy=None, stream=None):
     """Runs or resumes one fine-tuning.
 
@@ -71,7 +29,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     Args:
         workdir: config.json is written there once devices and examples have been found good. model_config: BertConfig.
         run: FinetuningConfig. vocabulary_bytes: of the vocabulary file.
-        initial: (Weights, lines) of the encoder to start from, or None. strategy: tf.distribute.Strategy, or None for the
+        initial: (Weights, lines) of the encoder to start from, a function that gives them, which is called once all that was
+            given has been found good, or None. strategy: tf.distribute.Strategy, or None for the
             one that the configuration names. stream: where progress goes; standard output by default.
 
     Returns:
@@ -89,20 +48,22 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     task, fingerprints = data.task, {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}
     if workdirs.has_checkpoint(workdir):
         _check_examples(workdir, run, data, fingerprints)
+    head = task.family.make_head(task, run, data.labels)
     if run.teacher:
         data.train.labels["teacher_logits"] = teacher_logits(data, run, strategy)
+    initial = initial() if callable(initial) else initial
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     run = strategies.with_compilation(run, strategy)
-    head = task.family.make_head(task, run, data.labels)
     objective = task.family.make_objective(task, run)
 
     # Machines that train together share the directory; the chief's lock stands for all.
     with lock.locked(workdir) if chief else contextlib.nullcontext(), strategy.scope():
-        model = BertTaskModel(model_config, head, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision])
+        model = BertTaskModel(model_config, head, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision],
+                              encoder_has_dropout=run.freeze_layers >= 0)
         optimizer = optimizers.make_optimizer(run, trained_variables(model, run), model_config.num_hidden_layers)
         optimizer.first_steps = first_steps(optimizer.variables_by_path, run, model_config.num_hidden_layers)
         if initial:
-            initial = of_the_same_task(*initial, head, task, data.labels), initial[1]
+            initial = of_the_same_task(*initial, head, task, data.labels)
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
         if chief and not checkpoints.list_checkpoints(workdir):
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes,
@@ -200,22 +161,24 @@ def teacher_logits(data, run, strategy):
         UserError: it has learned another task, or other labels.
     """
     teacher = scoring.FinetunedRun(run.teacher, {"global_batch_size": run.global_batch_size}, strategy)
-    if data.task.kind != "classification" or teacher.task.kind != "classification" or teacher.labels != data.labels:
+    if data.task.kind not in objectives.TAUGHT:
+        raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
+                        f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
+    if teacher.task.kind != data.task.kind or teacher.labels != data.labels:
         raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
-                        f" expected a run of classification with {', '.join(data.labels[:6])}")
+                        f" expected a run of {data.task.kind} with {', '.join(data.labels[:6]) or 'numbers'}")
     return teacher.logits(data.train_examples)
 
 
 def trained_variables(model, run):
-    """dict path -> tf.Variable of what a run trains: all but the embeddings and lowest layers that are frozen."""
-    num_layers = model.config.num_hidden_layers
-    if run.freeze_layers > num_layers:
-        raise UserError(f"--freeze_layers={run.freeze_layers}: the encoder has {num_layers}; give so many at most, or -1")
+    """dict path -> tf.Variable of what a run trains: all but the embeddings and lowest layers that are frozen.
+
+    The pooler is learned with the output layer: where the start had none it is random.
+    """
     frozen = ()
-    if run.freeze_layers < 0:
-        frozen = ("encoder/",)
-    elif run.freeze_layers:
-        frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(run.freeze_layers)))
+    if run.freeze_layers:
+        num_layers = run.freeze_layers if run.freeze_layers > 0 else model.config.num_hidden_layers
+        frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(num_layers)))
     return {variable.path: variable.value for variable in model.trainable_variables
             if not variable.path.startswith(frozen)}
 
@@ -228,12 +191,12 @@ def first_steps(paths, run, num_layers):
 
 
 def of_the_same_task(weights, lines, head, task, labels):
-    """Weights without an output layer that stands for other labels."""
+    """(Weights, lines) without an output layer that stands for other labels."""
     is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
     if weights.task and not is_ours:
-        lines.append(f"  left out: the output layer, of {weights.task} ({', '.join(weights.labels[:6]) or 'no labels'})")
+        lines = [*lines, f"  left out: the output layer, of {weights.task} ({', '.join(weights.labels[:6]) or 'no labels'})"]
     kept = {path: tensor for path, tensor in weights.tensors.items() if is_ours or not path.startswith("classifier/")}
-    return dataclasses.replace(weights, tensors=kept)
+    return dataclasses.replace(weights, tensors=kept), lines
 
 
 def notes_for_others(data, head):

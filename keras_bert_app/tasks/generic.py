@@ -11,6 +11,8 @@ from keras_bert_app.tasks.task import Task
 _ENDINGS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
 _FILES = {split: tuple(name + ending for name in names for ending in _ENDINGS)
           for split, names in {"train": ("train",), "dev": ("dev", "valid", "validation"), "test": ("test",)}.items()}
+_YES, _NO = ("1", "1.0", "true"), ("0", "0.0", "false")
+_READS = ("text_columns", "label_column")
 # Tried in turn where --text_columns names none.
 _TEXT_COLUMNS = (("text",), ("sentence",), ("text_a", "text_b"), ("sentence1", "sentence2"), ("text_a",), ("review",))
 
@@ -23,7 +25,11 @@ def _reader(kind):
             if len(names) > 2:
                 raise UserError(f"--text_columns={','.join(names)}: names {len(names)} columns; expected one or two")
             texts = [text_of(path, number, row, name) for name in names]
-            label = _label(path, number, label_of(path, number, row, run.label_column), kind) if has_labels else None
+            label = None
+            if has_labels and kind == MULTI_LABEL and "," in run.label_column:
+                label = _marked(path, number, row, run.label_column.split(","))
+            elif has_labels:
+                label = _label(path, number, label_of(path, number, row, run.label_column), kind)
             guid = _on_one_line(str(row.get("id", row.get("index", len(examples)))))
             examples.append(Example(guid, texts[0], texts[1] if len(texts) > 1 else None, label, f"{path}:{number}"))
         return examples
@@ -56,6 +62,15 @@ def _label(path, number, value, kind):
     return _on_one_line(str(value))
 
 
+def _marked(path, number, row, names):
+    """The names of those columns that have a 1."""
+    values = {name: str(label_of(path, number, row, name)).strip().lower() for name in names}
+    for name, value in values.items():
+        if value not in (*_YES, *_NO):
+            raise UserError(f"{path}:{number}: column {name!r} has {value[:40]!r}; expected 0 or 1, since --label_column names several")
+    return tuple(sorted(_on_one_line(name) for name, value in values.items() if value in _YES))
+
+
 def _on_one_line(text):
     """Without white space around it, and with one space for each within: predictions are lines of a table."""
     return " ".join(text.split())
@@ -63,9 +78,9 @@ def _on_one_line(text):
 
 TASKS = (
     Task("classification", "a class for each text or pair, from a table", sequences, CLASSIFICATION, _reader(CLASSIFICATION),
-         _FILES, ("accuracy", "macro_f1", "top_3", "top_5")),
+         _FILES, ("accuracy", "macro_f1", "top_3", "top_5"), reads=_READS),
     Task("regression", "a number for each text or pair, from a table", sequences, REGRESSION, _reader(REGRESSION), _FILES,
-         ("spearman", "pearson", "negative_rmse")),
+         ("spearman", "pearson", "negative_rmse"), reads=_READS),
     Task("multi_label", "a set of labels for each text, from a table", sequences, MULTI_LABEL, _reader(MULTI_LABEL), _FILES,
-         ("micro_f1", "macro_f1", "exact_match")),
+         ("micro_f1", "macro_f1", "exact_match"), reads=_READS),
 )

@@ -44,7 +44,7 @@ def _of_the_language(split, examples, run):
 
 def _task(name, summary, read, metrics, labels, files):
     return Task(name, summary, sequences, CLASSIFICATION, read, files, metrics, labels, {"language": "en"},
-                part=_of_the_language)
+                part=_of_the_language, reads=("language",))
 
 
 TASKS = (

@@ -1,12 +1,18 @@
 """From what was asked for to one fine-tuning run, or one for each of several seeds."""
 
+import dataclasses
+import functools
 import os
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.config import read_json
+from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load, surgery
+from keras_bert_app.interop import workdir as workdir_layout
+from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import mlm_tuning, registry, results
+from keras_bert_app.tasks import mlm_tuning, registry, results, scoring
 from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
@@ -47,7 +53,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     else:
         settings = {**_task_defaults(wanted), **wanted}
         if init_checkpoint:
-            initial = _load(init_checkpoint, settings.get("encoder_layers", -1))
+            initial = _load(init_checkpoint, settings.get("encoder_layers", -1), settings["task"])
             model_config, vocabulary = initial[0].config, initial[0].vocabulary
         elif model_config is None:
             raise UserError("--init_checkpoint is missing; give a pre-trained model, or --config and --vocab_file for one "
@@ -65,11 +71,19 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
             run = FinetuningConfig(**{**settings, "seed": seed}).checked_against(model_config)
         has_begun = workdirs.has_checkpoint(directory)
         if initial is None and run.init_checkpoint and not has_begun:
-            initial = _load(run.init_checkpoint, run.encoder_layers)
+            initial = _load(run.init_checkpoint, run.encoder_layers, run.task)
+        start_of_seed = initial
         if run.mlm_tuning_steps and not has_begun:
-            initial = mlm_tuning.tuned(os.path.join(workdir, "mlm_tuning"), run, model_config, vocabulary, initial, strategy,
-                                       stream)
-        found.append(finetune(directory, model_config, run, vocabulary, initial, strategy, stream))
+            start_of_seed = functools.partial(mlm_tuning.tuned, os.path.join(workdir, "mlm_tuning"), run, model_config, vocabulary,
+                                              initial, strategy, stream)
+        try:
+            found.append(finetune(directory, model_config, run, vocabulary, start_of_seed, strategy, stream))
+        except NotFinite as error:
+            if num_seeds == 1:
+                raise
+            # That a seed fails so is a result, too; the others can still be learned.
+            print(f"seed {seed}: {error}", file=stream, flush=True)
+            found.append({"seed": seed, "failed": str(error)})
     if num_seeds == 1:
         return found[0]
     figures = results.over_seeds(found)
@@ -97,8 +111,17 @@ def _task_defaults(wanted):
     return registry.find(wanted["task"]).defaults
 
 
-def _load(init_checkpoint, num_layers):
-    weights, lines = load.load_weights(init_checkpoint, allow_missing=_NOT_NEEDED)
+def _load(init_checkpoint, num_layers, task):
+    """(Weights, lines) of a start; of a run of several seeds the best one's, and of another task without the output layer."""
+    directory = init_checkpoint
+    if not is_handle(directory) and scoring.has_several_seeds(directory):
+        directory = scoring.best_seed(directory)
+    weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
+    earlier = _task_of(directory)
+    if weights.task and earlier and not registry.answer_alike(earlier, task):
+        lines.append(f"  left out: the output layer, of task {earlier}")
+        kept = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("classifier/")}
+        weights = dataclasses.replace(weights, tensors=kept, task="", labels=())
     if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, num_layers)
         lines.append(f"  {line}")
@@ -108,3 +131,11 @@ def _load(init_checkpoint, num_layers):
     casing.verify(checked_pieces(weights.vocabulary, f"of {init_checkpoint}"), weights.config.do_lower_case,
                   f"of {init_checkpoint}")
     return weights, lines
+
+
+def _task_of(directory):
+    """The task that a run of ours has learned; "" where it is none."""
+    if is_handle(directory) or not workdir_layout.recognizes(directory):
+        return ""
+    run_directory, _ = checkpoints.find(directory)
+    return read_json(workdirs.path_in(run_directory, "config.json")).get(FinetuningConfig.KEY, {}).get("task", "")

@@ -13,6 +13,11 @@ def _f1(average, positive=1):
     return score
 
 
+def _macro_f1_of_label_sets(gold, predicted):
+    occurs = np.any((gold > 0) | (predicted > 0), axis=0)
+    return _f1("macro")(gold[:, occurs], predicted[:, occurs]) if occurs.any() else 0.0
+
+
 def _matthews(gold, predicted):
     from sklearn.metrics import matthews_corrcoef
     if np.ptp(gold) == 0 or np.ptp(predicted) == 0:
@@ -38,8 +43,9 @@ OF_CLASSES = {"accuracy": lambda gold, predicted: float(np.mean(gold == predicte
 # Of numbers: float [N].
 OF_NUMBERS = {"spearman": _correlation("spearmanr"), "pearson": _correlation("pearsonr"),
               "negative_rmse": lambda gold, predicted: -float(np.sqrt(np.mean((gold - predicted) ** 2)))}
-# Of label sets: 0 or 1 [N, n].
-OF_LABEL_SETS = {"micro_f1": _f1("micro"), "macro_f1": _f1("macro"), "samples_f1": _f1("samples"),
+# Of label sets: 0 or 1 [N, n]. macro_f1 is the mean over the labels that occur, right or predicted, as of classes: of a
+# label that a split does not have every answer would score 0.
+OF_LABEL_SETS = {"micro_f1": _f1("micro"), "macro_f1": _macro_f1_of_label_sets, "samples_f1": _f1("samples"),
                  "exact_match": lambda gold, predicted: float(np.mean(np.all(gold == predicted, axis=1)))}
 
 

@@ -12,13 +12,13 @@ import os
 
 import numpy as np
 
-from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import CHOICES, Head
 from keras_bert_app.tasks import metrics, objectives
 from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples
 
 MULTIPLE_CHOICE = "multiple_choice"
+READS = ("pooling",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +50,6 @@ def input_names(examples):
 
 def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     """Features of examples, a unit of rows for each; where a row is too long the longest of its texts loses its end."""
-    if run.long_documents != "head":
-        raise UserError(f"--long_documents={run.long_documents} is for single texts; multiple choice takes head")
     contexts = piece_ids(tokenizer, [example.context for example in examples])
     questions = piece_ids(tokenizer, [example.question for example in examples])
     choices = iter(piece_ids(tokenizer, [choice for example in examples for choice in example.choices]))

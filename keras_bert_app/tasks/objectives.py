@@ -4,6 +4,9 @@ import tensorflow as tf
 
 from keras_bert_app.training.losses import classification_sums
 
+# Kinds of tasks whose objectives can learn a teacher's answers too.
+TAUGHT = ("classification", "regression", "multi_label")
+
 
 class _Objective:
     """Base: one loss, averaged over a count."""
@@ -49,9 +52,16 @@ class Classification(_Objective):
 
 
 class Regression(_Objective):
-    """Squared error of one number; labels float32 [B]."""
+    """Squared error of one number; labels float32 [B].
+
+    Args:
+        teacher_weight: share in the loss of the squared error from a teacher's number (teacher_logits [B, 1] in the batch).
+    """
 
     sum_names = ("loss_sum", "count")
+
+    def __init__(self, teacher_weight=0.0):
+        self.teacher_weight = teacher_weight
 
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"])]
@@ -59,6 +69,9 @@ class Regression(_Objective):
     def loss_sums(self, outputs, batch):
         weights = batch["example_weights"]
         errors = tf.square(outputs["logits"][:, 0] - batch["labels"])
+        if self.teacher_weight:
+            soft = tf.square(outputs["logits"][:, 0] - batch["teacher_logits"][:, 0])
+            errors = (1.0 - self.teacher_weight) * errors + self.teacher_weight * soft
         return self._sums(tf.reduce_sum(weights * errors), tf.reduce_sum(weights))
 
     def metrics(self, sums):
@@ -69,7 +82,14 @@ class Regression(_Objective):
 
 
 class MultiLabel(_Objective):
-    """Sigmoid cross-entropy, a mean over all labels; labels float32 [B, n] of 0 and 1."""
+    """Sigmoid cross-entropy, a mean over all labels; labels float32 [B, n] of 0 and 1.
+
+    Args:
+        teacher_weight, temperature: as of Classification, with the sigmoid of each label's logit.
+    """
+
+    def __init__(self, teacher_weight=0.0, temperature=1.0):
+        self.teacher_weight, self.temperature = teacher_weight, temperature
 
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"]) * batch["labels"].shape[1]]
@@ -77,6 +97,10 @@ class MultiLabel(_Objective):
     def loss_sums(self, outputs, batch):
         labels, weights = batch["labels"], batch["example_weights"][:, None]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"])
+        if self.teacher_weight:
+            answers = tf.sigmoid(batch["teacher_logits"] / self.temperature)
+            soft = tf.nn.sigmoid_cross_entropy_with_logits(answers, outputs["logits"] / self.temperature) * self.temperature ** 2
+            losses = (1.0 - self.teacher_weight) * losses + self.teacher_weight * soft
         correct = tf.cast((outputs["logits"] > 0) == (labels > 0.5), tf.float32)
         return self._sums(tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), *self.counts(batch))
 

@@ -20,6 +20,7 @@ from keras_bert_app.tasks.features import RowBuilder, piece_ids, pieces_with_spa
 from keras_bert_app.tasks.squad_scores import may_have_no_answer
 
 QUESTION_ANSWERING = "question_answering"
+READS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size", "null_score_diff_threshold")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +112,7 @@ def texts(examples):
 
 def make_head(task, run, labels):
     """The Head of a run: the logits of an answer's first and last token."""
-    return Head(TOKENS, 2, run.layers, run.pooling, "", run.bilstm_units, run.classifier_dropout)
+    return Head(TOKENS, 2, run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
 
 def make_objective(task, run):

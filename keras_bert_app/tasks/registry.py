@@ -8,6 +8,15 @@ TASKS = {task.name: task for module in (glue, languages, generic, corpora, squad
          for task in module.TASKS}
 
 
+# Tasks whose output layers mean the same.
+_ALIKE = ({"squad1", "squad2"}, {"swag", "hellaswag", "codah", "dream"}, {"mnli", "snli", "xnli"}, {"mrpc", "qqp", "paws-x"})
+
+
+def answer_alike(one, other):
+    """Whether the output layer of one task is a start for the other's."""
+    return one == other or any({one, other} <= group for group in _ALIKE)
+
+
 def find(name):
     """The Task of a name.
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.config import read_json
 from keras_bert_app.drawing import finetuning as drawing
+from keras_bert_app.errors import NotFinite
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 
@@ -48,6 +49,7 @@ def write(workdir, data, run, model, scorer, chief, reporter):
         "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))}}
     if model.scalar_mix is not None:
         figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
+        figures["layer_gamma"] = round(float(model.scalar_mix.gamma[0]), 4)
     if task.tune:
         figures["tuned"] = task.tune(data.dev_examples, found)
     for split in task.extra_splits(run.data_dir):
@@ -89,7 +91,8 @@ def summary(figures):
     baseline = figures["baseline"]
     yield (f"  {baseline['what']}: " + ", ".join(f"{name} {value:.4f}" for name, value in baseline.items() if name != "what"))
     if "layer_shares" in figures:
-        yield "  shares of embeddings and layers: " + ", ".join(f"{share:.3f}" for share in figures["layer_shares"])
+        yield ("  shares of embeddings and layers: " + ", ".join(f"{share:.3f}" for share in figures["layer_shares"])
+               + f"; gamma {figures['layer_gamma']:.3f}")
     if figures.get("tuned"):
         yield f"  tuned on dev: {', '.join(f'{name} {value:.4f}' for name, value in figures['tuned'].items())}"
     for split, scores in figures.items():
@@ -101,25 +104,34 @@ def over_seeds(runs):
     """dict of the results of several seeds: each run's, mean and standard deviation, and which runs are degenerate.
 
     A run is degenerate where its score is no better than the baseline's: fine-tuning of BERT fails so now and then on
-    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021).
+    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). One that broke off ({"seed", "failed"}) is so too,
+    and has no share in the mean.
+
+    Raises:
+        NotFinite: all broke off.
     """
-    metric = runs[0]["metric"]
-    scores = [run["dev"][metric] for run in runs]
+    ended = [run for run in runs if "dev" in run]
+    if not ended:
+        raise NotFinite(f"all of {len(runs)} seeds broke off; the last: {runs[-1]['failed']}")
+    metric = ended[0]["metric"]
+    scores = [run["dev"][metric] for run in ended]
     return {
-        "task": runs[0]["task"], "metric": metric, "mean": round(statistics.mean(scores), 6),
+        "task": ended[0]["task"], "metric": metric, "mean": round(statistics.mean(scores), 6),
         "standard_deviation": round(statistics.stdev(scores), 6) if len(scores) > 1 else 0.0,
-        "degenerate_seeds": [run["seed"] for run in runs if run["dev"][metric] <= run["baseline"][metric]],
-        "baseline": runs[0]["baseline"], "runs": runs}
+        "degenerate_seeds": [run["seed"] for run in runs if "failed" in run or run["dev"][metric] <= run["baseline"][metric]],
+        "baseline": ended[0]["baseline"], "runs": runs}
 
 
 def seeds_summary(figures):
     """Lines for people: mean and deviation over seeds, and which runs failed."""
-    scores = [run["dev"][figures["metric"]] for run in figures["runs"]]
+    scores = [run["dev"][figures["metric"]] for run in figures["runs"] if "dev" in run]
+    failed = {run["seed"]: run["failed"] for run in figures["runs"] if "failed" in run}
     yield (f"{figures['task']} dev {figures['metric']} over {len(scores)} seeds: {figures['mean']:.4f} +- "
            f"{figures['standard_deviation']:.4f} ({', '.join(f'{score:.4f}' for score in scores)}); "
            f"{figures['baseline']['what']}: {figures['baseline'][figures['metric']]:.4f}")
     for seed in figures["degenerate_seeds"]:
-        yield f"  seed {seed} is degenerate: no better than that; more steps or a lower --learning_rate may help"
+        yield (f"  seed {seed} broke off and is not in the mean: {failed[seed]}" if seed in failed else
+               f"  seed {seed} is degenerate: no better than that; more steps or a lower --learning_rate may help")
 
 
 def write_json(path, values):

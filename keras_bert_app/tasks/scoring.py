@@ -106,10 +106,16 @@ def best_seed(workdir):
     Raises:
         UserError: there is none.
     """
-    path = os.path.join(workdir, "results.json")
-    if not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in (values := read_json(path)):
-        best = max(values["runs"], key=lambda run: run["dev"][values["metric"]])
+    if has_several_seeds(workdir):
+        values = read_json(os.path.join(workdir, "results.json"))
+        best = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
         return os.path.join(workdir, f"seed-{best['seed']}")
     if not workdirs.is_started(workdir):
         raise UserError(f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended")
     return workdir
+
+
+def has_several_seeds(workdir):
+    """Whether a path is the work directory of runs of several seeds that ended."""
+    path = os.path.join(workdir, "results.json")
+    return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)

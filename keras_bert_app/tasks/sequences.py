@@ -16,6 +16,7 @@ from keras_bert_app.tasks.features import RowBuilder, head_length, piece_ids, tr
 from keras_bert_app.tasks.task import Examples
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
+READS = ("pooling", "long_documents", "max_windows", "doc_stride")
 THRESHOLD = 0.5  # of a label's probability, for it to be in the set
 
 
@@ -139,9 +140,11 @@ def make_head(task, run, labels):
 
 def make_objective(task, run):
     """What is minimized."""
-    if task.kind == CLASSIFICATION:
-        return objectives.Classification(run.distillation_weight if run.teacher else 0.0, run.distillation_temperature)
-    return {REGRESSION: objectives.Regression, MULTI_LABEL: objectives.MultiLabel}[task.kind]()
+    teacher_weight = run.distillation_weight if run.teacher else 0.0
+    if task.kind == REGRESSION:
+        return objectives.Regression(teacher_weight)
+    of_kind = {CLASSIFICATION: objectives.Classification, MULTI_LABEL: objectives.MultiLabel}[task.kind]
+    return of_kind(teacher_weight, run.distillation_temperature)
 
 
 def decode(task, examples, features, logits, run, labels):

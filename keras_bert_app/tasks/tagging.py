@@ -13,6 +13,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
 from keras_bert_app.tasks import conll, entities, objectives, tagging_rows
 
+READS = ("doc_stride", "document_context", "label_column")
 ENTITY_F1 = "entity_f1"  # of the metrics of tasks whose tags are those of entities
 
 
@@ -81,15 +82,7 @@ def texts(examples):
 
 
 def make_head(task, run, labels):
-    """The Head of a run.
-
-    Raises:
-        UserError: an option that is for texts only.
-    """
-    for name, only in (("pooling", "cls"), ("long_documents", "head")):
-        if getattr(run, name) != only:
-            raise UserError(f"--{name}={getattr(run, name)}: is for tasks over texts; leave it out: {task.name} has a "
-                            "vector for each token, and long sentences go in windows")
+    """The Head of a run."""
     return Head(TOKENS, len(labels), run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
 

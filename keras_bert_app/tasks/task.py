@@ -9,6 +9,9 @@ from collections.abc import Callable
 from keras_bert_app.errors import UserError
 
 SPLITS = ("train", "dev", "test")
+# Fields of FinetuningConfig that only some tasks read.
+SELECTIVE = ("text_columns", "label_column", "language", "fold", "long_documents", "max_windows", "doc_stride", "max_query_length",
+             "max_answer_length", "n_best_size", "null_score_diff_threshold", "document_context", "pooling")
 
 
 class Examples(list):
@@ -37,7 +40,7 @@ class Task:
 
     Attributes:
         name: by which --task knows it. summary: for the list of tasks.
-        family: the module that has label_names, input_names, featurize, texts, make_head, make_objective, decode, score, baseline,
+        family: the module that has READS (of SELECTIVE), label_names, input_names, featurize, texts, make_head, make_objective, decode, score, baseline,
             answers, write_predictions and mistakes (tasks.sequences says what they do).
         kind: of the family's kinds.
         read: function (path, run, has_labels) -> list of the family's examples; it raises UserError with file:line.
@@ -50,6 +53,7 @@ class Task:
         tune: function (dev examples, predictions) -> dict of the fields of FinetuningConfig, of those that only decode reads,
             with which they score best; the run's predictions are made with them from then on. None: there are none.
         part: function (split, examples, run) -> those of the split, where one file holds several. None: it holds one.
+        reads: those of SELECTIVE that it reads, beside READS of its family.
     """
 
     name: str
@@ -63,6 +67,17 @@ class Task:
     defaults: dict = dataclasses.field(default_factory=dict)
     tune: Callable | None = None
     part: Callable | None = None
+    reads: tuple = ()
+
+    def check_options(self, run):
+        """Raises UserError where a FinetuningConfig has another value than the default for what this task does not read."""
+        defaults = {field.name: field.default for field in dataclasses.fields(run)}
+        for name in SELECTIVE:
+            if getattr(run, name) != defaults[name] and name not in (*self.family.READS, *self.reads):
+                raise UserError(f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out")
+        if run.has_many_lengths and run.iterations_per_loop > 1:
+            raise UserError(f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave it "
+                            "out, or give --nolength_buckets")
 
     def path(self, data_dir, split, language=""):
         """The file of a split, or a pattern where there are several.
@@ -124,6 +139,10 @@ class Task:
         if not examples:
             raise UserError(f"{path}: holds no example of task {self.name}")
         return Examples(examples, left_out).first(most)
+
+
+def _as_flag(value):
+    return ",".join(value) if isinstance(value, tuple) else value
 
 
 def _filled(name, language=""):

@@ -51,11 +51,11 @@ class AdamWeightDecay(Optimizer):
 
     def update_norms(self, learning_rate, step):
         """Worked out again from the slots, with the weights as they are after the update."""
-        powers = self.step_terms(step - 1)
-        return [self.norm_of_update(path, learning_rate, powers) for path in self.variables_by_path]
+        return [self.norm_of_update(path, learning_rate, step) for path in self.variables_by_path]
 
-    def norm_of_update(self, path, learning_rate, powers):
+    def norm_of_update(self, path, learning_rate, step):
         """The norm of one variable's last update."""
+        powers = self.step_terms(self.updates_of(path, step - 1))
         direction = self.direction(self.variables_by_path[path], self.slots_of(path), powers, self.traits_of(path))
         return learning_rate * self.learning_rate_factors[path] * tf.linalg.global_norm([direction])
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.errors import Interrupted, UserError
+from keras_bert_app.errors import Interrupted, NotFinite
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import infeed, optimizers, profiling, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
@@ -55,7 +55,7 @@ def train(training):
         dict of the last evaluation's figures.
 
     Raises:
-        UserError: a loss or gradient is not finite; Interrupted: SIGINT or SIGTERM came, the run is saved.
+        NotFinite: a loss or gradient is; Interrupted: SIGINT or SIGTERM came, the run is saved.
     """
     run, start, reporter = training.run, training.start, training.reporter
     step, position = start["step"], start["position"]
@@ -154,12 +154,12 @@ def train(training):
 
 
 def _check_finite(bad_variables, first_step, paths, run):
-    """Raises UserError at the first step whose loss or gradient is not finite, unless such steps are skipped."""
+    """Raises NotFinite at the first step whose loss or gradient is not finite, unless such steps are skipped."""
     bad = np.flatnonzero(bad_variables >= 0)
     if not bad.size or run.on_nonfinite == "skip":
         return
     index = int(bad_variables[bad[0]])
     where = f"the gradient of {paths[index]}" if index < len(paths) else "the loss or the gradient's norm"
-    raise UserError(f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
+    raise NotFinite(f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
                     "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
                     "--on_nonfinite=skip")

@@ -20,10 +20,18 @@ class Muon(AdamWeightDecay):
 
     momentum = 0.95 * momentum + gradient; update = orthogonal(gradient + 0.95 * momentum) * 0.2 * sqrt(max(rows, columns))
     + weight_decay_rate * variable; variable -= learning_rate * update, with the scale of Liu et al. 2025 (Muon is scalable
-    for LLM training, arXiv:2502.16982). Query, key and value are three matrices. Arguments are AdamW's.
+    for LLM training, arXiv:2502.16982). Query, key and value are three matrices.
+
+    Args:
+        compute_dtype: of the products that make a matrix orthogonal; bfloat16 in the reference implementation. All else of its
+            arguments are AdamW's.
 
     keras.optimizers.Muon has the same update; why Keras' optimizers cannot stand here is said at Adafactor.
     """
+
+    def __init__(self, *args, compute_dtype="float32", **kwargs):
+        super().__init__(*args, **kwargs)
+        self.compute_dtype = compute_dtype
 
     def make_slots(self):
         slots = {"adam_m": {}, "adam_v": {}, "muon_momentum": {}, "muon_update_norm": {}}
@@ -44,7 +52,7 @@ class Muon(AdamWeightDecay):
         rows, matrices, columns = shape = matrices_shape(variable, traits.num_matrices)
         # [M, R, C]
         direction = tf.transpose(tf.reshape(gradient + MOMENTUM * momentum, shape), [1, 0, 2])
-        direction = orthogonalized(direction) * (_ROOT_MEAN_SQUARE * max(rows, columns) ** 0.5)
+        direction = orthogonalized(direction, self.compute_dtype) * (_ROOT_MEAN_SQUARE * max(rows, columns) ** 0.5)
         direction = tf.reshape(tf.transpose(direction, [1, 0, 2]), variable.shape)
         change = learning_rate * (direction + traits.decay * variable)
         # Kept for people to watch: it cannot be worked out from the slots.
@@ -55,18 +63,19 @@ class Muon(AdamWeightDecay):
         return path not in self.slots["muon_momentum"]
 
     def update_norms(self, learning_rate, step):
-        norms, powers = self.slots["muon_update_norm"], self.step_terms(step - 1)
-        return [norms[path] if path in norms else self.norm_of_update(path, learning_rate, powers)
+        norms = self.slots["muon_update_norm"]
+        return [norms[path] if path in norms else self.norm_of_update(path, learning_rate, step)
                 for path in self.variables_by_path]
 
 
-def orthogonalized(matrices):
-    """The matrices [M, R, C], their singular values brought near 1, in float32."""
+def orthogonalized(matrices, compute_dtype="float32"):
+    """The matrices float32 [M, R, C], their singular values brought near 1."""
     is_tall = matrices.shape[-2] > matrices.shape[-1]
     x = tf.linalg.matrix_transpose(matrices) if is_tall else matrices
-    x /= tf.norm(x, axis=(-2, -1), keepdims=True) + 1e-7
+    x = tf.cast(x / (tf.norm(x, axis=(-2, -1), keepdims=True) + 1e-7), compute_dtype)
     a, b, c = _COEFFICIENTS
     for _ in range(_ITERATIONS):
         gram = tf.matmul(x, x, transpose_b=True)
         x = a * x + tf.matmul(b * gram + c * tf.matmul(gram, gram), x)
+    x = tf.cast(x, tf.float32)
     return tf.linalg.matrix_transpose(x) if is_tall else x

@@ -70,6 +70,10 @@ class Optimizer(tf.Module):
         tf.distribute.get_replica_context().merge_call(
             self._update_all, args=(is_compiled, gradients, scale, learning_rate, step, tf.convert_to_tensor(is_good)))
 
+    def updates_of(self, path, step):
+        """How many updates a variable has had after so many steps: fewer where it was frozen at first."""
+        return tf.maximum(step - self.first_steps[path], 0) if path in self.first_steps else step
+
     def without_frozen(self, gradients, step):
         """The gradients, 0 for variables that are not trained yet."""
         return [gradient * tf.cast(step >= self.first_steps[path], gradient.dtype) if path in self.first_steps else gradient
@@ -110,13 +114,13 @@ class Optimizer(tf.Module):
                 slots = {name: copies(slot)[index] for name, slot in slots.items()}
                 change = self._compiled_update
 
-            def changed():
+            def changed(terms):
                 change(variable, slots, gradient, scale, rate, terms, self.traits_of(path))
 
             if path in self.first_steps:
-                tf.cond(step >= self.first_steps[path], changed, lambda: None)
+                tf.cond(step >= self.first_steps[path], lambda: changed(self.step_terms(self.updates_of(path, step))), lambda: None)
             else:
-                changed()
+                changed(terms)
 
         def update_all():
             for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):

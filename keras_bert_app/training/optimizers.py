@@ -16,9 +16,10 @@ def make_optimizer(run, variables, num_hidden_layers):
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
     if run.optimizer == "adafactor":
         return Adafactor(variables, run.weight_decay_rate, factors, run.not_decayed)
-    return {"adamw": AdamWeightDecay, "lamb": Lamb, "muon": Muon}[run.optimizer](
-        variables, run.weight_decay_rate, run.adam_beta_1, run.adam_beta_2, run.adam_epsilon,
-        bias_correction=run.bias_correction, learning_rate_factors=factors, not_decayed=run.not_decayed)
+    kind = {"adamw": AdamWeightDecay, "lamb": Lamb, "muon": functools.partial(
+        Muon, compute_dtype="bfloat16" if run.precision == "bfloat16" else "float32")}[run.optimizer]
+    return kind(variables, run.weight_decay_rate, run.adam_beta_1, run.adam_beta_2, run.adam_epsilon,
+                bias_correction=run.bias_correction, learning_rate_factors=factors, not_decayed=run.not_decayed)
 
 
 def learning_rate_factors(paths, num_hidden_layers, layer_decay):

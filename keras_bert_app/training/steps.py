@@ -150,9 +150,10 @@ def _in_parts(forward_backward, num_parts, zeros=()):
 
     def in_parts(batch, seed, *counts):
         def part(index):
-            # Of batches of many lengths that is the one size that is open.
+            # Batches of many lengths leave sizes open: that of the rows, and how many rows a text has.
             rows = {name: tf.reshape(values, [num_parts, values.shape[0] // num_parts,
-                                              *(-1 if size is None else size for size in values.shape[1:])])[index]
+                                              *(tf.shape(values)[axis] if values.shape[axis] is None else values.shape[axis]
+                                                for axis in range(1, values.shape.rank))])[index]
                     for name, values in batch.items()}
             return tf.nest.flatten(forward_backward(rows, backend.fold_in(seed, index), *counts))
 

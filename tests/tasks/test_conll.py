@@ -127,6 +127,12 @@ BRUSSELS NNP B-NP B-LOC B-LOC
 """
 
 
+def test_right_tags_of_another_column_than_the_last_stand_beside_the_predicted_ones(write, tmp_path):
+    examples = read(write(CONLL_2003), "pos", label_column="2")
+    _, text = written(tmp_path, examples, ["B-NP", "O", "B-NP", "I-NP", "O"], "pos")
+    assert text.splitlines()[:4] == ["-DOCSTART- -X- -X- O O O", "", "EU NNP B-NP B-ORG B-NP B-NP", "rejects VBZ B-VP O B-VP O"]
+
+
 def test_a_document_line_with_other_columns_is_filled_up_since_conlleval_refuses_ragged_lines(write, tmp_path):
     _, text = written(tmp_path, read(write(BC5CDR)), ["I-Entity", "O"])
     assert text == ("-DOCSTART-\t(227508)\t-X-\tO\tO\n\n"

@@ -70,6 +70,16 @@ def test_sets_of_labels_are_lists_or_joined_by_commas_in_any_order(tmp_path):
     assert [example.label for example in read("multi_label", path)] == [("a", "b"), ("a", "b"), (), ()]
 
 
+def test_sets_of_labels_are_the_columns_that_have_a_one(tmp_path):
+    path = written(tmp_path, "a.csv", "id,text,rude,threat\n7,a,1,0\n8,b,0,0\n9,c,1.0,1\n")
+    assert [example.label for example in read("multi_label", path, label_column="threat,rude")] == [
+        ("rude",), (), ("rude", "threat")]
+    path = written(tmp_path, "a.jsonl", '{"text": "a", "rude": true, "threat": 0}\n')
+    assert read("multi_label", path, label_column="rude,threat")[0].label == ("rude",)
+    assert refusal(tmp_path, "multi_label", "b.csv", "text,rude,threat\na,1,2\n", label_column="rude,threat") == (
+        "b.csv:2: column 'threat' has '2'; expected 0 or 1, since --label_column names several")
+
+
 def test_numbers_are_read_from_text_and_json(tmp_path):
     assert read("regression", written(tmp_path, "a.tsv", "text\tlabel\na\t-1.5e1\n"))[0].label == -15.0
     assert read("regression", written(tmp_path, "a.jsonl", '{"text": "a", "label": 2}\n'))[0].label == 2.0

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import launch, scoring
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, write_table
@@ -44,6 +44,51 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
     again, output = launched(tmp_path, wanted, num_seeds=2)
     figures["runs"][1]["train_seconds"] = again["runs"][1]["train_seconds"]
     assert again == figures and output.count("resumed at step 2") == 2 and "weights from" not in output
+
+
+def test_a_tuning_keeps_what_it_does_not_train_and_comes_after_everything_has_been_found_good(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 1, "learning_rate": 0.0, "mlm_tuning_steps": 1}
+    shutil.copytree(table_dir, tmp_path / "data")
+    os.rename(tmp_path / "data" / "dev.tsv", tmp_path / "data" / "other.tsv")
+    with pytest.raises(UserError, match="task classification expects dev.tsv"):
+        launched(tmp_path / "run", {**wanted, "data_dir": str(tmp_path / "data")})
+    assert not os.path.exists(tmp_path / "run" / "mlm_tuning")
+    _, output = launched(tmp_path / "run", wanted)
+    assert "tuned by 1 steps of masked LM" in output and "from scratch, seed 3: masked_lm" in output
+    ours, theirs = (checkpoints.read_tensors(checkpoints.list_checkpoints(str(directory))[-1])[0]
+                    for directory in (tmp_path / "run", finished[0]))
+    for path in ("encoder/pooler/kernel", "classifier/kernel"):
+        np.testing.assert_array_equal(ours[path], theirs[path])
+    # Another seed starts from it, but not another rate or other texts.
+    with pytest.raises(UserError, match="was tuned with another learning_rate; give another --workdir"):
+        launched(tmp_path / "run", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
+
+
+def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_the_best_one(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "num_train_steps": 1, "learning_rate": 0.0}
+    workdir = tmp_path / "seeds"
+    shutil.copytree(finished[0], workdir / "seed-3")
+    values = {"metric": "accuracy", "runs": [{"seed": 3, "dev": {"accuracy": 0.9}}, {"seed": 4, "failed": "step 1"}]}
+    (workdir / "results.json").write_text(json.dumps(values), encoding="utf-8")
+    figures, output = launched(tmp_path / "same", {**wanted, "init_checkpoint": str(workdir)})
+    assert figures["dev"] == finished[1]["dev"] and "left out: the output layer" not in output
+    config = workdir / "seed-3" / "config.json"
+    config.write_text(config.read_text(encoding="utf-8").replace('"task": "classification"', '"task": "sst-2"'), encoding="utf-8")
+    _, output = launched(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
+    assert "left out: the output layer, of task sst-2" in output and "from scratch, seed 3: classifier" in output
+
+
+def test_more_epochs_let_a_finished_run_go_on(finished, table_dir, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    _, output = launched(tmp_path / "run", {"data_dir": table_dir, "num_train_epochs": 6.0}, start=(None, False, None, None))
+    assert "resumed at step 60" in output and checkpoints.list_checkpoints(str(tmp_path / "run"))[-1].endswith("step-00000072")
+
+
+def test_seeds_that_all_break_off_end_the_command_with_what_happened(table_dir, tmp_path):
+    with pytest.raises(NotFinite, match="all of 2 seeds broke off; the last: step .* is not finite"):
+        launched(tmp_path, {"data_dir": table_dir, "learning_rate": 1e38, "num_train_steps": 9, "num_warmup_steps": 0}, num_seeds=2,
+                 start=(None, False, CONFIG, VOCABULARY))
+    assert os.path.exists(tmp_path / "seed-4" / "config.json")
 
 
 def test_a_random_start_has_the_shape_of_an_encoder_and_none_of_its_weights(finished, table_dir, tmp_path):
@@ -87,6 +132,8 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
     ({"max_seq_length": 99}, "above the model's max_position_embeddings 41"),
     ({"long_documents": "windows", "doc_stride": 5, "teacher": "x"}, "texts have several rows"),
     ({"encoder_layers": 0}, "knows nothing of the text"),
+    ({"freeze_layers": 2}, "--freeze_layers=2: the encoder has 1"),
+    ({"document_context": True}, "--document_context=True: task classification does not read it"),
 ])
 def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
     with pytest.raises(UserError, match=message):

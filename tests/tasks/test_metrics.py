@@ -55,6 +55,14 @@ def test_scores_of_label_sets():
     assert OF_LABEL_SETS["exact_match"](gold, found) == 2 / 4
 
 
+def test_labels_that_do_not_occur_have_no_part_in_the_mean():
+    gold = np.array([[1, 0, 0], [1, 0, 1]])
+    assert OF_LABEL_SETS["macro_f1"](gold, gold) == 1.0
+    # Of the second label there is a wrong answer alone, of the third none for one that is right.
+    assert OF_LABEL_SETS["macro_f1"](gold, np.array([[1, 1, 0], [1, 0, 0]])) == pytest.approx((1 + 0 + 0) / 3)
+    assert OF_LABEL_SETS["macro_f1"](np.zeros((2, 3), int), np.zeros((2, 3), int)) == 0.0
+
+
 def test_a_class_is_found_when_it_is_among_the_k_most_probable_and_ties_go_by_the_order_of_the_classes():
     gold = np.array([2, 0, 3, 1])
     shares = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4], [0.25] * 4, [0.1, 0.6, 0.2, 0.1]])

@@ -120,11 +120,6 @@ def test_the_context_loses_its_end_first_and_it_is_said_what_was_cut():
         "of 3 examples 1 have contexts too long for 13 tokens, whose ends were cut, and 1 questions or choices"]
 
 
-def test_long_document_modes_are_refused():
-    with pytest.raises(UserError, match="--long_documents=windows is for single texts; multiple choice takes head"):
-        featurized(example(), run=FinetuningConfig(long_documents="windows"))
-
-
 def test_logits_become_a_position_with_probabilities_that_are_scored_and_listed():
     examples = [example(2), example(0), example(1)]
     logits = np.log(np.array([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.15, 0.05, 0.8]], np.float32)) - 300

@@ -52,6 +52,22 @@ def test_label_sets_are_learned_by_a_yes_or_no_for_each_label():
     assert loss == pytest.approx(expected, abs=1e-6) and figures["accuracy"] == 0.5
 
 
+def test_numbers_and_label_sets_are_learned_from_a_teacher_too():
+    numbers = np.array([[1.0], [3.0]], np.float32)
+    batch = {"labels": np.array([2.0, 5.0], np.float32), "example_weights": np.ones(2, np.float32),
+             "teacher_logits": np.array([[4.0], [3.0]], np.float32)}
+    assert means(objectives.Regression(0.25), numbers, batch)[0] == pytest.approx(0.75 * (1 + 4) / 2 + 0.25 * (9 + 0) / 2)
+    logits, teacher = GENERATOR.normal(size=(2, 3, 2)).astype(np.float32).transpose(2, 0, 1)
+    labels = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
+
+    def cross_entropy(answers, logits):
+        shares = 1 / (1 + np.exp(-logits))
+        return -np.mean(answers * np.log(shares) + (1 - answers) * np.log(1 - shares))
+    batch = {"labels": labels, "example_weights": np.ones(2, np.float32), "teacher_logits": teacher}
+    expected = 0.6 * cross_entropy(labels, logits) + 0.4 * 4 * cross_entropy(1 / (1 + np.exp(-teacher / 2)), logits / 2)
+    assert means(objectives.MultiLabel(0.4, 2.0), logits, batch)[0] == pytest.approx(expected, abs=1e-6)
+
+
 def test_only_labelled_tokens_count_in_tagging():
     logits = GENERATOR.normal(size=(2, 3, 4)).astype(np.float32)
     labels = np.array([[-1, 2, -1], [0, -1, 3]], np.int32)

@@ -225,13 +225,6 @@ def test_mistakes_are_the_sentences_with_the_wrong_word_that_was_surest():
     assert tagging.mistakes(NER, examples, predictions, 1) == [rome]
 
 
-@pytest.mark.parametrize("settings", [{"pooling": "mean"}, {"long_documents": "windows"}])
-def test_options_for_texts_are_refused(settings):
-    (name,) = settings
-    with pytest.raises(UserError, match=f"--{name}=.* is for tasks over texts"):
-        tagging.make_head(NER, FinetuningConfig(task="ner", **settings), LABELS)
-
-
 def write_split(directory, name, count, seed):
     """Sentences with names of one or two words, and places that only the word before them tells from names."""
     generator, lines = np.random.default_rng(seed), []

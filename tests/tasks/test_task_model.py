@@ -120,3 +120,19 @@ def test_dropout_hangs_on_the_seed_and_is_off_without_one():
         None, tf.constant([1, 2], tf.int64), tf.constant([1, 2], tf.int64), tf.constant([1, 3], tf.int64)))
     assert np.array_equal(one, same) and not np.array_equal(one, other) and not np.array_equal(one, plain)
     assert model.has_dropout
+
+
+def test_logits_are_computed_in_float32_whatever_the_encoder_is():
+    model = BertTaskModel(CONFIG, Head(TEXT, 40), dtype="mixed_bfloat16")
+    logits = model(batch_of())["logits"]
+    assert logits.dtype == tf.float32
+    assert np.mean(tf.cast(tf.cast(logits, tf.bfloat16), tf.float32) == logits) < 0.1
+
+
+def test_an_encoder_that_is_not_trained_gives_the_vectors_that_it_gives_in_use():
+    model = BertTaskModel(CONFIG, Head(TEXT, 3, dropout=0.0), encoder_has_dropout=False)
+    seed = tf.constant([3, 5])
+    assert not model.has_dropout
+    np.testing.assert_array_equal(model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"])
+    model = BertTaskModel(CONFIG, Head(TEXT, 3, dropout=0.5), encoder_has_dropout=False)
+    assert model.has_dropout and not np.array_equal(model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"])

@@ -139,11 +139,12 @@ def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
 def test_orthogonalized_keeps_directions_and_evens_out_their_sizes():
     generator = np.random.RandomState(8)
     matrices = generator.normal(size=(2, 7, 12)) * [[[1.0]], [[1e-6]]]
-    for values in (matrices, matrices.transpose(0, 2, 1)):
-        found = orthogonalized(tf.constant(values, tf.float32)).numpy()
+    for values, dtype, error in ((matrices, "float32", 1e-3), (matrices.transpose(0, 2, 1), "float32", 1e-3), (matrices, "bfloat16", 0.04)):
+        found = orthogonalized(tf.constant(values, tf.float32), dtype).numpy()
+        assert found.dtype == np.float32
         left, _, right = np.linalg.svd(values, full_matrices=False)
         sizes = np.einsum("mrk,mrc,mkc->mk", left, found, right)
-        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, sizes, right), found, atol=1e-3)
+        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, sizes, right), found, atol=error)
         assert 0.65 < sizes.min() and sizes.max() < 1.25
     assert not orthogonalized(tf.zeros([1, 3, 4])).numpy().any()
 
@@ -221,6 +222,22 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
                                 learning_rate_factors={"encoder/layer_0/kernel": 0.25})
     optimizer.apply([tf.constant([0.1])], tf.constant(0.01))
     np.testing.assert_allclose(variable.numpy(), 1 - 0.25 * 0.01 * 0.01 / np.sqrt(1e-5), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind, arguments", [
+    (AdamWeightDecay, {"bias_correction": True}), (Lamb, {"bias_correction": True}), (Muon, {"bias_correction": True}), (Adafactor, {})])
+def test_what_thaws_later_takes_the_steps_that_it_would_have_taken_from_the_beginning(kind, arguments):
+    gradients = np.random.RandomState(5).normal(size=(4, 3, 7)).astype(np.float32)
+    found = {}
+    for first in (0, 280):
+        variables = {"head/kernel": tf.Variable(tf.ones([3, 7]))}
+        optimizer = kind(variables, **arguments)
+        optimizer.first_steps = {"head/kernel": first} if first else {}
+        for number, gradient in enumerate(gradients):
+            optimizer.apply([tf.constant(gradient)], tf.constant(0.1), tf.constant(first + number))
+        found[first] = variables["head/kernel"].numpy(), optimizer.update_norms(tf.constant(0.1), tf.constant(first + 4))[0].numpy()
+    np.testing.assert_array_equal(*(weights for weights, _ in found.values()))
+    np.testing.assert_array_equal(*(norm for _, norm in found.values()))
 
 
 def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():

@@ -1,0 +1,50 @@
+"""The labelled examples of a fine-tuning run, and what a model is given of them."""
+
+import dataclasses
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import registry
+from keras_bert_app.tasks.task import Examples
+
+
+@dataclasses.dataclass
+class Data:
+    """The labelled examples of a run and what became of them."""
+
+    task: object
+    labels: tuple
+    train_examples: list
+    dev_examples: list
+    train: object
+    dev: object
+
+
+def load_data(run, tokenizer):
+    """Data of a FinetuningConfig.
+
+    Raises:
+        UserError: a file that is missing or faulty, by file and line.
+    """
+    task = registry.find(run.task)
+    task.check_options(run)
+    train_examples = task.read_split(run.data_dir, "train", run)
+    labels = task.family.label_names(task, train_examples)
+    train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
+    if run.swap_pairs:
+        train_examples = with_swapped_pairs(train_examples, task)
+    dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
+    train = task.family.featurize(task, train_examples, tokenizer, run, labels)
+    return Data(task, labels, train_examples, dev_examples, train,
+                task.family.featurize(task, dev_examples, tokenizer, run, labels))
+
+
+def with_swapped_pairs(examples, task):
+    """Examples, then each pair in the other order.
+
+    Raises:
+        UserError: they are no pairs.
+    """
+    if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
+        raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
+    return Examples([*examples, *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a)
+                                  for example in examples)], examples.left_out)

@@ -1,0 +1,37 @@
+"""Options that a task does not read are refused, since they would change nothing."""
+
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks import registry
+
+
+@pytest.mark.parametrize("task, settings, flag", [
+    ("ner", {"pooling": "mean"}, "--pooling=mean"), ("ner", {"long_documents": "windows"}, "--long_documents=windows"),
+    ("squad1", {"pooling": "max"}, "--pooling=max"), ("squad2", {"language": "de"}, "--language=de"),
+    ("codah", {"long_documents": "head_tail"}, "--long_documents=head_tail"), ("dream", {"fold": 1}, "--fold=1"),
+    ("sst-2", {"document_context": True}, "--document_context=True"), ("cola", {"text_columns": ("a", "b")}, "--text_columns=a,b"),
+    ("mrpc", {"n_best_size": 3}, "--n_best_size=3"), ("reuters", {"label_column": "x"}, "--label_column=x")])
+def test_what_a_task_does_not_read_is_refused_by_name(task, settings, flag):
+    with pytest.raises(UserError, match=f"^{flag}: task {task} does not read it; leave it out$"):
+        registry.find(task).check_options(FinetuningConfig(task=task, **settings))
+
+
+@pytest.mark.parametrize("task, settings", [
+    ("ner", {"document_context": True, "label_column": "2", "doc_stride": 9}), ("xnli", {"language": "de"}),
+    ("codah", {"fold": 3, "pooling": "mean"}), ("squad2", {"null_score_diff_threshold": 0.5, "doc_stride": 64}),
+    ("multi_label", {"text_columns": ("a",), "label_column": "b", "long_documents": "windows", "max_windows": 3}), ("sst-2", {})])
+def test_what_it_reads_is_taken(task, settings):
+    registry.find(task).check_options(FinetuningConfig(task=task, **settings))
+
+
+def test_every_task_s_own_defaults_are_what_it_reads():
+    for task in registry.TASKS.values():
+        task.check_options(FinetuningConfig(**{"task": task.name, **task.defaults}))
+
+
+def test_several_steps_a_call_want_batches_of_one_length():
+    with pytest.raises(UserError, match="--iterations_per_loop=4: batches of many lengths are taken one a call"):
+        registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4))
+    registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4, length_buckets=False))
