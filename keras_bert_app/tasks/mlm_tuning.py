@@ -79,7 +79,7 @@ def _keep_what_it_is_made_from(directory, made_from, texts, strategy):
     if workdirs.is_started(os.path.join(directory, "run")):
         before = read_json(path) if tf.io.gfile.exists(path) else made_from  # none in directories of earlier versions
         if other := [name for name, value in made_from.items() if before.get(name) != value]:
-            raise UserError(f"{directory}: the masked LM there was tuned with another {' and another '.join(other)}; give another "
+            raise UserError(f"{directory}: the masked LM there was tuned with other {', '.join(other)}; give another "
                             "--workdir, or delete that directory to tune anew")
     elif strategies.is_chief(strategy):
         tf.io.gfile.makedirs(directory)

@@ -60,7 +60,7 @@ def test_a_tuning_keeps_what_it_does_not_train_and_comes_after_everything_has_be
     for path in ("encoder/pooler/kernel", "classifier/kernel"):
         np.testing.assert_array_equal(ours[path], theirs[path])
     # Another seed starts from it, but not another rate or other texts.
-    with pytest.raises(UserError, match="was tuned with another learning_rate; give another --workdir"):
+    with pytest.raises(UserError, match="was tuned with other learning_rate; give another --workdir"):
         launched(tmp_path / "run", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
 
 
