@@ -6,7 +6,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import mlm_tuning, registry, results
+from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results
 from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
@@ -81,6 +81,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
 
 def _resumed(directory, wanted, seed):
     """(BertConfig, FinetuningConfig) of the run in a directory."""
+    pruned_runs.check_not_pruned(directory)
     return workdirs.check_resumable(directory, None, {**wanted, "seed": seed}, run_class=FinetuningConfig)
 
 
