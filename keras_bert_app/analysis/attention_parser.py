@@ -4,21 +4,52 @@ The chance that word j is the head of word i is the softmax over j of a weighted
 two, both ways: what two numbers for each head know of syntax. Dimensions: L layers, N heads, K = 2 L N, P pairs.
 """
 
+import dataclasses
+
 import numpy as np
 
 from keras_bert_app.analysis import encoders, sentences, treebank
 from keras_bert_app.analysis.findings import Table
 from keras_bert_app.analysis.progress import reported
+from keras_bert_app.analysis.samples import evenly
+from keras_bert_app.errors import UserError
 
 _MOST_TRAINING = 1000  # sentences; a few hundred weights need no more, and their pairs are held in memory
 _FARTHEST = 10
 
 
-def parser_table(subject, options, dev_trees, log):
-    """(Table of UAS, its remarks). UAS: the share of words with the right head, but roots and punctuation."""
-    train_trees = treebank.read_trees(options.train_file, options.max_sentences)
-    train_trees = train_trees[::max(1, -(-len(train_trees) // _MOST_TRAINING))]
-    gold_train, gold_dev = (Arcs(trees) for trees in (train_trees, dev_trees))
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Trees to learn weights from. remark: which ones of the file they are."""
+
+    trees: list
+    remark: str
+
+
+def read_training(subject, options, dev_trees):
+    """The Training of options.train_file, for what is to be measured on dev_trees.
+
+    Raises:
+        UserError: one of them has no word with a head to find.
+    """
+    read = treebank.read_trees(options.train_file, options.most_sentences())
+    fitting, left_out = sentences.fitting(subject, read, options.train_file)
+    trees = evenly(fitting, _MOST_TRAINING)
+    for path, given in ((options.train_file, trees), (options.dev_file, dev_trees)):
+        if not any(np.any((tree.heads >= 0) & ~tree.is_punctuation()) for tree in given):
+            raise UserError(f"{path}: no word but punctuation of its {len(given):,} sentences has a head; expected sentences of "
+                            "two words and more")
+    return Training(trees, f"weights from {len(trees):,} of the {len(read):,} sentences of {options.train_file} that were read, "
+                           f"taken evenly; {left_out:,} of those were longer than the model's positions")
+
+
+def parser_table(subject, options, training, dev_trees, log):
+    """(Table of UAS, its remarks). UAS: the share of words with the right head, but roots and punctuation.
+
+    Args:
+        training: Training. dev_trees: list of Tree; all of both fit into the encoder's positions.
+    """
+    gold_train, gold_dev = (Arcs(trees) for trees in (training.trees, dev_trees))
     offset = max((float(np.mean(gold_dev.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))
     rows = [[f"fixed offset {offset[1]:+d}", 1, offset[0], None]]
     weights = fit(gold_train, distance_vectors(gold_train))
@@ -35,7 +66,7 @@ def parser_table(subject, options, dev_trees, log):
     best = max(row[2] for row in rows[:3])
     verdict = "above" if uas > best else "not above"
     return table, [f"Attention alone parses at {uas:.1%}, {verdict} the best baseline ({best:.1%}); "
-                   f"weights from {len(train_trees):,} sentences of {options.train_file}. The root is not guessed."]
+                   f"{training.remark}. The root is not guessed."]
 
 
 def _attention_uas(subject, train, dev, log):
@@ -110,7 +141,7 @@ def pair_vectors(one, pairs):
 
 
 def attention_vectors(subject, arcs, log):
-    """float32 [P, K]; zeros for sentences longer than the encoder's positions."""
+    """float32 [P, K]."""
     counts = [pairs.shape[1] for pairs in arcs.pairs]
     ends = np.cumsum(counts)
     config = subject.config

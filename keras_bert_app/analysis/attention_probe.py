@@ -14,11 +14,14 @@ from keras_bert_app.analysis import encoders, sentences, treebank
 from keras_bert_app.analysis.attention_parser import one_hot_distances, pair_vectors
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.progress import reported
+from keras_bert_app.analysis.samples import evenly
 from keras_bert_app.drawing import probes
+from keras_bert_app.errors import UserError
 
 SUMMARY = "whether two words are related, and how, from the attention of all heads between them"
 NEEDS = ("train_file", "dev_file")
 
+_PROBES = ("majority", "distance", "untrained", "attention")
 TASKS = ("related (any pair)", "related (as far apart)", "which relation")
 _MOST_SENTENCES = 600
 _MOST_PAIRS = 10_000
@@ -43,72 +46,105 @@ class Pairs:
 
 
 def run(subject, options, log):
-    train_trees, dev_trees = (_evenly(treebank.read_trees(path, options.max_sentences), _MOST_SENTENCES)
-                              for path in (options.train_file, options.dev_file))
+    (train_trees, train_remark), (dev_trees, dev_remark) = (
+        _read(subject, path, options.most_sentences()) for path in (options.train_file, options.dev_file))
     relations = _frequent_relations(train_trees)
     seeds = range(options.seed, options.seed + options.num_seeds)
+    drawn = {(task, seed): _drawn(options, train_trees, dev_trees, task, relations, seed) for task in TASKS for seed in seeds}
     rows, numbers = [], {}
     encoded = _encoded(subject, train_trees, dev_trees, log)
     untrained = [_encoded(encoders.untrained(subject, seed), train_trees, dev_trees, log) for seed in seeds]
     for task in TASKS:
         scores = collections.defaultdict(list)
         for seed, random in zip(seeds, untrained):
-            generator = np.random.default_rng(seed)
-            train, dev = (pairs_of(trees, task, relations, generator) for trees in (train_trees, dev_trees))
+            train, dev = drawn[task, seed]
+            scores["untrained"].append(accuracy(_vectors(random[0], train), train.labels, _vectors(random[1], dev), dev.labels))
+            if task == TASKS[2] and scores["attention"]:
+                continue  # no pair is drawn: what does not change with the seed is known
             labels, counts = np.unique(train.labels, return_counts=True)
             scores["majority"].append(float(np.mean(dev.labels == labels[counts.argmax()])))
-            for name, (first, second) in (
-                    ("distance", (one_hot_distances(train.distances()), one_hot_distances(dev.distances()))),
-                    ("untrained", (_vectors(random[0], train), _vectors(random[1], dev))),
-                    ("attention", (_vectors(encoded[0], train), _vectors(encoded[1], dev)))):
-                scores[name].append(accuracy(first, train.labels, second, dev.labels))
+            scores["distance"].append(accuracy(one_hot_distances(train.distances()), train.labels,
+                                               one_hot_distances(dev.distances()), dev.labels))
+            scores["attention"].append(accuracy(_vectors(encoded[0], train), train.labels, _vectors(encoded[1], dev), dev.labels))
             log(f"{task}, seed {seed}: attention {scores['attention'][-1]:.1%}, distance {scores['distance'][-1]:.1%}")
-        rows.append([task, len(dev.labels), *(float(np.mean(scores[name])) for name in
-                                              ("majority", "distance", "untrained", "attention")),
-                     float(np.std(scores["attention"]))])
+        rows.append([task, len(dev.labels), *(float(np.mean(scores[name])) for name in _PROBES),
+                     float(np.std(scores["attention"])) if task != TASKS[2] else None])
         numbers[task] = dict(scores)
     table = Table(f"Accuracy of a linear classifier of {_num_numbers(subject):,} attention weights a pair", (
         "question", "pairs", "majority", "distance alone", "untrained attention", "attention", "spread"), rows)
-    picture = probes.draw_bars(TASKS, {name: [numbers[task][name] for task in TASKS] for name in
-                                       ("majority", "distance", "untrained", "attention")},
+    picture = probes.draw_bars(TASKS, {name: [numbers[task][name] for task in TASKS] for name in _PROBES},
                                f"{subject.name}: what the attention between two words tells")
     return Findings("attention_probe", f"Attention of word pairs: {subject.name}", [table],
-                    _remarks(rows, relations, options), {"attention_probe.png": picture},
+                    _remarks(rows, relations, options, (train_remark, dev_remark)), {"attention_probe.png": picture},
                     {"accuracy": numbers, "relations": sorted(relations)})
+
+
+def _read(subject, path, max_sentences):
+    """(trees of a file, evenly taken of those that fit into the encoder's positions; remark on the others)."""
+    read = treebank.read_trees(path, max_sentences)
+    fitting, left_out = sentences.fitting(subject, read, path)
+    trees = evenly(fitting, _MOST_SENTENCES)
+    return trees, (f"{path}: {len(trees):,} of {len(read):,} sentences that were read, taken evenly ({left_out:,} were longer than "
+                   "the model's positions)")
+
+
+def _drawn(options, train_trees, dev_trees, task, relations, seed):
+    """(Pairs of the training file, Pairs of the other) for a task and a seed.
+
+    Raises:
+        UserError: a file has no pair for it, or the training pairs have one label.
+    """
+    generator, found = np.random.default_rng(seed), []
+    for path, trees in ((options.train_file, train_trees), (options.dev_file, dev_trees)):
+        found.append(pairs_of(trees, task, relations, generator))
+        if not len(found[-1].labels):
+            raise UserError(f"{path}: its {len(trees):,} sentences have no pair of words for {task!r}; expected longer sentences, "
+                            "with relations other than punct")
+    if len(set(found[0].labels)) < 2:
+        raise UserError(f"{options.train_file}: all its pairs for {task!r} are {found[0].labels[0]!r}; expected two kinds at least")
+    return found
 
 
 def pairs_of(trees, task, relations, generator):
     """Pairs for a task; words of whose relation is asked stand in their order in the sentence, so that nothing but the
     attention tells of the relation, or as dependent and head for which relation it is.
 
+    Punctuation is in no pair, neither of words that hang together nor of others: it would be told by that alone.
+
     Args:
-        relations: set of those that "which relation" asks for; root and punct never count.
+        relations: set of those that "which relation" asks for.
     """
     numbers, words, labels = [], [], []
     for number, tree in enumerate(trees):
-        arcs = [(word, int(head)) for word, head in enumerate(tree.heads)
-                if tree.relations[word] not in ("root", "punct")]
+        is_word = spoken_words(tree)
+        arcs = [(word, int(head)) for word, head in enumerate(tree.heads) if head >= 0 and is_word[word] and is_word[head]]
         if task == TASKS[2]:
             chosen = [(pair, tree.relations[pair[0]]) for pair in arcs if tree.relations[pair[0]] in relations]
         else:
-            related = {tuple(sorted((word, int(head)))) for word, head in enumerate(tree.heads) if head >= 0}
-            chosen = []
-            for pair in map(sorted, arcs):
-                other = _unrelated(len(tree), related, pair[1] - pair[0] if task == TASKS[1] else None, generator)
+            related, chosen = {tuple(sorted(pair)) for pair in arcs}, []
+            for first, second in sorted(related):
+                other = _unrelated(np.flatnonzero(is_word).tolist(), related, second - first if task == TASKS[1] else None,
+                                   generator)
                 if other:
-                    chosen += [(tuple(pair), "related"), (other, _UNRELATED)]
+                    chosen += [((first, second), "related"), (other, _UNRELATED)]
         numbers += [number] * len(chosen)
         words += [pair for pair, _ in chosen]
         labels += [label for _, label in chosen]
-    keep = _evenly(list(range(len(labels))), _MOST_PAIRS)
-    return Pairs(np.array(numbers)[keep], np.array(words).T[:, keep], np.array(labels)[keep])
+    keep = evenly(list(range(len(labels))), _MOST_PAIRS)
+    return Pairs(np.array(numbers, np.int64)[keep], np.array(words, np.int64).reshape(-1, 2).T[:, keep],
+                 np.array(labels, str)[keep])
 
 
-def _unrelated(length, related, distance, generator):
-    """A pair of a sentence's words that do not hang together, ascending, so far apart if a distance is given; None if
-    there is none."""
-    pairs = [(first, first + away) for away in (range(1, length) if distance is None else (distance,))
-             for first in range(length - away) if (first, first + away) not in related]
+def spoken_words(tree):
+    """bool [W]: the words that pairs are of, all but those that hang by punct and a root that is punctuation."""
+    return np.array([relation != "punct" and not (head < 0 and is_mark)
+                     for relation, head, is_mark in zip(tree.relations, tree.heads, tree.is_punctuation())])
+
+
+def _unrelated(words, related, distance, generator):
+    """A pair of some words that do not hang together, ascending, so far apart if a distance is given; None if there is none."""
+    pairs = [(first, second) for at, first in enumerate(words) for second in words[at + 1:]
+             if (first, second) not in related and distance in (None, second - first)]
     return pairs[generator.integers(len(pairs))] if pairs else None
 
 
@@ -127,7 +163,7 @@ def accuracy(train_vectors, train_labels, dev_vectors, dev_labels):
 
 
 def _encoded(subject, train_trees, dev_trees, log):
-    """For each file, for each tree float16 [2 L N, W, W], None for one longer than the encoder's positions."""
+    """For each file, for each tree float16 [2 L N, W, W]."""
     result = []
     for trees in (train_trees, dev_trees):
         ours = [None] * len(trees)
@@ -141,10 +177,8 @@ def _encoded(subject, train_trees, dev_trees, log):
 
 
 def _vectors(encoded, pairs):
-    """float32 [n, 2 L N]; zeros where there is no attention."""
-    size = next(len(one) for one in encoded if one is not None)
-    return np.stack([np.zeros(size, np.float32) if encoded[tree] is None else encoded[tree][:, first, second]
-                     for tree, first, second in zip(pairs.trees, *pairs.words)]).astype(np.float32)
+    """float32 [n, 2 L N]."""
+    return np.stack([encoded[tree][:, first, second] for tree, first, second in zip(pairs.trees, *pairs.words)]).astype(np.float32)
 
 
 def _frequent_relations(trees):
@@ -156,18 +190,16 @@ def _num_numbers(subject):
     return 2 * subject.config.num_hidden_layers * subject.config.num_attention_heads
 
 
-def _evenly(items, most):
-    return [items[at] for at in np.linspace(0, len(items) - 1, min(len(items), most)).astype(int)]
-
-
-def _remarks(rows, relations, options):
+def _remarks(rows, relations, options, read):
     above = [row[0] for row in rows if row[5] > max(row[2:5]) + 0.05]
     return [
         f"Attention is 5 points or more above majority, distance alone and untrained attention at {len(above)} of "
         f"{len(rows)} questions{': ' if above else ''}{', '.join(above)}. Coenen et al. report 85.8% for whether and "
         "71.9% for which (BERT-base, Penn Treebank).",
-        "Half of the pairs of the first two questions are related, by any relation but punct. any pair: the others are "
-        "drawn from the same sentence; as far apart: so that distance tells nothing. "
+        "Half of the pairs of the first two questions are related, by any relation but punct; punctuation is in none. any pair: "
+        "the others are drawn from the same sentence; as far apart: so that distance tells nothing. "
         f"which relation: of the {len(relations)} most frequent ones, dependent and head being given.",
-        f"At most {_MOST_SENTENCES:,} sentences and {_MOST_PAIRS:,} pairs of each file, taken evenly; means over "
-        f"{options.num_seeds} seeds of the pairs and of untrained encoders, and the standard deviation of attention's."]
+        f"At most {_MOST_PAIRS:,} pairs of each file, taken evenly; means over {options.num_seeds} seeds of the pairs and of "
+        "untrained encoders, and the standard deviation of attention's. Which relation draws no pair, so that attention has no "
+        "spread there.",
+        "; ".join(read) + "."]

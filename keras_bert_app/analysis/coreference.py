@@ -1,6 +1,6 @@
 """Which attention heads find what a mention refers to (Clark et al. 2019, What Does BERT Look At?, section 4.3).
 
-Dimensions: L layers, N heads of each, K kinds of mentions.
+Dimensions: L layers, N heads of each, K kinds of mentions, Q mentions that are asked for.
 """
 
 import collections
@@ -8,10 +8,11 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert_app.analysis import encoders, mentions, sentences, treebank
+from keras_bert_app.analysis import encoders, halves, mentions, sentences, treebank
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing import head_maps
+from keras_bert_app.errors import UserError
 
 SUMMARY = "heads that look from a mention to its antecedent, beside the nearest mention and the nearest of its word"
 NEEDS = ("dev_file",)
@@ -38,50 +39,63 @@ class Window:
 
 
 def run(subject, options, log):
-    trees = treebank.read_trees(options.dev_file, options.max_sentences)
-    windows = windows_of(subject, trees)
-    num_questions = sum(len(window.questions) for window in windows)
-    log(f"{options.dev_file}: {len(trees):,} sentences in {len(windows):,} windows, {num_questions:,} mentions")
-    found, examples = head_counts(subject, windows, log)
-    nearest, same_word, totals = baseline_counts(windows)
-    random = [head_counts(encoders.untrained(subject, seed), windows, log)[0]
+    trees = treebank.read_trees(options.dev_file, options.most_sentences())
+    windows, left_out = windows_of(subject, trees)
+    places = places_of(windows)
+    log(f"{options.dev_file}: {len(trees):,} sentences in {len(windows):,} windows, {len(places.windows):,} mentions")
+    found, examples = head_answers(subject, windows, log)
+    nearest, same_word = baseline_answers(windows)
+    random = [head_answers(encoders.untrained(subject, seed), windows, log)[0]
               for seed in range(options.seed, options.seed + options.num_seeds)]
-    rows, bests = [], []
+    rows, maps, bests = [], [], []
     for kind, name in enumerate(KINDS):
-        total = int(totals[kind])
-        best = np.unravel_index(found[:, kind].sum(axis=0).argmax(), found.shape[2:])
-        untrained = [_fair(counts[:, kind]) / max(total, 1) for counts in random]
-        bests.append(best)
-        rows.append([name, total, f"{best[0] + 1}-{best[1] + 1}", _fair(found[:, kind]) / max(total, 1),
-                     float(nearest[kind]) / max(total, 1), float(same_word[kind]) / max(total, 1),
-                     float(np.mean(untrained)), float(np.std(untrained))])
-    accuracy = found.sum(axis=0) / np.maximum(totals, 1)[:, None, None]
+        asked = places.kinds[:, kind]
+        total = int(asked.sum())
+        counts = found[asked].sum(axis=0)  # [L, N]
+        bests.append(np.unravel_index(counts.argmax(), counts.shape))
+        accuracy, *untrained = (fair_share(places, asked, answers) for answers in (found, *random))
+        baselines = [float(answers[asked].mean()) if total else None for answers in (nearest, same_word)]
+        rows.append([name, total, f"{bests[-1][0] + 1}-{bests[-1][1] + 1}" if total else None, accuracy, *baselines,
+                     *halves.mean_and_spread(untrained)])
+        maps.append(counts / max(total, 1))
     picture = head_maps.draw_head_maps(
-        [(f"{name} ({rows[kind][1]:,})", accuracy[kind], max(rows[kind][4:6])) for kind, name in enumerate(KINDS)],
+        [(f"{row[0]} ({row[1]:,})", one, max(row[4:6])) for row, one in zip(rows, maps) if row[1]],
         f"{subject.name}: how often each head finds an antecedent\ndashed line of the scale: the better baseline")
     tables = [Table("The best head for each kind of mention", (
         "mention", "count", "head", "accuracy", "nearest", "same word", "untrained", "spread"), rows)]
     if examples:
         tables.append(_examples_table(examples, bests[KINDS.index("pronoun")]))
-    return Findings("coreference", f"Coreference: {subject.name}", tables, _remarks(rows, options),
-                    {"coreference.png": picture}, {"kinds": KINDS, "accuracy": accuracy.tolist()})
+    return Findings("coreference", f"Coreference: {subject.name}", tables, _remarks(rows, options, left_out),
+                    {"coreference.png": picture}, {"kinds": KINDS, "accuracy": [one.tolist() for one in maps]})
 
 
 def windows_of(subject, trees):
-    """list of Window: consecutive sentences of a document, as many as fit into the encoder's positions."""
+    """(list of Window: consecutive sentences of a document, as many as fit into the encoder's positions; how many sentences
+    are longer than those, and in none).
+
+    Raises:
+        UserError: no mention has an antecedent in its window.
+    """
     spoken = collections.defaultdict(list)
     for mention in mentions.read_mentions(trees):
         spoken[mention.sentence].append(mention)
     sizes = sentences.num_tokens(subject, [tree.words for tree in trees]) - 2
-    limit = min(_LONGEST_WINDOW, subject.config.max_position_embeddings) - 2
+    most = subject.config.max_position_embeddings - 2
+    limit = min(_LONGEST_WINDOW - 2, most)
     groups = []
     for number, (tree, size) in enumerate(zip(trees, sizes)):
+        if size > most:
+            continue
         if not groups or trees[groups[-1][0]].document != tree.document or used + size > limit:
             groups.append([])
             used = 0
         groups[-1].append(number)
         used += size
-    return [_window([(trees[number], spoken[number]) for number in group]) for group in groups]
+    windows = [_window([(trees[number], spoken[number]) for number in group]) for group in groups]
+    if not any(window.questions for window in windows):
+        raise UserError(f"{trees[0].path}: no mention of the {len(trees):,} sentences that were read has an antecedent in its "
+                        f"{limit} tokens; give more sentences")
+    return windows, int(np.sum(sizes > most))
 
 
 def _window(ours):
@@ -100,45 +114,68 @@ def _window(ours):
     return Window(ours[0][0].document, words, questions)
 
 
-def head_counts(subject, windows, log):
-    """(int64 [2, K, L, N]: how often the candidate that the mention's head attends to most is an antecedent, axis 0 in
-    documents of even and of odd number; examples of "its": list of (words around it, str [L, N]: the heads'
-    answers, bool [L, N]: whether they are right, the nearest antecedent))."""
-    config = subject.config
-    counts = np.zeros((2, len(KINDS), config.num_hidden_layers, config.num_attention_heads), np.int64)
-    examples = []
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Where the questions of windows stand, in the order of windows and of each one's questions: Q of them.
+
+    Attributes:
+        windows, documents: int64 [Q], numbers. kinds: bool [Q, K], which of KINDS each mention is.
+    """
+
+    windows: np.ndarray
+    documents: np.ndarray
+    kinds: np.ndarray
+
+
+def places_of(windows):
+    """The Places of all questions of a list of Window."""
+    asked = [(number, window.document, kinds) for number, window in enumerate(windows) for _, kinds, *_ in window.questions]
+    return Places(*(np.array([one[at] for one in asked]) for at in (0, 1)),
+                  np.array([[kind in kinds for kind in range(len(KINDS))] for *_, kinds in asked]))
+
+
+def head_answers(subject, windows, log):
+    """(bool [Q, L, N]: whether the candidate that the mention's head attends to most is an antecedent; examples of "its": list
+    of (words around it, str [L, N]: the heads' answers, bool [L, N]: whether they are right, the nearest antecedent))."""
+    found, examples = [None] * len(windows), []
     encoded = sentences.encode(subject, [window.words for window in windows], with_attention=True)
     for one in reported(encoded, len(windows), f"windows through {subject.name}", log):
-        window = windows[one.number]
-        attention = one.word_attention()
+        window, attention = windows[one.number], one.word_attention()
+        found[one.number] = []
         for head, kinds, candidates, is_right in window.questions:
             answers = attention[:, :, 1 + head, 1 + candidates].argmax(axis=2)
-            counts[window.document % 2, kinds] += is_right[answers]
+            found[one.number].append(is_right[answers])
             if 4 in kinds:
                 right = window.words[candidates[np.flatnonzero(is_right)[-1]]]
                 examples.append((window.words[max(0, head - 24):head + 2], np.array(window.words)[candidates[answers]],
                                  is_right[answers], right))
-    return counts, examples
+    return np.stack([answers for of_window in found for answers in of_window]), examples
 
 
-def baseline_counts(windows):
-    """(int64 [K]: how often the nearest earlier mention is an antecedent; the nearest whose head is the same word, or
-    else the nearest; the mentions)."""
-    nearest, same_word, totals = np.zeros((3, len(KINDS)), np.int64)
+def baseline_answers(windows):
+    """bool [2, Q]: whether the nearest earlier mention is an antecedent; the nearest whose head is the same word, or else the
+    nearest."""
+    found = []
     for window in windows:
         words = [word.lower() for word in window.words]
-        for head, kinds, candidates, is_right in window.questions:
+        for head, _, candidates, is_right in window.questions:
             same = [place for place, other in enumerate(candidates) if words[other] == words[head]]
-            totals[kinds] += 1
-            nearest[kinds] += is_right[-1]
-            same_word[kinds] += is_right[same[-1] if same else -1]
-    return nearest, same_word, totals
+            found.append((is_right[-1], is_right[same[-1] if same else -1]))
+    return np.array(found).T
 
 
-def _fair(counts):
-    """Right answers of counts [2, L, N] when each half is counted with the head that is best on the other."""
-    flat = counts.reshape(2, -1)
-    return int(flat[0, flat[1].argmax()] + flat[1, flat[0].argmax()])
+def fair_share(places, asked, answers):
+    """The share of the questions asked that heads answer, each half counted with the head that is best on the other; None
+    where there is one question or none.
+
+    Args:
+        asked: bool [Q]. answers: bool [Q, L, N].
+    """
+    half = halves.split(places.documents[asked], places.windows[asked], np.flatnonzero(asked))
+    if half is None:
+        return None
+    return halves.share(np.stack([answers[asked][half == which].sum(axis=0) for which in (False, True)]),
+                        np.bincount(half, minlength=2))
 
 
 def _examples_table(examples, best):
@@ -148,8 +185,8 @@ def _examples_table(examples, best):
                  ("text", "answer", "right"), rows)
 
 
-def _remarks(rows, options):
-    above = [row for row in rows if row[1] >= _FEWEST and row[3] > max(row[4:6]) + 0.01]
+def _remarks(rows, options, left_out):
+    above = [row for row in rows if row[1] >= _FEWEST and row[3] is not None and row[3] > max(row[4:6]) + 0.01]
     return [
         ("A head is above both baselines at "
          + ", ".join(f"{row[0]} ({row[2]}: {row[3]:.0%}, baseline {max(row[4:6]):.0%})" for row in above) + "."
@@ -158,5 +195,7 @@ def _remarks(rows, options):
         "A head's answer is the earlier mention whose head word the mention's head word attends to most; same word: "
         "the nearest mention with the same head word, or else the nearest. All earlier mentions of the window are "
         "candidates; only mentions with an antecedent in it are asked for.",
-        "Best heads are chosen in one half of the documents and counted in the other, both ways; the ones named are "
-        f"the best on all. untrained: encoders of random weights ({options.num_seeds}), mean and standard deviation."]
+        "Best heads are chosen in one half of the documents and counted in the other, both ways; of a kind that stands in one "
+        "document alone, in halves of its windows or else of its mentions. The ones named are "
+        f"the best on all. untrained: encoders of random weights ({options.num_seeds}), mean and standard deviation.",
+        f"{left_out:,} of the sentences were longer than the model's positions, and their mentions are nowhere counted."]

@@ -14,6 +14,7 @@ from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.probe_steps import adam
 from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing import probes
+from keras_bert_app.errors import UserError
 
 SUMMARY = "what each layer knows of parts of speech, dependencies and names, and each task's centre of gravity"
 NEEDS = ("train_file", "dev_file")
@@ -25,9 +26,11 @@ _MIX_RATE = 20 * _LEARNING_RATE  # a handful of weights that have to go farther 
 
 
 def run(subject, options, log):
-    tasks = _tasks(subject, options, log)
+    check(options)
+    sources = _read(subject, options)
+    tasks = _tasks(subject, sources, log)
     seeds = range(options.seed, options.seed + options.num_seeds)
-    of_random = _untrained_accuracies(subject, options, seeds, log)
+    of_random = _untrained_accuracies(subject, sources, seeds, log)
     rows, by_layer, shares = [], {}, {}
     for name, (train, dev) in tasks.items():
         by_layer[name], mixed, shares[name] = _probe_task(name, train, dev, seeds, log)
@@ -47,28 +50,43 @@ def run(subject, options, log):
     files = {"edge_probing.png": probes.draw_mixes(
         [(row[0], by_layer[row[0]], row[2], shares[row[0]]) for row in rows], f"{subject.name}: what layers know")}
     return Findings("edge_probing", f"Edge probing: {subject.name}", [table, layers],
-                    _remarks(rows, num_layers, options, tasks), files,
+                    _remarks(rows, num_layers, options, tasks, sources), files,
                     {"untrained": of_random, "shares": {name: value.tolist() for name, value in shares.items()},
                      "by_layer": {name: value.tolist() for name, value in by_layer.items()}})
 
 
-def _tasks(subject, options, log):
+def check(options):
+    """Raises UserError where one of the two files with names is given alone."""
+    for name, other in (("ner_train_file", "ner_dev_file"), ("ner_dev_file", "ner_train_file")):
+        if getattr(options, name) and not getattr(options, other):
+            raise UserError(f"--{name}={getattr(options, name)}: --{other} is missing, without which no names are asked for; give "
+                            "both, or neither")
+
+
+def _read(subject, options):
+    """(Source of trees, Source of names or None), each for training and for measuring: nothing is encoded before all of them
+    are found good."""
+    trees = [span_items.read_trees(subject, path, options.most_sentences()) for path in (options.train_file, options.dev_file)]
+    names = [span_items.read_names(subject, path, options.most_sentences())
+             for path in (options.ner_train_file, options.ner_dev_file) if path]
+    return list(zip(trees, names or [None, None]))
+
+
+def _tasks(subject, sources, log):
     """dict name -> (Items to train on, Items to measure on)."""
-    train, dev = (span_items.of_trees(subject, path, options.max_sentences, log)
-                  for path in (options.train_file, options.dev_file))
+    train, dev = (span_items.of_trees(subject, trees, log) for trees, _ in sources)
     tasks = {"part of speech": (train[0], dev[0]), "dependency": (train[1], dev[1])}
-    if options.ner_train_file and options.ner_dev_file:
-        tasks["named entity"] = tuple(span_items.of_names(subject, path, options.max_sentences, log)
-                                      for path in (options.ner_train_file, options.ner_dev_file))
+    if sources[0][1]:
+        tasks["named entity"] = tuple(span_items.of_names(subject, names, log) for _, names in sources)
     return tasks
 
 
-def _untrained_accuracies(subject, options, seeds, log):
+def _untrained_accuracies(subject, sources, seeds, log):
     """dict name -> accuracy by seed of the mix of all layers of an encoder of random weights."""
     accuracies = {}
     for seed in seeds:
         log(f"another encoder of random weights, seed {seed}")
-        for name, (train, dev) in _tasks(untrained(subject, seed), options, log).items():
+        for name, (train, dev) in _tasks(untrained(subject, seed), sources, log).items():
             accuracy, _ = _probe(train, dev, range(len(train.vectors)), seed)
             accuracies.setdefault(name, []).append(float(accuracy))
     return accuracies
@@ -155,7 +173,7 @@ def _train_step(weights, first_moments, second_moments, left, step, batch, label
                        for weight, gradient, first, second, rate in parts)))
 
 
-def _remarks(rows, num_layers, options, tasks):
+def _remarks(rows, num_layers, options, tasks, sources):
     ordered = sorted(rows, key=lambda row: row[10])
     shows = all(after[10] - before[10] > _LEAST_GAP for before, after in zip(rows, rows[1:]))
     lines = [
@@ -168,7 +186,9 @@ def _remarks(rows, num_layers, options, tasks):
         + ", ".join(f"{len(train.labels):,} items of {name}" for name, (train, _) in tasks.items())
         + f"; mean and standard deviation over seeds ({options.num_seeds}). Layers are brought to one mean square "
         "before they are mixed. Untrained: the mix of an encoder of random weights, another for each seed. Pairs and names "
-        "are given, only their label is asked for."]
+        "are given, only their label is asked for.",
+        f"At most {span_items.MOST_ITEMS:,} items of each task and file, taken evenly. "
+        + "; ".join(source.remark for pair in sources for source in pair if source) + "."]
     if len(tasks) < 3:
         lines.append("Give --ner_train_file and --ner_dev_file for named entities.")
     return lines

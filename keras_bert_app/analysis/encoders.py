@@ -1,6 +1,10 @@
 """The encoder that is looked into, and what it is compared with: the same shape with random weights."""
 
 import dataclasses
+import hashlib
+import os
+
+import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
@@ -16,21 +20,22 @@ class Subject:
 
     Attributes:
         name: for tables and pictures. encoder: BertEncoder. tokenizer: BertTokenizer. model: BertPretrainer that the encoder
-            is of, with the heads that came with it; None for an untrained one.
+            is of, with the heads that came with it; None for an untrained one. origin: see origin_of.
     """
 
     name: str
     encoder: BertEncoder
     tokenizer: BertTokenizer
     model: BertPretrainer | None = None
+    origin: dict = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def config(self):
         return self.encoder.config
 
 
-def load_subject(path, name="trained", log=lambda line: None):
-    """The encoder of a model in any layout.
+def load_subject(path, log=lambda line: None):
+    """The encoder of a model in any layout, named as its directory is.
 
     Args:
         path: see interop.load.load_weights. log: called with the lines that say what was loaded.
@@ -44,7 +49,27 @@ def load_subject(path, name="trained", log=lambda line: None):
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
     model = load.build_model(weights)
-    return Subject(name, model.encoder, BertTokenizer(weights.vocabulary, weights.config.do_lower_case), model)
+    return Subject(name_of(path), model.encoder, BertTokenizer(weights.vocabulary, weights.config.do_lower_case), model,
+                   origin_of(weights.origin, weights.tensors))
+
+
+def name_of(path):
+    """What a model is called in titles: the last part of its path."""
+    return os.path.basename(str(path).rstrip("/"))
+
+
+def origin_of(weights, tensors):
+    """dict by which findings know whose they are: weights, what was read; sha256 of the tensors, so that a directory that was
+    written anew counts as another model.
+
+    Args:
+        weights: str. tensors: dict path -> array.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(tensors):
+        digest.update(path.encode())
+        digest.update(np.ascontiguousarray(tensors[path]))
+    return {"weights": weights, "sha256": digest.hexdigest()}
 
 
 def untrained(subject, seed=0):

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.pseudo_likelihood import piece_log_probabilities, require_masked_lm, room
+from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.features import piece_ids
@@ -26,7 +27,7 @@ _SHOWN = 6
 def run(subject, options, log):
     """Findings; options.endings_file, max_sentences beginnings."""
     require_masked_lm(subject)
-    examples = _read(options.endings_file, options.max_sentences)
+    examples = _read(options.endings_file, options.most_sentences())
     beginnings = piece_ids(subject.tokenizer, [example.context for example in examples])
     endings = iter(piece_ids(subject.tokenizer, [choice for example in examples for choice in example.choices]))
     rows = [[(beginning, next(endings)) for _ in example.choices] for example, beginning in zip(examples, beginnings)]
@@ -72,8 +73,9 @@ def run(subject, options, log):
     if left_out:
         remarks.append(
             f"{left_out:,} beginnings with an ending of no piece or of more than {room(subject)} in all are left out.")
-    return Findings("endings", f"Endings of {options.endings_file}: {subject.name} model", tables, remarks, {},
-                    {"accuracy": results})
+    title = f"Endings of {options.endings_file}: {subject.name} model"
+    picture = draw_results([(f"accuracy over {len(labels):,} beginnings", ours, baselines)], title)
+    return Findings("endings", title, tables, remarks, {"endings.png": picture}, {"accuracy": results})
 
 
 def measures(scores, length):

@@ -98,7 +98,7 @@ def checked_layers(layers, num_layers):
 
 def _read(subject, options):
     """(list of Row, how many of them lost words)."""
-    lines = [line for _, line in lines_of(options.input_file)][:options.max_sentences or None]
+    lines = [line for _, line in lines_of(options.input_file)][:options.most_sentences() or None]
     if not lines:
         raise UserError(f"{options.input_file}: has no line; give a file with a text a line")
     matches = [_PAIR.fullmatch(line) for line in lines]

@@ -29,6 +29,7 @@ class Findings:
         remarks: lines: what was measured how, what was left out, what the figures say beside their baseline.
         files: dict name -> bytes (PNG), str (HTML, text) or an iterator of bytes (what is large), laid beside.
         values: dict of figures beyond the tables, for programs; anything that JSON holds.
+        origin: encoders.origin_of the model that was looked into, where it is not the subject.
     """
 
     name: str
@@ -37,11 +38,17 @@ class Findings:
     remarks: list = dataclasses.field(default_factory=list)
     files: dict = dataclasses.field(default_factory=dict)
     values: dict = dataclasses.field(default_factory=dict)
+    origin: dict = dataclasses.field(default_factory=dict)
 
 
-def contents(findings):
-    """dict file name -> bytes or an iterator of bytes: NAME.json with all that was found, and the files."""
-    record = {**dataclasses.asdict(dataclasses.replace(findings, files={})), "files": sorted(findings.files)}
+def contents(findings, options):
+    """dict file name -> bytes or an iterator of bytes: NAME.json with all that was found and how, and the files.
+
+    Args:
+        options: Options, the seeds among them.
+    """
+    record = {**dataclasses.asdict(dataclasses.replace(findings, files={})), "files": sorted(findings.files),
+              "options": dataclasses.asdict(options)}
     files = {**findings.files, f"{findings.name}.json": json.dumps(record, indent=1, ensure_ascii=False) + "\n"}
     return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
 

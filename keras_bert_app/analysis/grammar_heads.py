@@ -5,7 +5,7 @@ Dimensions: L layers, N heads of each, W words, R relations.
 
 import numpy as np
 
-from keras_bert_app.analysis import attention_parser, encoders, sentences, treebank
+from keras_bert_app.analysis import attention_parser, encoders, halves, sentences, treebank
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing import head_maps
@@ -21,8 +21,9 @@ ALL = "(all but punct)"
 
 
 def run(subject, options, log):
-    trees = treebank.read_trees(options.dev_file, options.max_sentences)
-    left_out = sentences.num_too_long(subject, [tree.words for tree in trees])
+    trees, left_out = sentences.fitting(subject, treebank.read_trees(options.dev_file, options.most_sentences()),
+                                        options.dev_file)
+    training = attention_parser.read_training(subject, options, trees) if options.train_file else None
     names = relation_names(trees)
     log(f"{options.dev_file}: {len(trees):,} trees")
     found = head_counts(subject, trees, names, log)
@@ -42,8 +43,8 @@ def run(subject, options, log):
         "relation", "words", "head", "accuracy", "offset", "its accuracy", "untrained", "spread"), rows)]
     remarks = _remarks(rows, options, left_out)
     values = {"relations": names, "directions": DIRECTIONS, "accuracy": accuracy.tolist()}
-    if options.train_file:
-        table, lines = attention_parser.parser_table(subject, options, trees, log)
+    if training:
+        table, lines = attention_parser.parser_table(subject, options, training, trees, log)
         tables.append(table)
         remarks += lines
     else:
@@ -115,21 +116,15 @@ def answers(attention):
 
 
 def _row(name, relation, found, random):
-    """(cells of a relation's row, (direction, layer, head) of its best head): each half is scored by what is best on
-    the other, so that the best of many is not the luckiest."""
+    """(cells of a relation's row, (direction, layer, head) of its best head). Args: found: of head_counts; random: list of the
+    heads' counts of encoders of random weights."""
     heads, away, words = (array[..., relation] for array in found)
-    total = int(words.sum())
-
-    def fair(counts):
-        """Right answers over both halves, counts [2, ...]."""
-        flat = counts.reshape(2, -1)
-        return sum(int(flat[half, flat[1 - half].argmax()]) for half in (0, 1)) / max(total, 1)
     best = np.unravel_index(heads.sum(axis=0).argmax(), heads.shape[1:])
     offset = offsets()[away.sum(axis=0).argmax()]
-    untrained = [fair(counts[..., relation]) for counts in random]
     direction, layer, head = map(int, best)
-    return [name, total, f"{layer + 1}-{head + 1} {DIRECTIONS[direction]}", fair(heads), f"{offset:+d}", fair(away),
-            float(np.mean(untrained)), float(np.std(untrained))], (direction, layer, head)
+    return [name, int(words.sum()), f"{layer + 1}-{head + 1} {DIRECTIONS[direction]}", halves.share(heads, words),
+            f"{offset:+d}", halves.share(away, words),
+            *halves.mean_and_spread([halves.share(counts[..., relation], words) for counts in random])], (direction, layer, head)
 
 
 def _remarks(rows, options, left_out):
@@ -141,5 +136,5 @@ def _remarks(rows, options, left_out):
         "Layer-head from 1. Best head and offset are chosen on one half of the sentences and counted on the other, "
         "both ways; the ones named are the best on all. untrained: the same of encoders of random weights "
         f"({options.num_seeds}), mean and standard deviation.",
-        f"Relations of {_FEWEST} words or more; root and punct are left out. {left_out} sentences were longer than the "
-        "model's positions."]
+        f"Relations of {_FEWEST} words or more; root and punct are left out. {left_out:,} sentences were longer than the "
+        "model's positions, and are nowhere counted."]

@@ -17,14 +17,18 @@ from keras_bert_app.modeling.encoder import gated_heads
 
 SUMMARY = "which heads the loss hangs on, by gradients of gates; scores as heads are closed (--input_file or --workdir)"
 NEEDS = ()
+MODEL_FROM = "workdir"
 
 PERCENTS = tuple(range(0, 101, 10))  # with none left, what the heads are worth together
 _KEPT = 0.9  # of that worth
 
 
+check = head_tasks.check
+
+
 def run(subject, options, log):
-    """Findings; options.input_file or workdir, max_sentences, num_seeds, seed."""
-    task = head_tasks.load(subject, options)
+    """Findings; options.workdir or else input_file, max_sentences, num_seeds, seed."""
+    task = head_tasks.load(subject, options, log)
     counts = task.model.config.head_counts
     found = importance(task, log)
     orders = {"importance": np.argsort(found, kind="stable")}
@@ -46,7 +50,7 @@ def run(subject, options, log):
         name: (np.array([scores[ours, number][name] for number in numbers]),
                np.array([[scores[order, number][name] for order in others] for number in numbers])) for name in names
     }
-    title = f"{options.workdir or subject.name}, {task.name}"
+    title = f"{task.subject_name}, {task.name}"
     files = {
         "head_importance.png": draw_pruning(by_layer(found, counts), PERCENTS, *curves[names[0]], names[0],
                                             f"Heads by importance: {title}\n{task.data}")
@@ -59,11 +63,11 @@ def run(subject, options, log):
     remarks = [
         f"{task.data}. Importance is divided by the l2 norm of its layer; random orders: {options.num_seeds} seeds. "
         "Heads are closed by gates of 0; all heads of a layer may go, its residual stream stays.",
-        _said(names[0], *curves[names[0]], task.is_better_high)
+        _said(names[0], *curves[names[0]], task.is_better_high), *task.remarks
     ]
     return Findings("head_importance", f"Head importance: {title}",
                     [_curve_table(curves, numbers, len(found)),
-                     _head_table(found, counts)], remarks, files, values)
+                     _head_table(found, counts)], remarks, files, values, task.origin)
 
 
 def importance(task, log):

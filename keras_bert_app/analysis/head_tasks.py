@@ -1,7 +1,8 @@
 """What a model's heads are judged by: masked LM on a text, or the task that it was fine-tuned for.
 
 Both kinds have
-    name, data: one line each, for titles and remarks;
+    name, data: one line each, for titles and remarks; remarks: lines, what was read and left out;
+    subject_name: whose heads they are; origin: see encoders.origin_of;
     model: a Keras model, whose encoder has the heads;
     estimation: list of batches to find importance on, and num_estimated, the rows (Tuned: examples) in them;
     outputs(model, batch): what a model of the same kind computes; it can be traced into a graph;
@@ -15,7 +16,7 @@ Both kinds have
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.analysis import texts
+from keras_bert_app.analysis import encoders, texts
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import predicting
 from keras_bert_app.tasks.batches import evaluation_batches, make_batch
@@ -27,21 +28,34 @@ from pipelines.masking import mask_tokens
 
 _ROW_LENGTH, _ROWS_A_BATCH = 128, 16
 _PREDICTIONS, _MASKED_SHARE = 20, 0.15  # of a row of 128: google-research/bert, README
-_DEFAULT_SENTENCES = 1000
+_BY_ITSELF = 1000  # sentences
 
 
-def load(subject, options):
-    """The task of options.workdir, or masked LM on options.input_file.
+def check(options):
+    """Raises UserError where there is nothing to score heads on."""
+    if not options.input_file and not options.workdir:
+        raise UserError(
+            "--input_file is missing, a text that masked LM is scored on; or give --workdir, a fine-tuned run, "
+            "which is scored on its dev examples")
+
+
+def load(subject, options, log):
+    """The task of options.workdir, or else masked LM on options.input_file.
+
+    Args:
+        subject: encoders.Subject; None is enough with a workdir. log: called with the task's remarks.
 
     Raises:
         UserError: neither is given, or the model has no masked-LM head.
     """
-    if options.workdir:
-        return Tuned(options)
-    if not options.input_file:
-        raise UserError(
-            "--input_file is missing, a text that masked LM is scored on; or give --workdir, a fine-tuned run, "
-            "which is scored on its dev examples")
+    check(options)
+    task = Tuned(options) if options.workdir else _masked_lm(subject, options)
+    for line in task.remarks:
+        log(line)
+    return task
+
+
+def _masked_lm(subject, options):
     if subject.model is None or subject.model.masked_lm is None:
         raise UserError(
             "--init_checkpoint has no masked-LM head, so that --input_file gives no loss; give --workdir, a "
@@ -58,10 +72,11 @@ class MaskedLM:
     is_better_high = False
 
     def __init__(self, subject, options):
-        self.model = subject.model
-        sentences, documents = texts.corpus_sentences(options.input_file, options.max_sentences or _DEFAULT_SENTENCES)
+        self.model, self.subject_name, self.origin = subject.model, subject.name, subject.origin
+        sentences, documents = texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
         length = min(_ROW_LENGTH, subject.config.max_position_embeddings)
-        kept, numbers, _ = texts.encodable(subject, sentences, length - 2)
+        kept, numbers, left_out = texts.encodable(subject, sentences, length - 2)
+        self.remarks = [texts.read_remark(options, len(sentences), _BY_ITSELF), *([left_out] if left_out else [])]
         rows = filled_rows([np.concatenate(text.pieces) for text in kept], [documents[number] for number in numbers],
                            length - 2)
         if len(rows) < 2:
@@ -101,8 +116,12 @@ class Tuned:
 
     def __init__(self, options):
         self.found = found = FinetunedRun(options.workdir)
-        self.model, self.task = found.model, found.task
-        examples = found.task.read_split(found.run.data_dir, "dev", found.run, most=options.max_sentences)
+        self.model, self.task, self.subject_name = found.model, found.task, encoders.name_of(options.workdir)
+        self.origin = encoders.origin_of(f"fine-tuned run {found.checkpoint}",
+                                         {variable.path: variable.numpy() for variable in found.model.weights})
+        self.remarks = [f"--workdir={options.workdir} was looked into, and --{name}={getattr(options, name)} was not."
+                        for name in ("init_checkpoint", "input_file") if getattr(options, name)]
+        examples = found.task.read_split(found.run.data_dir, "dev", found.run, most=options.most_sentences())
         if len(examples) < 2:
             raise UserError(f"{options.workdir}: has {len(examples)} dev example; expected two at least")
         self.objective = self.task.family.make_objective(self.task, found.run)

@@ -12,6 +12,7 @@ from keras_bert_app.analysis import texts
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.pseudo_likelihood import (piece_log_probabilities, require_masked_lm, room,
                                                        unigram_log_probabilities)
+from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.features import piece_ids
 from keras_bert_app.tasks.tables import lines_of
@@ -26,7 +27,7 @@ _SHOWN = 8
 def run(subject, options, log):
     """Findings; options.pairs_file, input_file for the unigram baseline, max_sentences pairs."""
     require_masked_lm(subject)
-    pairs = read_pairs(options.pairs_file, options.max_sentences)
+    pairs = read_pairs(options.pairs_file, options.most_sentences())
     good, bad = (piece_ids(subject.tokenizer, list(side)) for side in zip(*pairs))
     kept = [number for number, both in enumerate(zip(good, bad)) if all(0 < len(one) <= room(subject) for one in both)]
     if not kept:
@@ -67,8 +68,11 @@ def run(subject, options, log):
                                                          for score in both]}
                   for (one, other), both in zip(pairs, sums.T)]
     }
-    return Findings("minimal_pairs", f"Minimal pairs of {options.pairs_file}: {subject.name} model", tables, remarks,
-                    {}, values)
+    title = f"Minimal pairs of {options.pairs_file}: {subject.name} model"
+    ours, baselines = ({name: result for name, result in results.items() if name.startswith("baseline") == which}
+                       for which in (False, True))
+    picture = draw_results([(f"accuracy over {len(pairs):,} pairs", ours, baselines)], title)
+    return Findings("minimal_pairs", title, tables, remarks, {"minimal_pairs.png": picture}, values)
 
 
 def accuracy(good, bad):

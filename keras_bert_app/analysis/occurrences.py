@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_bert_app.analysis import texts
 from keras_bert_app.analysis.progress import reported
+from keras_bert_app.analysis.samples import evenly
 from keras_bert_app.analysis.sentences import Encoded, encode_rows
 from keras_bert_app.errors import UserError
 
@@ -25,14 +26,16 @@ class Corpus:
 
     Attributes:
         texts: M texts.Text. keys: of each the list of its words as the tokenizer's casing has them. documents: int [M].
-        places: dict word -> int [n, 2], sentence and word of each occurrence. remark: what was left out, or "".
+        contexts: int [M], of each the first sentence of the same words. places: dict word -> int [n, 2], sentence and word of
+            each occurrence. remarks: lines, what was left out.
     """
 
     texts: list
     keys: list
     documents: np.ndarray
+    contexts: np.ndarray
     places: dict
-    remark: str
+    remarks: list
 
 
 def find(subject, path, words, max_sentences, seed):
@@ -42,8 +45,9 @@ def find(subject, path, words, max_sentences, seed):
         UserError: a word is there less than FEWEST times.
     """
     lower = subject.config.do_lower_case
+    _check_words(subject, words)
     sentences, documents = texts.corpus_sentences(path, max_sentences)
-    wanted = re.compile(r"(?<!\w)(?:%s)(?!\w)" % "|".join(map(re.escape, words)), re.IGNORECASE if lower else 0)
+    wanted = _pattern(subject, words)
     is_wanted = np.array([bool(wanted.search(sentence)) for sentence in sentences])
     others = np.flatnonzero(~is_wanted)
     others = np.random.default_rng(seed).choice(others, min(_MOST_OTHERS, len(others)), replace=False)
@@ -61,9 +65,35 @@ def find(subject, path, words, max_sentences, seed):
             raise UserError(
                 f"--words: {word!r} stands {len(found)} times in {path}; expected {FEWEST} times at least; give more "
                 "text or another word")
-    return Corpus(given, keys, np.array(documents)[numbers][kept],
-                  {word: np.array(found)[np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int)]
-                   for word, found in places.items()}, remark)
+    remarks = [f"Of {path} {len(sentences):,} sentences were read: {int(is_wanted.sum()):,} with one of the words, and "
+               f"{len(others):,} of the others, drawn by the seed, for what all words do."]
+    remarks += [f"{word} stands there {len(found):,} times; {_MOST:,} of them were taken at equal steps."
+                for word, found in places.items() if len(found) > _MOST]
+    first = {}
+    contexts = [first.setdefault(tuple(row), number) for number, row in enumerate(keys)]
+    return Corpus(given, keys, np.array(documents)[numbers][kept], np.array(contexts),
+                  {word: np.array(evenly(found, _MOST)) for word, found in places.items()}, [*remarks, *([remark] if remark else [])])
+
+
+def _pattern(subject, words):
+    """What is found in every sentence that has one of the words, and in few others."""
+    doubled = texts.cut(subject.tokenizer, [word + word for word in words])
+    # A CJK character is a word among others like it.
+    parts = [re.escape(word) if len(text.words()) == 2 else rf"(?<!\w){re.escape(word)}(?!\w)" for word, text in zip(words, doubled)]
+    return re.compile("|".join(parts), re.IGNORECASE if subject.config.do_lower_case else 0)
+
+
+def _check_words(subject, words):
+    """Raises UserError for words that can be in no text, or that the tokenizer does not tell apart."""
+    lower, known = subject.config.do_lower_case, {}
+    for word, text in zip(words, texts.cut(subject.tokenizer, list(words))):
+        if len(text.words()) != 1:
+            raise UserError(f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which splits "
+                            "text at white space, punctuation and each CJK character; give one of them")
+        key = word.lower() if lower else word
+        if key in known:
+            raise UserError(f"--words: {known[key]!r} and {word!r} are the same word to this uncased model; give one of them")
+        known[key] = word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +128,8 @@ def vectors(subject, corpus, seed, log):
         units = _unit(one)
         for word, number, at in of_sentence.get(one.number, ()):
             found[word][:, number] = units[:, at]
+        if corpus.contexts[one.number] != one.number:
+            continue  # a sentence that is there twice is one context
         random_sum += units[:, chosen[one.number]]
         num_random += 1
         # One occurrence a sentence: the contexts of a word are to be different ones.
@@ -114,6 +146,19 @@ def vectors(subject, corpus, seed, log):
 def mean_cosine(total, count):
     """The mean cosine of each two of `count` vectors of length 1 with the sum `total` [..., H]."""
     return (np.sum(np.square(total, dtype=np.float64), axis=-1) - count) / max(count * (count - 1), 1)
+
+
+def mean_cosine_apart(vectors, contexts):
+    """float [L + 1]: the mean cosine of each two vectors of different contexts.
+
+    Args:
+        vectors: [L + 1, n, H], of length 1. contexts: int [n], two different ones at least.
+    """
+    _, places, counts = np.unique(contexts, return_inverse=True, return_counts=True)
+    # [L + 1, contexts, H]
+    sums = np.eye(len(counts))[places].T @ vectors.astype(np.float64)
+    total = np.sum(sums.sum(axis=1) ** 2, axis=-1) - np.sum(sums ** 2, axis=(1, 2))
+    return total / max(len(places) ** 2 - np.sum(counts ** 2), 1)
 
 
 def _unit(one: Encoded):

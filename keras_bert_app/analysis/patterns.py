@@ -24,12 +24,12 @@ PATTERNS = ("[CLS]", "[SEP]", "punctuation", "previous", "next", "itself", "entr
 _MOST_PIECES = 126  # with [CLS] and [SEP] the 128 of Clark et al.
 _MOST_DISTANCE_ROWS = 4000  # tokens whose attention the distances are taken over; 144 heads are 10,296 pairs
 _MOST = 0.5  # Clark et al. call a head's share high that is over one half
-_DEFAULT_SENTENCES = 1000  # where --max_sentences gives none: minutes of work for an encoder and its untrained ones
+_BY_ITSELF = 1000  # sentences: minutes of work for an encoder and its untrained ones
 
 
 def run(subject, options, log):
     """Findings; options.input_file, max_sentences, num_seeds, seed."""
-    sentences, _ = texts.corpus_sentences(options.input_file, options.max_sentences or _DEFAULT_SENTENCES)
+    sentences, _ = texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
     given, _, remark = texts.encodable(subject, sentences, _MOST_PIECES)
     is_punctuation = punctuation_pieces(subject.tokenizer.vocabulary)
     shares, distances = _of_corpus(subject, given, is_punctuation, log)
@@ -60,7 +60,8 @@ def run(subject, options, log):
     remarks = [
         f"{len(given):,} sentences, {sum(2 + sum(map(len, text.pieces)) for text in given):,} tokens; shares are "
         f"means over the tokens that attend. Untrained: {options.num_seeds} seeds. Heads are named layer-head, from 1.",
-        "Entropy is in nats.", *_said(shares, uniform), *([remark] if remark else [])
+        f"Entropy is in nats. Distances are taken over {distances.num_rows:,} of the tokens.", *_said(shares, uniform),
+        texts.read_remark(options, len(sentences), _BY_ITSELF), *([remark] if remark else [])
     ]
     values = {
         "patterns": PATTERNS,

@@ -4,34 +4,41 @@ The heads of least importance go, but the last one of each layer. What is left c
 with gates of 0 on those heads; its kernels are smaller.
 """
 
-import statistics
-import time
+import shlex
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.analysis import head_importance, head_tasks
+from keras_bert_app.analysis import head_importance, head_tasks, pruned_exports
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.encoder import gated_heads
+from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import BertTaskModel
 
 SUMMARY = "heads removed for real: parameters, latency and score beside the whole model's (--input_file or --workdir)"
 NEEDS = ()
+MODEL_FROM = "workdir"
 
 _SAME = 1e-5  # float32: the products have other sizes, and add up in another order
 _NUM_ROWS, _LENGTH = (1, 16), 128
-_WARM_UP, _REPEATS = 3, 15
+
+
+def check(options):
+    """Raises UserError where there is nothing to score heads on, or no share of them to go."""
+    if not 0 < options.prune_percent < 100:
+        raise UserError(f"--prune_percent={options.prune_percent}: expected 1 to 99, the share of heads that go")
+    head_tasks.check(options)
 
 
 def run(subject, options, log):
-    """Findings; options.input_file or workdir, prune_percent, max_sentences, seed."""
-    if not 0 < options.prune_percent < 100:
-        raise UserError(f"--prune_percent={options.prune_percent}: expected 1 to 99, the share of heads that go")
-    task = head_tasks.load(subject, options)
+    """Findings; options.workdir or else input_file, prune_percent, max_sentences, seed."""
+    check(options)
+    task = head_tasks.load(subject, options, log)
     counts = task.model.config.head_counts
     order = np.argsort(head_importance.importance(task, log), kind="stable")
     heads = chosen(order, counts, round(len(order) * options.prune_percent / 100))
@@ -45,41 +52,48 @@ def run(subject, options, log):
     gated_scores, pruned_scores = task.score(call), task.score(
         tf.function(lambda batch: task.outputs(smaller, batch), autograph=False))
     difference = largest_difference(task.model.encoder, smaller.encoder, tf.split(gates, counts), task.inputs)
-    log("timing both encoders")
+    log("exporting both encoders, and timing them")
     length = min(_LENGTH, task.model.config.max_position_embeddings)
-    milliseconds = [latencies((task.model.encoder, smaller.encoder), num_rows, length) for num_rows in _NUM_ROWS]
+    costs = pruned_exports.costs((task.model.encoder, smaller.encoder), _NUM_ROWS, length)
 
     names = list(whole_scores)
-    columns = ("", "heads", "parameters", "of layers", "MB", *(f"ms, {number} x {length}" for number in _NUM_ROWS),
+    columns = ("", "heads", "parameters", "of layers", "MB of export", *(f"ms, {number} x {length}" for number in _NUM_ROWS),
                *names)
-    rows = []
-    for at, (name, model, scores) in enumerate(
-        (("whole", task.model, whole_scores), ("pruned", smaller, pruned_scores))):
-        size = model.count_params()
-        rows.append([
-            name,
-            sum(model.config.head_counts), size,
-            _of_layers(model), 4 * size / 1e6, *(times[at] for times in milliseconds), *(scores[key] for key in names)
-        ])
+    rows = [[name, sum(model.config.head_counts), model.count_params(), _of_layers(model), size / 1e6, *milliseconds,
+             *(scores[key] for key in names)]
+            for name, model, scores, (size, milliseconds) in zip(
+                ("whole", "pruned"), (task.model, smaller), (whole_scores, pruned_scores), costs)]
     rows.append(["whole, those heads closed", *[None] * (4 + len(_NUM_ROWS)), *(gated_scores[key] for key in names)])
     flag = written(heads)
     fits = "within" if difference <= _SAME else "NOT within"
+    speeds = " and ".join(f"{whole / cut:.2f}" for whole, cut in zip(*(milliseconds for _, milliseconds in costs)))
     remarks = [
-        f"{task.data}.",
+        f"{task.data}.", *task.remarks,
         f"{line}. States of the pruned encoder and of the whole one with those heads closed differ by up to {difference:.1e}, "
         f"{fits} {_SAME:.0e}.",
-        f"ms: encoder alone, rows x tokens, median of {_REPEATS} calls, each in turn with the other's. The pruned one is "
-        f"{' and '.join(f'{whole / cut:.2f}' for whole, cut in milliseconds)} times as fast.",
-        f'To write it: convert --input={options.workdir or "MODEL"} --to=workdir --output=DIRECTORY --prune_heads="{flag}"'
+        "MB and ms: of each encoder alone, without the output layer, exported over ids as a SavedModel: all its files, and a call "
+        f"of it loaded again, rows x tokens, median of {pruned_exports.REPEATS} calls, each in turn with the other's. The pruned "
+        f"one is {speeds} times as fast.",
+        f"To write it: {command(options, task.model, flag)}"
     ]
     values = {
         "prune_heads": flag, "head_counts": list(smaller.config.head_counts), "difference": difference,
-        "milliseconds": milliseconds,
+        "bytes_of_export": [size for size, _ in costs], "milliseconds": [milliseconds for _, milliseconds in costs],
         "scores": {"whole": whole_scores, "closed": gated_scores, "pruned": pruned_scores}
     }
-    name = options.workdir or subject.name
-    return Findings("pruning", f"Heads removed: {name}, {task.name}",
-                    [Table(f"{options.prune_percent} % of the heads removed", columns, rows)], remarks, {}, values)
+    title = f"Heads removed: {task.subject_name}, {task.name}"
+    panels = [(columns[at], {"pruned": float(rows[1][at])}, {"whole": float(rows[0][at])}) for at in range(2, len(columns))]
+    return Findings("pruning", title, [Table(f"{options.prune_percent} % of the heads removed", columns, rows)], remarks,
+                    {"pruning.png": draw_results(panels, title)}, values, task.origin)
+
+
+def command(options, model, flag):
+    """The command that writes the pruned model: of a fine-tuned run a run, else a model in our own layout."""
+    source = options.workdir or options.init_checkpoint or "MODEL"
+    missing = [] if options.workdir else [part for part in PARTS[1:] if part not in model.parts]
+    allowed = f" --allow_missing={','.join(missing)}" if missing else ""
+    quoted = (shlex.quote(text) for text in (source, f"{source.rstrip('/')}-pruned", flag))
+    return "python -m keras_bert_app.cli.convert --input={} --to=workdir --output={} --prune_heads={}".format(*quoted) + allowed
 
 
 def chosen(order, counts, number):
@@ -132,24 +146,6 @@ def largest_difference(encoder, smaller, gates, inputs):
     ours = smaller(inputs)["encoder_outputs"]
     is_token = inputs["input_mask"].numpy() > 0
     return max(float(np.abs(a.numpy() - b.numpy())[is_token].max()) for a, b in zip(ours, theirs))
-
-
-def latencies(encoders, num_rows, length):
-    """Milliseconds of each encoder for rows of random tokens, taken in turn: medians."""
-    ids = np.random.default_rng(0).integers(0, encoders[0].config.vocab_size, (num_rows, length)).astype(np.int32)
-    inputs = {"input_word_ids": tf.constant(ids), "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
-    calls = [
-        tf.function(lambda inputs, encoder=encoder: encoder(inputs)["sequence_output"], autograph=False)
-        for encoder in encoders
-    ]
-    times = [[] for _ in calls]
-    for repeat in range(_WARM_UP + _REPEATS):
-        for call, taken in zip(calls, times):
-            started = time.perf_counter()
-            call(inputs).numpy()
-            if repeat >= _WARM_UP:
-                taken.append(1000 * (time.perf_counter() - started))
-    return [statistics.median(taken) for taken in times]
 
 
 def _of_layers(model):

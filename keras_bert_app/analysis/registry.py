@@ -2,6 +2,8 @@
 
 Such a module has SUMMARY, one line; NEEDS, names of Options that must be given; and
 run(subject, options, log) -> findings.Findings, where subject is an encoders.Subject and log is called with lines of progress.
+It may have check(options), which raises UserError for what can be told before a model is loaded; and MODEL_FROM, the name of
+an option that gives the model in place of init_checkpoint: with it the subject may be None.
 """
 
 import importlib

@@ -7,21 +7,18 @@ mostly has one sense (Gale, Church and Yarowsky 1992, One Sense Per Discourse). 
 at random.
 """
 
-import collections
-
 import numpy as np
 
-from keras_bert_app.analysis import occurrences
+from keras_bert_app.analysis import occurrences, sense_maps, sense_scores
 from keras_bert_app.analysis.encoders import untrained
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing.senses import draw_self_similarity, draw_senses, senses_page
 from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "vectors of a word over a corpus: map, clusters, nearest contexts; how alike they are, by layer"
 NEEDS = ("input_file", "words")
-_MOST_CLUSTERS = 5
-_FEWEST_OF_CLUSTER = 3  # two sentences alike are no sense
-_NEAREST = 6
+_SCORES = ("silhouette", "same_document")
 _FALLS = -0.8  # rank correlation with the layer from which on self-similarity is said to fall
 
 
@@ -29,39 +26,35 @@ def run(subject, options, log):
     """Findings; options.input_file, words, max_sentences, num_seeds, seed.
 
     Raises:
-        UserError: a word is not there often enough.
+        UserError: a word is not there often enough, or can be nowhere.
     """
     words = tuple(dict.fromkeys(options.words))
-    corpus = occurrences.find(subject, options.input_file, words, options.max_sentences, options.seed)
+    corpus = occurrences.find(subject, options.input_file, words, options.most_sentences(), options.seed)
     log(f"senses: {', '.join(f'{word} {len(places)} times' for word, places in corpus.places.items())}; "
         f"{len(corpus.texts):,} sentences")
     trained = occurrences.vectors(subject, corpus, options.seed, log)
     others = [occurrences.vectors(untrained(subject, seed), corpus, options.seed, log)
               for seed in range(options.seed, options.seed + options.num_seeds)]
     log("senses: clusters")
-    scores = {word: _scores(trained.words[word], corpus.documents[corpus.places[word][:, 0]]) for word in words}
-    other_scores = {
-        word: [_scores(other.words[word], corpus.documents[corpus.places[word][:, 0]]) for other in others]
-        for word in words
-    }
-    clusters = {word: sense_clusters(trained.words[word][-1])[0] for word in words}
-    described = {word: _described(corpus, word, clusters[word], trained.words[word][-1], others[0].words[word][-1],
-                                  trained.words[word][0]) for word in words}
+    scores, other_scores = {}, {}
+    for word in words:
+        sentences = corpus.places[word][:, 0]
+        groups = corpus.documents[sentences], corpus.contexts[sentences]
+        scores[word] = sense_scores.scores(trained.words[word], *groups)
+        other_scores[word] = [sense_scores.scores(other.words[word], *groups) for other in others]
+    described = {word: sense_maps.described(corpus, word, trained.words[word], others[0].words[word], scores[word].clusters)
+                 for word in reported(words, len(words), "words drawn at every layer", log)}
     name = f"{subject.name} encoder"
+    similarity = {word: _similarity(corpus, trained, word) for word in words}
     tables = [_sense_table(words, scores, other_scores), _layer_table(words, scores, other_scores),
-              _similarity_table(words, trained, others), _cluster_table(described)]
-    similarity = {
-        word:
-        occurrences.mean_cosine(trained.words[word].sum(axis=1), trained.words[word].shape[1]) - trained.random_cosine
-        for word in words
-    }
+              _similarity_table(similarity, trained, others), _cluster_table(described)]
     other = np.mean([one.all_words - one.random_cosine for one in others], axis=0)
     files = {
         "senses.html":
         senses_page(described, f"Senses: {', '.join(words)} ({name})"),
         "senses.png":
         draw_senses(
-            described, f"Vectors of words in {len(corpus.texts):,} sentences: {name}\n"
+            _in_one_colour(described), f"Vectors of words in {len(corpus.texts):,} sentences: {name}\n"
             "t-SNE of cosines; the colours are the clusters of the trained last layer in all three"),
         "senses_layers.png":
         draw_self_similarity(
@@ -70,76 +63,43 @@ def run(subject, options, log):
             }, other, f"How alike a word's vectors are in different sentences: {name}")
     }
     remarks = [
-        f"Each silhouette is the best of 2 to {_MOST_CLUSTERS} clusters of {_FEWEST_OF_CLUSTER} vectors or more. At "
-        "layer 0 a word's "
+        f"Each silhouette is the best of 2 to {sense_scores.MOST_CLUSTERS} clusters of {sense_scores.FEWEST_OF_CLUSTER} vectors or "
+        "more. At layer 0 a word's "
         "vectors differ by their position alone, and its clusters are those of position: read the silhouette beside "
         "the other score.",
-        "Same document: of the occurrences whose document has another one, how often the nearest vector is of that "
-        "document.",
-        f"Untrained: {options.num_seeds} seeds. Self-similarity is less the mean cosine of words at random; all words: "
+        "Same document: of the occurrences whose document has another one in another sentence, how often the nearest vector of "
+        "another sentence is of that document. Sentences that are there twice count as one.",
+        f"Untrained: {options.num_seeds} seeds. Self-similarity is that of different sentences, less the mean cosine of words at "
+        f"random; all words: "
         f"{trained.num_words:,} that stand in five sentences or more.", *_said(words, scores, other_scores, trained),
-        *([corpus.remark] if corpus.remark else [])
+        *corpus.remarks
     ]
     values = {
-        "scores": scores,
-        "untrained": other_scores,
+        "scores": {word: one.as_json() for word, one in scores.items()},
+        "untrained": {word: [one.as_json() for one in several] for word, several in other_scores.items()},
         "random_cosine": trained.random_cosine.tolist(),
         "all_words": trained.all_words.tolist(),
-        "clusters": {
-            word: labels.tolist()
-            for word, labels in clusters.items()
-        }
+        "similarity": {word: one.tolist() for word, one in similarity.items()},
+        "clusters": {word: one.clusters[-1].tolist() for word, one in scores.items()}
     }
     return Findings("senses", f"Senses of {', '.join(words)} in {options.input_file}", tables, remarks, files, values)
 
 
-def sense_clusters(vectors):
-    """(int [n], clusters from 0, the largest first; their silhouette), (zeros, None) where no number of clusters is
-    allowed.
-
-    Args:
-        vectors: [n, H], of length 1.
-    """
-    from sklearn.cluster import KMeans
-    from sklearn.metrics import silhouette_score
-
-    best = np.zeros(len(vectors), int), None
-    num_distinct = len(np.unique(np.round(vectors, 5), axis=0))  # a sentence may be there twice
-    for count in range(2, min(_MOST_CLUSTERS, num_distinct, len(vectors) // _FEWEST_OF_CLUSTER) + 1):
-        labels = KMeans(count, n_init=4, random_state=0).fit_predict(vectors)
-        sizes = np.bincount(labels, minlength=count)
-        if sizes.min() < _FEWEST_OF_CLUSTER:
-            continue
-        score = float(silhouette_score(vectors, labels, metric="cosine"))
-        if best[1] is None or score > best[1]:
-            best = np.argsort(np.argsort(-sizes, kind="stable"))[labels], score
-    return best
+def _similarity(corpus, found, word):
+    """float [L + 1]: the mean cosine of a word's vectors in different sentences, less that of words at random."""
+    contexts = corpus.contexts[corpus.places[word][:, 0]]
+    return occurrences.mean_cosine_apart(found.words[word], contexts) - found.random_cosine
 
 
-def same_document(vectors, documents):
-    """(share whose nearest vector is of the same document; what chance gives; of how many). None, None, 0 where no
-    document has two.
-
-    Args:
-        vectors: [n, H], of length 1. documents: int [n].
-    """
-    is_same = documents[:, None] == documents
-    np.fill_diagonal(is_same, False)
-    asked = is_same.any(axis=1)
-    if not asked.any():
-        return None, None, 0
-    cosines = vectors @ vectors.T
-    np.fill_diagonal(cosines, -np.inf)
-    right = is_same[np.arange(len(vectors)), cosines.argmax(axis=1)]
-    return float(right[asked].mean()), float(is_same[asked].mean() * len(vectors) / (len(vectors) - 1)), int(
-        asked.sum())
-
-
-def _scores(vectors, documents):
-    """dict of both scores by layer; vectors [L + 1, n, H]."""
-    same = [same_document(layer, documents) for layer in vectors]
-    return {"occurrences": vectors.shape[1], "silhouette": [sense_clusters(layer)[1] for layer in vectors],
-            "same_document": [share for share, _, _ in same], "chance": same[0][1], "asked": same[0][2]}
+def _in_one_colour(described):
+    """dict word -> what draw_senses takes: three maps in the clusters of the trained last layer."""
+    result = {}
+    for word, found in described.items():
+        last, *_, first, other = found["views"].values()
+        result[word] = {"clusters": last["clusters"], "typical": last["typical"],
+                        "maps": {"trained, last layer": last["points"], "untrained, last layer": other["points"],
+                                 "layer 0": first["points"]}}
+    return result
 
 
 def _mean(values):
@@ -151,85 +111,39 @@ def _sense_table(words, scores, other_scores):
     rows = []
     for word in words:
         own, others = scores[word], other_scores[word]
-        rows.append((word, own["occurrences"], *(cell for name in ("silhouette", "same_document") for cell in (
-            own[name][-1], own[name][0], _mean(other[name][-1] for other in others))), own["chance"], own["asked"]))
+        rows.append((word, own.clusters.shape[1], *(cell for name in _SCORES for cell in (
+            getattr(own, name)[-1], getattr(own, name)[0], _mean(getattr(other, name)[-1] for other in others))), own.chance,
+            own.asked))
     return Table("Are senses apart? Last layer", ("word", "occurrences", "silhouette", "layer 0", "untrained",
                                                   "same document", "layer 0", "untrained", "chance", "of"), rows)
 
 
 def _layer_table(words, scores, other_scores):
     rows = []
-    for layer in range(len(scores[words[0]]["silhouette"])):
-        rows.append((str(layer), *(cell for name in ("silhouette", "same_document") for cell in (
-            _mean(scores[word][name][layer] for word in words),
-            _mean(other[name][layer] for word in words for other in other_scores[word])))))
+    for layer in range(len(scores[words[0]].silhouette)):
+        rows.append((str(layer), *(cell for name in _SCORES for cell in (
+            _mean(getattr(scores[word], name)[layer] for word in words),
+            _mean(getattr(other, name)[layer] for word in words for other in other_scores[word])))))
     return Table("By layer, mean of the words", ("layer", "silhouette", "untrained", "same document", "untrained"),
                  rows)
 
 
-def _similarity_table(words, trained, others):
-    def adjusted(found, word):
-        return occurrences.mean_cosine(found.words[word].sum(axis=1), found.words[word].shape[1]) - found.random_cosine
-
-    columns = [adjusted(trained, word) for word in words] + [trained.all_words - trained.random_cosine]
+def _similarity_table(similarity, trained, others):
+    """Args: similarity: dict word -> float [L + 1]."""
+    columns = [*similarity.values(), trained.all_words - trained.random_cosine]
     columns += [np.mean([one.all_words - one.random_cosine for one in others], axis=0), trained.random_cosine,
                 np.mean([one.random_cosine for one in others], axis=0)]
     return Table("Self-similarity, less that of words at random",
-                 ("layer", *words, "all words", "untrained", "words at random", "untrained"),
+                 ("layer", *similarity, "all words", "untrained", "words at random", "untrained"),
                  [(str(layer), *map(float, row)) for layer, row in enumerate(zip(*columns))])
-
-
-def _described(corpus, word, clusters, last, other, first):
-    """dict of what the page and the pictures need of a word; last, other, first: its vectors [n, H]."""
-    items, cosines = [], last @ last.T
-    np.fill_diagonal(cosines, -np.inf)
-    for number, (sentence, at) in enumerate(corpus.places[word]):
-        text = corpus.texts[sentence]
-        start, end = text.word_spans()[at]
-        nearest = np.argsort(-cosines[number], kind="stable")[:_NEAREST]
-        items.append({"before": text.text[:start], "word": text.text[start:end], "after": text.text[end:],
-                      "cluster": int(clusters[number]), "document": int(corpus.documents[sentence]),
-                      "nearest": [[int(place), round(float(cosines[number, place]), 3)] for place in nearest]})
-    maps = {"trained, last layer": _plane(last), "untrained, last layer": _plane(other), "layer 0": _plane(first)}
-    rows = [set(corpus.keys[sentence]) - {word.lower(), word} for sentence, _ in corpus.places[word]]
-    typical = [
-        _typical([row for row, label in zip(rows, clusters) if label == cluster],
-                 [row for row, label in zip(rows, clusters) if label != cluster])
-        for cluster in range(max(clusters) + 1)
-    ]
-    middles = []
-    for cluster in range(max(clusters) + 1):
-        members = np.flatnonzero(clusters == cluster)
-        middles.append(int(members[np.argmax(last[members] @ last[members].sum(axis=0))]))
-    return {"items": items, "maps": maps, "typical": typical, "middles": middles}
-
-
-def _plane(vectors):
-    """List of [x, y], t-SNE of the cosines."""
-    from sklearn.manifold import TSNE
-
-    if np.allclose(vectors, vectors[0], atol=1e-6):
-        return np.zeros((len(vectors), 2)).tolist()
-    made = TSNE(metric="cosine", init="random", perplexity=min(30.0, (len(vectors) - 1) / 3),
-                random_state=0).fit_transform(vectors)
-    return np.round(made, 2).tolist()
-
-
-def _typical(inside, outside):
-    """The words of letters whose share of the sentences inside is most above that outside; in two sentences at
-    least."""
-    counts, others = (collections.Counter(word for row in rows for word in row) for rows in (inside, outside))
-    gains = {word: count / len(inside) - others[word] / max(len(outside), 1) for word, count in counts.items()
-             if count > 1 and word.isalpha() and len(word) > 2}
-    return sorted(gains, key=lambda word: (-gains[word], word))[:6]
 
 
 def _cluster_table(described):
     rows = []
     for word, found in described.items():
-        for cluster, (typical, middle) in enumerate(zip(found["typical"], found["middles"])):
-            item = found["items"][middle]
-            size = sum(one["cluster"] == cluster for one in found["items"])
+        last = next(iter(found["views"].values()))
+        for cluster, (typical, middle) in enumerate(zip(last["typical"], last["middles"])):
+            item, size = found["items"][middle], last["clusters"].count(cluster)
             context = f"...{item['before'][-35:]}[{item['word']}]{item['after'][:35]}..."
             rows.append((word, str(cluster + 1), size, ", ".join(typical), context))
     return Table("Clusters of the trained last layer", ("word", "cluster", "size", "words around it", "its middle"),
@@ -241,8 +155,8 @@ def _said(words, scores, other_scores, trained):
 
     lines = []
     for word in words:
-        own, asked = scores[word]["same_document"], scores[word]["asked"]
-        others = [other["same_document"][-1] for other in other_scores[word]]
+        own, asked = scores[word].same_document, scores[word].asked
+        others = [other.same_document[-1] for other in other_scores[word]]
         if own[-1] is None:
             continue
         low, high = wilson_interval(own[-1], asked)

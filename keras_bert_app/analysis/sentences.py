@@ -106,9 +106,23 @@ def num_tokens(subject, sentences):
     return np.array([row_length((words, None)) for words in _pieces(subject.tokenizer, sentences)], np.int64)
 
 
-def num_too_long(subject, sentences):
-    """How many sentences `encode` leaves out."""
-    return int(np.sum(num_tokens(subject, sentences) > subject.config.max_position_embeddings))
+def fitting(subject, items, path):
+    """(those items whose words `encode` takes, how many it would leave out).
+
+    Done once before anything is counted, so that baselines are asked for the same sentences as encoders.
+
+    Args:
+        items: list of what has `words`, such as treebank.Tree. path: the file that they are of.
+
+    Raises:
+        UserError: there is none.
+    """
+    longest = subject.config.max_position_embeddings
+    fits = num_tokens(subject, [item.words for item in items]) <= longest
+    if not fits.any():
+        raise UserError(f"{path}: none of its {len(items):,} sentences fits into the model's {longest} positions; give shorter "
+                        "ones")
+    return [item for item, fit in zip(items, fits) if fit], int(np.sum(~fits))
 
 
 def _pieces(tokenizer, sentences):

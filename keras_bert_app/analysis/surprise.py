@@ -12,33 +12,43 @@ from keras_bert_app.analysis import texts
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.pseudo_likelihood import (piece_log_probabilities, require_masked_lm, room,
                                                        unigram_log_probabilities)
+from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 
-SUMMARY = "the most surprising pieces of --input_file or --text, by masked LM, and what it says instead"
+SUMMARY = "the most surprising pieces of --text, or else of --input_file, by masked LM, and what it says instead"
 NEEDS = ()
 
 _SHOWN, _AROUND = 20, 6
-_DEFAULT_SENTENCES = 200
+_BY_ITSELF = 200  # sentences
+
+
+def check(options):
+    """Raises UserError where there is no text to look at."""
+    if not options.input_file and not options.text:
+        raise UserError("--text is missing; give that, or --input_file with texts")
 
 
 def run(subject, options, log):
-    """Findings; options.input_file or text, max_sentences, seed."""
+    """Findings; options.text, or else input_file, max_sentences, seed."""
     require_masked_lm(subject)
-    if not options.input_file and not options.text:
-        raise UserError("--text is missing; give that, or --input_file with texts")
-    sentences = [options.text]
-    if not options.text:
-        sentences, _ = texts.corpus_sentences(options.input_file, options.max_sentences or _DEFAULT_SENTENCES)
+    check(options)
+    sentences, read = [options.text], "--text was read."
+    if options.text and options.input_file:
+        read = "--text was read, and --input_file was not."
+    elif options.input_file:
+        sentences, _ = texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
+        read = texts.read_remark(options, len(sentences), _BY_ITSELF)
+    log(read)
     given, _, remark = texts.encodable(subject, sentences, room(subject))
     pieces = [np.concatenate(text.pieces).astype(np.int32) for text in given]
     bits = [-score / np.log(2) for score in piece_log_probabilities(subject, pieces, log)]
     numbers = np.repeat(np.arange(len(pieces)), [len(row) for row in pieces])
     places = np.concatenate([np.arange(len(row)) for row in pieces])
     order = np.argsort(-np.concatenate(bits), kind="stable")[:_SHOWN]
-    found = [(int(numbers[at]), int(places[at])) for at in order]
-    guesses = _guesses(subject, [(pieces[text], place) for text, place in found])
+    shown = [(int(numbers[at]), int(places[at])) for at in order]
+    guesses = _guesses(subject, [(pieces[text], place) for text, place in shown])
     rows = [[float(bits[text][place]), *_shown(subject.tokenizer, pieces[text], place), guess, share]
-            for (text, place), (guess, share) in zip(found, guesses)]
+            for (text, place), (guess, share) in zip(shown, guesses)]
     columns = ("bits", "before", "piece", "after", "expected", "with")
     tables = [Table(f"Most surprising of {len(places):,} pieces", columns, rows, digits=2)]
     unigrams = -unigram_log_probabilities(pieces, subject.tokenizer.vocab_size) / np.log(2)
@@ -46,9 +56,10 @@ def run(subject, options, log):
     remarks = [
         f"{len(given):,} texts. Mean surprisal {mean:.2f} bits a piece; by how often each stands in these texts "
         f"{plain:.2f}.",
-        *([remark] if remark else [])
+        read, *([remark] if remark else [])
     ]
     values = {"mean_bits": float(mean), "mean_bits_of_unigrams": float(plain)}
+    panels = [("mean surprisal, bits a piece", {"masked LM": float(mean)}, {"how often each stands here": float(plain)})]
     planted, where = plant(pieces, subject.tokenizer.vocabulary, options.seed)
     if len(planted) > 1:
         log("the same with a piece changed in each text")
@@ -63,8 +74,10 @@ def run(subject, options, log):
         above = results["most surprising piece"] > max(results["baseline: rarest piece"], results["baseline: chance"])
         remarks.append(f"Surprise finds what does not belong {'better' if above else 'no better'} than its baselines.")
         values["planted"] = results
-    name = "--text" if options.text else options.input_file
-    return Findings("surprise", f"Surprise in {name}: {subject.name} model", tables, remarks, {}, values)
+        found, *baselines = results.items()
+        panels.append((f"planted piece found, of {len(planted):,} texts", dict([found]), dict(baselines)))
+    title = f"Surprise in {'--text' if options.text else options.input_file}: {subject.name} model"
+    return Findings("surprise", title, tables, remarks, {"surprise.png": draw_results(panels, title)}, values)
 
 
 def plant(pieces, vocabulary, seed):

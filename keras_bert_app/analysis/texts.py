@@ -72,6 +72,19 @@ def corpus_sentences(path, max_sentences=0):
     return sentences[:end], documents[:end]
 
 
+def read_remark(options, num_read, by_itself):
+    """A line that says how many sentences were read of a file, and why no more.
+
+    Args:
+        num_read: by corpus_sentences. by_itself: what the analysis takes where --max_sentences does not say.
+    """
+    most = options.most_sentences(by_itself)
+    if not most or num_read < most:
+        return f"All {num_read:,} sentences of {options.input_file} were read."
+    why = "as many as this analysis takes by itself; --max_sentences=0 takes all" if options.max_sentences < 0 else "--max_sentences"
+    return f"The first {num_read:,} sentences of {options.input_file} were read ({why})."
+
+
 def encodable(subject, sentences, most_pieces=None):
     """(list of Text, list of the numbers of their sentences, remark on those that were left out or "").
 

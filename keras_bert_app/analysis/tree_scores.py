@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert_app.analysis import treebank
 
 _SPEARMAN_LENGTHS = range(5, 51)  # Hewitt and Manning 2019: the mean over sentences of a length, then over lengths 5-50
+BY_LENGTH = ("distance_spearman", "depth_spearman")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,6 @@ def score(groups, distances, depths):
         that is no punctuation is the root. depth_spearman: alike.
     """
     right = edges = roots = sentences = 0
-    by_length = {"distance_spearman": [], "depth_spearman": []}
     for group, distance, depth in zip(groups, distances, depths):
         found, gold = right_edges(group, minimum_spanning_trees(distance, group.counted))
         right, edges = right + int(found.sum()), edges + int(gold.sum())
@@ -64,11 +64,18 @@ def score(groups, distances, depths):
         shallowest = np.where(group.counted, depth, np.inf).argmin(axis=1)
         roots += int(np.sum(some & (group.heads[np.arange(len(shallowest)), shallowest] < 0)))
         sentences += int(some.sum())
-        if depth.shape[1] in _SPEARMAN_LENGTHS:
-            by_length["distance_spearman"].append(spearman(distance, group.distances).mean())
-            by_length["depth_spearman"].append(spearman(depth, group.depths).mean())
+    by_length = spearman_by_length(groups, distances, depths)
     return {"uuas": right / edges if edges else None, "root_accuracy": roots / sentences if sentences else None,
-            **{name: float(np.mean(values)) if values else None for name, values in by_length.items()}}
+            **{name: float(np.mean(list(values.values()))) if values else None for name, values in by_length.items()}}
+
+
+def spearman_by_length(groups, distances, depths):
+    """dict of BY_LENGTH -> dict length (5 to 50) -> mean correlation of the sentences of that length. Args: see score."""
+    predicted = [(group, distance, depth) for group, distance, depth in zip(groups, distances, depths)
+                 if depth.shape[1] in _SPEARMAN_LENGTHS]
+    return {"distance_spearman": {depth.shape[1]: float(spearman(distance, group.distances).mean())
+                                  for group, distance, depth in predicted},
+            "depth_spearman": {depth.shape[1]: float(spearman(depth, group.depths).mean()) for group, _, depth in predicted}}
 
 
 def num_edges(groups):

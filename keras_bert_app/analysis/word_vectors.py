@@ -17,16 +17,12 @@ def word_vectors(subject, words_of, log):
     They lie in a temporary file, which is gone when they are: of a base model and 200,000 words they take 4 GB.
 
     Args:
-        words_of: list of sequences of words. log: called with lines of progress.
-
-    Returns:
-        (the vectors; bool [sentences]: False where one is longer than the encoder's positions and its words are zeros).
+        words_of: list of sequences of words, each of which fits into the encoder's positions (sentences.fitting). log: called
+            with lines of progress.
     """
-    ends = np.cumsum([len(words) for words in words_of])
-    config, fits = subject.config, np.zeros(len(words_of), bool)
+    ends, config = np.cumsum([len(words) for words in words_of]), subject.config
     vectors = np.memmap(tempfile.TemporaryFile(), np.float16, "w+",
                         shape=(config.num_hidden_layers + 1, int(ends[-1]), config.hidden_size))
     for one in reported(sentences.encode(subject, words_of), len(words_of), f"sentences through {subject.name}", log):
         vectors[:, ends[one.number] - len(words_of[one.number]):ends[one.number]] = one.word_states()
-        fits[one.number] = True
-    return vectors, fits
+    return vectors

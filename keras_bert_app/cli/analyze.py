@@ -6,9 +6,11 @@ python -m keras_bert_app.cli.analyze --what=structural_probe --init_checkpoint=M
 python -m keras_bert_app.cli.analyze --what=list
 
 MODEL is in any layout that convert reads. Each analysis prints its table beside a baseline and leaves NAME.json and its
-pictures in --output_dir; --what takes several, between commas. report.html there shows all that was found so far.
+pictures in --output_dir; --what takes several, between commas. report.html there shows all that was found so far, and names
+what was found in another model than the last one.
 """
 
+import dataclasses
 import os
 
 from absl import flags
@@ -21,32 +23,35 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.output_files import write_files
 
 _WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(registry.NAMES)}; list says what each is.")
-flags.DEFINE_string("init_checkpoint", "", "The model, in any layout that convert reads.")
 flags.DEFINE_string("output_dir", "", "Directory for what is found.")
 _HELP = {
+    "init_checkpoint": "The model, in any layout that convert reads.",
     "text": "The text to look at.",
     "text_pair": "A second text, segment B of the same row.",
     "input_file": "Texts, one a line.",
     "train_file": "CoNLL-U to train probes on.",
     "dev_file": "CoNLL-U to measure on.",
-    "ner_train_file": "Named entities in CoNLL-2003's columns, to train a probe on.",
+    "ner_train_file": "Named entities in CoNLL-2003's columns, to train a probe on; with --ner_dev_file.",
     "ner_dev_file": "The same, to measure on.",
     "pairs_file": "Minimal pairs, a line each: the good sentence, a tab, the bad one.",
     "endings_file": "Beginnings with their endings: CODAH's or SWAG's layout.",
-    "workdir": "Directory of a fine-tuned run.",
+    "workdir": "Directory of a fine-tuned run, whose heads head_importance and pruning look into in place of "
+               "--init_checkpoint's.",
     "words": "Words to look up in --input_file.",
     "layers": "Layers whose vectors to write: 0 the embeddings' output, 1 the first layer's, -1 the last one's.",
-    "max_sentences": "Only the first so many sentences of each file; 0: all.",
+    "max_sentences": "Only the first so many sentences of each file; 0: all; -1: as many as the analysis takes by "
+                     "itself, mostly all. Remarks say what was read and what of it was left out.",
     "num_seeds": "Seeds of probes and random baselines.",
     "probe_rank": "Dimensions that the structural probe maps to.",
     "prune_percent": "Share of the heads that are removed.",
     "seed": "The first of them.",
 }
+_LOWEST = {"num_seeds": 1, "probe_rank": 1, "max_sentences": -1}
 _DEFAULTS = Options()
 for _name, _help in _HELP.items():
     _default = getattr(_DEFAULTS, _name)
     if isinstance(_default, int):
-        flags.DEFINE_integer(_name, _default, _help, lower_bound=1 if _name in ("num_seeds", "probe_rank") else 0)
+        flags.DEFINE_integer(_name, _default, _help, lower_bound=_LOWEST.get(_name, 0))
     elif isinstance(_default, tuple):
         flags.DEFINE_list(_name, list(_default), _help)
     else:
@@ -66,23 +71,32 @@ def main(arguments):
         return
     for name in _WHAT.value:
         registry.check(name)
-    init_checkpoint, output_dir = app.required("init_checkpoint", "output_dir")
     options = Options(**{name: tuple(value) if isinstance(value, list) else value
                          for name, value in ((name, flags.FLAGS[name].value) for name in _HELP)})
+    if not options.workdir:
+        app.required("init_checkpoint")
+    (output_dir,) = app.required("output_dir")
     with app.quiet_start():
         from keras_bert_app.analysis import encoders, findings, report
         modules = [registry.find(name) for name in _WHAT.value]
+    of_workdir = bool(options.workdir) and all(getattr(module, "MODEL_FROM", "") == "workdir" for module in modules)
+    if not of_workdir:
+        app.required("init_checkpoint")
     for name, module in zip(_WHAT.value, modules):
         for need in module.NEEDS:
             if not getattr(options, need):
                 raise UserError(f"--{need} is missing, which --what={name} reads; it says: {flags.FLAGS[need].help}")
+        if hasattr(module, "check"):
+            module.check(options)
     input_text.make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
-    subject = encoders.load_subject(init_checkpoint, log=print)
+    subject = None if of_workdir else encoders.load_subject(options.init_checkpoint, print)
     for module in modules:
         found = module.run(subject, options, print)
+        found = dataclasses.replace(found, origin=found.origin or subject.origin)
         print("\n" + "\n".join(findings.text_lines(found)))
-        write_files(output_dir, findings.contents(found))
-    write_files(output_dir, {report.REPORT: report.report(output_dir, f"Inside {os.path.basename(init_checkpoint.rstrip('/'))}")})
+        write_files(output_dir, findings.contents(found, options))
+    name = encoders.name_of(options.workdir if of_workdir else options.init_checkpoint)
+    write_files(output_dir, {report.REPORT: report.report(output_dir, f"Inside {name}", (subject or found).origin)})
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Change to this vocabulary, 
 _POSITIONS = flags.DEFINE_integer("max_position_embeddings", None, "Change to so many positions.", lower_bound=1)
 _LAYERS = flags.DEFINE_list("keep_layers", [], "Keep these layers alone, from 0: 0,2,4 of six.")
 _HEADS = flags.DEFINE_string("prune_heads", "", "Leave out attention heads, LAYER:HEAD,HEAD;LAYER:HEAD from 0, such as 0:1,3;2:5; "
-                            "analyze --what=pruning says which.")
+                            "analyze --what=pruning says which. With --to=workdir a fine-tuned run stays one.")
 _TIE = flags.DEFINE_bool("tie_word_embeddings", None, "Tie the masked-LM head to the word embeddings, or give it its own table.")
 _TABLE = flags.DEFINE_enum("keep_table", "", ("", "word_embeddings", "output_embeddings"),
                            "Of two tables that differ, which one stays when they are tied.")
@@ -57,6 +57,11 @@ def main(arguments):
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
         from keras_bert_app.interop import load, parity
+    if pruned and _TO.value == "workdir":
+        from keras_bert_app.export import finetuned
+        if finetuned.is_finetuned(source):
+            _write_pruned_run(source, pruned)
+            return
     is_same = True
     weights, lines = load.load_weights(source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value)
     print("\n".join(lines), flush=True)
@@ -77,6 +82,16 @@ def main(arguments):
             parity.write_golden(load.format_module(_TO.value).read(_OUTPUT.value), _OUTPUT.value)
     if not is_same:
         sys.exit(1)
+
+
+def _write_pruned_run(source, pruned):
+    """Of a fine-tuned run --prune_heads makes a run, which has a place for nothing else that convert can change."""
+    from keras_bert_app.tasks import pruned_runs
+    for flag in (_ALLOW_MISSING, _ALLOW_UNEXPECTED, _CHECK, _REFERENCE, _PARITY, _VOCAB_FILE, _POSITIONS, _LAYERS, _TIE, _TABLE, _DROP):
+        if flag.present:
+            raise UserError(f"--{flag.name}: does not go together with --prune_heads of a fine-tuned run, which {source} is; do one "
+                            "after the other")
+    print("\n".join(pruned_runs.write(source, pruned, _OUTPUT.value)))
 
 
 def _heads_of(text):

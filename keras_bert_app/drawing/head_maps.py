@@ -11,7 +11,8 @@ def draw_head_maps(maps, title):
     """PNG bytes of maps beside each other, each with its own scale.
 
     Args:
-        maps: list of (heading, float [layers, heads], baseline: a dashed line on the scale).
+        maps: list of (heading, float [layers, heads], baseline: a dashed line on the scale, or
+            None for none).
     """
     columns = min(_COLUMNS, len(maps))
     rows = -(-len(maps) // columns)
@@ -22,10 +23,11 @@ def draw_head_maps(maps, title):
         for axis in axes[len(maps):]:
             axis.set_axis_off()
         for axis, (heading, values, baseline) in zip(axes, maps):
-            most = 1.15 * max(np.max(values), baseline, 0.01)
+            most = 1.15 * max(np.max(values), baseline or 0, 0.01)
             drawn = axis.imshow(values, cmap="Blues", vmin=0, vmax=most, aspect="auto")
             scale = figure.colorbar(drawn, ax=axis, shrink=0.9, format=lambda value, _: f"{value:.0%}")
-            scale.ax.axhline(baseline, color="#cc3311", linestyle="--", linewidth=1.5)
+            if baseline is not None:
+                scale.ax.axhline(baseline, color="#cc3311", linestyle="--", linewidth=1.5)
             best = np.unravel_index(np.argmax(values), values.shape)
             axis.text(best[1], best[0], f"{values[best]:.0%}", ha="center", va="center", fontsize=7,
                       color="white" if values[best] > 0.6 * most else "black")

@@ -11,7 +11,8 @@ def draw_layers(panels, title):
     """PNG bytes: a panel for each measure, the mean over seeds with bars of the standard deviation.
 
     Args:
-        panels: list of (name, float [layers, seeds], the same of untrained encoders or None, baseline, its name).
+        panels: list of (name, float [layers, seeds], the same of untrained encoders or None, baseline or None where there
+            is none, its name).
     """
     columns = min(4, len(panels))
     rows = -(-len(panels) // columns)
@@ -24,10 +25,31 @@ def draw_layers(panels, title):
                 if scores is not None:
                     axis.errorbar(range(len(scores)), np.mean(scores, axis=1), yerr=np.std(scores, axis=1), color=color,
                                   marker="o", markersize=4, linewidth=1.3, capsize=2, label=label)
-            axis.axhline(baseline, color=_BASELINE, linestyle="--", linewidth=1, label=baseline_name)
+            if baseline is not None:
+                axis.axhline(baseline, color=_BASELINE, linestyle="--", linewidth=1, label=baseline_name)
             axis.set_title(name)
             axis.set_xlabel("layer (0: embeddings)")
             axis.set_xticks(range(0, len(trained), max(1, len(trained) // 8)))
+            axis.yaxis.set_major_formatter("{x:.2f}")
+        axes[0].legend(frameon=False)
+    return image.getvalue()
+
+
+def draw_lengths(panels, title):
+    """PNG bytes: a panel for each measure, over the lengths of sentences.
+
+    Args:
+        panels: list of (name, dict kind -> dict length -> score), the kinds trained, untrained, baseline in this order.
+    """
+    with picture(4.6 * len(panels), 3.4, title) as (figure, image):
+        axes = figure.subplots(1, len(panels), squeeze=False).ravel()
+        for axis, (name, kinds) in zip(axes, panels):
+            for (kind, scores), color, style in zip(kinds.items(), (_TRAINED, _UNTRAINED, _BASELINE), ("-", "-", "--")):
+                axis.plot(list(scores), list(scores.values()), style, color=color, linewidth=1.3,
+                          marker="o" if color == _TRAINED else None, markersize=3, label=kind)
+            axis.set_title(name)
+            axis.set_xlabel("words of a sentence")
+            axis.xaxis.get_major_locator().set_params(integer=True)
             axis.yaxis.set_major_formatter("{x:.2f}")
         axes[0].legend(frameon=False)
     return image.getvalue()

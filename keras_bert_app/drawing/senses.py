@@ -13,14 +13,14 @@ def draw_senses(described, title):
     """PNG bytes: of each word a row of maps.
 
     Args:
-        described: dict word -> {"items": with "cluster" each, "maps": dict name -> list of [x, y], "typical": words
-            around each cluster}. title: above the picture.
+        described: dict word -> {"clusters": the number of each occurrence's, "maps": dict name -> list of [x, y], "typical":
+            words around each cluster}. title: above the picture.
     """
     with picture(12.5, 3.9 * len(described) + 0.9, title) as (figure, image):
         for number, (axes,
                      (word,
                       found)) in enumerate(zip(figure.subplots(len(described), 3, squeeze=False), described.items())):
-            clusters = np.array([item["cluster"] for item in found["items"]])
+            clusters = np.array(found["clusters"])
             for axis, (name, points) in zip(axes, found["maps"].items()):
                 points = np.array(points)
                 for cluster, words in enumerate(found["typical"]):
@@ -61,5 +61,9 @@ def draw_self_similarity(trained, untrained, title):
 
 
 def senses_page(described, title):
-    """HTML of one file: a map for each word, its sentences on pointing, the nearest ones on clicking."""
+    """HTML of one file: a map for each word and layer, its sentences on pointing, the nearest ones on clicking.
+
+    Args:
+        described: dict word -> what analysis.sense_maps.described gives.
+    """
     return page("senses", title, {"words": described, "colors": COLORS})

@@ -36,7 +36,7 @@ def is_finetuned(path):
     """Whether a fine-tuning run, or several seeds of one, live in a directory."""
     try:
         values = read_json(workdirs.path_in(best_seed(str(path)), "config.json"))
-    except UserError:
+    except (UserError, tf.errors.UnimplementedError):  # of a handle, hf:// or a preset's, there is no such file system
         return False
     return FinetuningConfig.KEY in values
 

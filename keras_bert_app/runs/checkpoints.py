@@ -46,9 +46,10 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
     return directory
 
 
-def save_variables(workdir, variables, step=0):
-    """Writes a checkpoint of a model alone, which no run goes on from. Args: variables: dict path -> tf.Variable."""
-    return _write(workdir, f"step-{step:08d}", step, tf.train.Checkpoint(model=variables), {})
+def save_variables(workdir, variables, step=0, kind="step"):
+    """Writes a checkpoint of a model alone, which no run goes on from. Args: variables: dict path -> tf.Variable. kind: "step", or
+    "best" for what answers are made with."""
+    return _write(workdir, f"{kind}-{step:08d}", step, tf.train.Checkpoint(model=variables), {})
 
 
 def save_best(workdir, model, step, figures):

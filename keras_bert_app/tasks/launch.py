@@ -12,7 +12,7 @@ from keras_bert_app.interop import workdir as workdir_layout
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import mlm_tuning, registry, results, scoring
+from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results, scoring
 from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
@@ -95,6 +95,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
 
 def _resumed(directory, wanted, seed):
     """(BertConfig, FinetuningConfig) of the run in a directory."""
+    pruned_runs.check_not_pruned(directory)
     return workdirs.check_resumable(directory, None, {**wanted, "seed": seed}, run_class=FinetuningConfig)
 
 

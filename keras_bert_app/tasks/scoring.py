@@ -26,7 +26,7 @@ class FinetunedRun:
             None for the one that the run's configuration names.
 
     Attributes:
-        directory, task, run, labels, model, tokenizer.
+        directory, checkpoint, task, run, labels, model, tokenizer.
 
     Raises:
         UserError: no fine-tuning run lives there, or it has saved nothing yet.
@@ -39,15 +39,13 @@ class FinetunedRun:
         self.run = FinetuningConfig(**{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}).checked_against(
             model_config)
         self.task, self.labels = registry.find(run.task), tuple(values["labels"])
-        best = checkpoints.best_checkpoints(self.directory)
-        if not best:
-            raise UserError(f"{self.directory}: has no scored weights yet; let the run come to its first evaluation")
+        self.checkpoint = best_weights(self.directory)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
             self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
-        checkpoints.restore(best[-1], self.model)
+        checkpoints.restore(self.checkpoint, self.model)
         self.tokenizer = BertTokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case, verify_casing=False)
         self._calls = {}
 
@@ -119,3 +117,15 @@ def has_several_seeds(workdir):
     """Whether a path is the work directory of runs of several seeds that ended."""
     path = os.path.join(workdir, "results.json")
     return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)
+
+
+def best_weights(directory):
+    """The checkpoint of a run that scored best.
+
+    Raises:
+        UserError: nothing was scored yet.
+    """
+    found = checkpoints.best_checkpoints(directory)
+    if not found:
+        raise UserError(f"{directory}: has no scored weights yet; let the run come to its first evaluation")
+    return found[-1]

@@ -17,18 +17,29 @@ def _files(endings, pattern=None):
     return {split: (*names, pattern.format(split)) if pattern else names for split, names in files.items()}
 
 
-def _read_entities(path, run, has_labels):
-    sentences = conll.read_sentences(path, run.label_column, has_labels)
+def read_entities(path, label_column, has_labels, advice):
+    """The sentences of a file whose tags are those of entities, with the scheme that they are written in.
+
+    Args:
+        label_column, has_labels: of conll.read_sentences. advice: what to do about a tag that is no entity's, for the error.
+
+    Raises:
+        UserError: see conll.read_sentences; a tag that is no entity's where there must be tags; file:line.
+    """
+    sentences = conll.read_sentences(path, label_column, has_labels)
     tags = set().union(*(sentence.tags or () for sentence in sentences))
     strange = {tag for tag in tags if not entities.is_entity_tag(tag)}
     if strange and has_labels:
         line, tag = next((line, tag) for sentence in sentences for line, tag in zip(sentence.lines, sentence.tags)
                          if tag in strange)
-        raise UserError(f"{path}:{line}: tag {tag!r} is no entity's; expected O, or B-, I-, E- or S- and a type "
-                        "(--label_column gives the column; --task=pos learns any tags)")
+        raise UserError(f"{path}:{line}: tag {tag!r} is no entity's; expected O, or B-, I-, E- or S- and a type ({advice})")
     # A file to answer need not have tags, nor need its last column be that; if it is, the answers are in their scheme.
     scheme = "IOB2" if strange else entities.scheme_of([sentence.tags or () for sentence in sentences])
     return [dataclasses.replace(sentence, scheme=scheme) for sentence in sentences]
+
+
+def _read_entities(path, run, has_labels):
+    return read_entities(path, run.label_column, has_labels, "--label_column gives the column; --task=pos learns any tags")
 
 
 def _read_tags(path, run, has_labels):

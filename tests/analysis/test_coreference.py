@@ -28,30 +28,28 @@ def test_brackets_that_do_not_pair_up_are_refused(misc, why):
 
 
 def test_questions_candidates_and_baselines_are_those_worked_out_by_hand(tmp_path):
-    window, = coreference.windows_of(toy.subject(tmp_path), [FIRST, SECOND])
-    assert window.words == FIRST.words + SECOND.words
+    (window,), left_out = coreference.windows_of(toy.subject(tmp_path), [FIRST, SECOND])
+    assert window.words == FIRST.words + SECOND.words and left_out == 0
     asked = [(head, kinds, candidates.tolist(), right.tolist()) for head, kinds, candidates, right in window.questions]
     assert asked == [(5, [0, 1, 4], [2], [True]), (10, [0, 1], [2, 5, 6, 9], [True, True, False, False])]
-    nearest, same_word, totals = coreference.baseline_counts([window])
-    assert totals.tolist() == [2, 2, 0, 0, 1] and nearest.tolist() == [1, 1, 0, 0, 1] == same_word.tolist()
+    assert coreference.baseline_answers([window]).tolist() == [[True, False], [True, False]]
+    places = coreference.places_of([window])
+    assert places.kinds.tolist() == [[True, True, False, False, True], [True, True, False, False, False]]
+    assert places.windows.tolist() == places.documents.tolist() == [0, 0]
 
 
 def test_a_document_too_long_is_cut_between_sentences_and_documents_are_not_joined(tmp_path):
     other = toy.tree("the cat sat", [1, 2, -1], misc=["Entity=(1-x", "Entity=1)", "_"], document=1)
-    windows = coreference.windows_of(toy.subject(tmp_path), [FIRST, *[SECOND] * 3, other])  # 19 positions
+    windows, _ = coreference.windows_of(toy.subject(tmp_path), [FIRST, *[SECOND] * 3, other])  # 19 positions
     assert [len(window.words) for window in windows] == [17, 6, 3] and windows[2].questions == []
 
 
 def test_a_heads_answer_is_the_candidate_that_it_attends_to_most(tmp_path):
     subject = toy.subject(tmp_path)
-    windows = coreference.windows_of(subject, [FIRST, SECOND])
-    counts, examples = coreference.head_counts(subject, windows, print)
+    windows, _ = coreference.windows_of(subject, [FIRST, SECOND])
+    found, examples = coreference.head_answers(subject, windows, print)
     one, = sentences.encode(subject, [windows[0].words], with_attention=True)
     attention = one.word_attention()[:, :, 1 + 10]
     expected = np.isin(np.array([3, 6, 7, 10])[attention[:, :, [3, 6, 7, 10]].argmax(axis=2)], [3, 6])
-    np.testing.assert_array_equal(counts[0, 0], expected + 1)  # the first question has one candidate
-    assert counts[1].sum() == 0 and len(examples) == 1 and examples[0][3] == "cat"
-
-
-def test_the_best_head_of_a_half_is_counted_in_the_other():
-    assert coreference._fair(np.array([[[9, 2]], [[3, 8]]])) == 3 + 2
+    np.testing.assert_array_equal(found[1], expected)
+    assert found[0].all() and len(examples) == 1 and examples[0][3] == "cat"  # the first question has one candidate

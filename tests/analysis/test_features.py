@@ -20,9 +20,9 @@ LINES = ["The unflapp cat.", "", "A river ||| by the Bank", "the " * 40]
 def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("features")
     (directory / "t.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    found = features.run(SUBJECT, Options(input_file=str(directory / "t.txt"), layers=("-1", "0", "2"), num_seeds=1),
-                         lambda line: None)
-    write_files(str(directory), findings.contents(found))
+    options = Options(input_file=str(directory / "t.txt"), layers=("-1", "0", "2"), num_seeds=1)
+    found = features.run(SUBJECT, options, lambda line: None)
+    write_files(str(directory), findings.contents(found, options))
     assert "1 texts of more than 23 tokens lost their last words" in " ".join(found.remarks)
     return directory
 

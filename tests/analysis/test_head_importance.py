@@ -1,5 +1,6 @@
 """Importance of heads against differences of the loss, and which heads go."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -89,7 +90,7 @@ def test_rows_hold_whole_sentences_of_one_document():
 def test_curves_of_all_orders_begin_with_the_whole_model(subject, options):
     found = head_importance.run(subject, options, print)
     curve = found.values["curves"]["loss"]
-    task = head_tasks.load(subject, options)
+    task = head_tasks.load(subject, options, print)
     assert curve["importance"][0] == pytest.approx(task.score(lambda batch: task.outputs(subject.model, batch))["loss"],
                                                    rel=1e-5)
     for end in (0, -1):
@@ -109,6 +110,29 @@ def test_a_pruned_model_scores_as_the_whole_one_with_those_heads_closed(subject,
     assert found["head_counts"] == [1, 1, 1] and found["difference"] < 1e-5
     assert found["scores"]["pruned"]["loss"] == pytest.approx(found["scores"]["closed"]["loss"], abs=1e-5)
     assert found["scores"]["pruned"]["loss"] != pytest.approx(found["scores"]["whole"]["loss"], abs=1e-4)
+    assert found["bytes_of_export"][1] < found["bytes_of_export"][0] and np.shape(found["milliseconds"]) == (2, 2)
+
+
+def test_the_command_that_writes_a_pruned_model_names_its_path_and_the_parts_that_are_missing(subject):
+    model = BertPretrainer(subject.config, parts=("encoder", "masked_lm"))
+    assert pruning.command(Options(init_checkpoint="my runs/a/"), model, "0:1;2:0") == (
+        "python -m keras_bert_app.cli.convert --input='my runs/a/' --to=workdir --output='my runs/a-pruned' "
+        "--prune_heads='0:1;2:0' --allow_missing=pooler,next_sentence")
+    assert pruning.command(Options(workdir="run", init_checkpoint="a"), None, "0:1").endswith(
+        "--input=run --to=workdir --output=run-pruned --prune_heads=0:1")
+
+
+def test_how_much_of_the_text_was_read_is_told_and_0_reads_all_of_it(subject, options, monkeypatch):
+    monkeypatch.setattr(head_tasks, "_BY_ITSELF", 4)
+    path = options.input_file
+    with open(path, "a") as file:
+        file.write("\n" + "the cat " * 20 + "\n")
+    for most, told in ((-1, f"The first 4 sentences of {path} were read (as many as this analysis takes by itself; "
+                            "--max_sentences=0 takes all)."), (7, f"The first 7 sentences of {path} were read (--max_sentences)."),
+                       (0, f"All 10 sentences of {path} were read.")):
+        task = head_tasks.load(subject, dataclasses.replace(options, max_sentences=most), print)
+        assert task.remarks[0] == told
+    assert task.remarks[1] == "Of 10 sentences 0 without a word and 1 of more than 21 pieces were left out."
 
 
 def test_what_is_missing_is_named(subject, options):

@@ -1,10 +1,12 @@
 """Edge probing and the probe of attention: they learn what is there, where it is, and nothing else."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from keras_bert_app.analysis import attention_probe, edge_probing, span_items
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.errors import UserError
 from tests.analysis import toy
 
 TREES = [toy.tree("the old cat sat .", [2, 2, 3, -1, 3], ["det", "amod", "nsubj", "root", "punct"],
@@ -36,12 +38,31 @@ def test_items_are_words_pairs_and_names_with_their_vectors(tmp_path):
     subject, path, names = toy.subject(tmp_path), tmp_path / "a.conllu", tmp_path / "names.txt"
     path.write_text(toy.conllu(TREES[:2]))
     names.write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n")
-    tags, pairs = span_items.of_trees(subject, str(path), 0, print)
+    tags, pairs = span_items.of_trees(subject, span_items.read_trees(subject, str(path), 0), print)
     assert tags.labels == ["DET", "ADJ", "NOUN", "VERB", "PUNCT", "PRON", "NOUN", "VERB"]
     assert pairs.labels == ["det", "amod", "nsubj", "punct", "nmod", "nsubj"] and pairs.vectors.shape == (3, 6, 28)
     np.testing.assert_array_equal(pairs.vectors[:, 1], np.concatenate([tags.vectors[:, 1], tags.vectors[:, 2]], axis=1))
-    found = span_items.of_names(subject, str(names), 0, print)
+    found = span_items.of_names(subject, span_items.read_names(subject, str(names), 0), print)
     assert found.labels == ["X", "Y"] and found.vectors.shape == (3, 2, 14)
+    first = span_items.of_names(subject, span_items.read_names(subject, str(names), 1), print)
+    assert first.labels == ["X"]
+
+
+@pytest.mark.parametrize("name, text, message", [
+    ("names.txt", "the O\ncat O\n\nits B-Y\n", "no name stands in its 1 sentences that were read; raise --max_sentences"),
+    ("names.txt", "the DT\ncat NN\n", r"names.txt:1: tag 'DT' is no entity's; .*CoNLL-2003"),
+    ("names.conllu", toy.conllu(TREES[:1]), r"names.conllu:1: tag 'DET' is no entity's"),
+    ("names.txt", "\n", "holds no sentence")])
+def test_files_without_names_are_refused_before_anything_is_encoded(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        span_items.read_names(toy.subject(tmp_path), str(tmp_path / name), 1)
+
+
+def test_one_of_the_files_with_names_alone_is_refused(tmp_path):
+    for name, other in (("ner_train_file", "ner_dev_file"), ("ner_dev_file", "ner_train_file")):
+        with pytest.raises(UserError, match=f"--{name}=x: --{other} is missing"):
+            edge_probing.run(toy.subject(tmp_path), Options(train_file="t", dev_file="d", **{name: "x"}), print)
 
 
 def test_pairs_that_are_not_related_are_as_far_apart_when_distance_shall_tell_nothing():
@@ -53,19 +74,24 @@ def test_pairs_that_are_not_related_are_as_far_apart_when_distance_shall_tell_no
         assert first < second and (heads[first] == second or heads[second] == first) == (label == "related")
 
 
-def test_all_analyses_of_trees_run_on_a_small_encoder_and_name_their_baselines(tmp_path):
-    from keras_bert_app.analysis import grammar_heads, structural_probe
+def test_punctuation_is_in_no_pair():
+    tree = toy.tree("the old . cat sat !", [3, 3, 1, 4, 5, -1], ["det", "amod", "punct", "nsubj", "dep", "root"],
+                    ["DET", "ADJ", "PUNCT", "NOUN", "VERB", "PUNCT"])
+    assert attention_probe.spoken_words(tree).tolist() == [True, True, False, True, True, False]
+    for task in attention_probe.TASKS:
+        pairs = attention_probe.pairs_of([tree] * 20, task, {"det", "amod", "nsubj"}, np.random.default_rng(0))
+        assert set(pairs.words.ravel().tolist()) == {0, 1, 3, 4}
+    assert sorted(set(zip(*pairs.words.tolist(), pairs.labels.tolist()))) == [(0, 3, "det"), (1, 3, "amod"), (3, 4, "nsubj")]
 
-    path, names = tmp_path / "a.conllu", tmp_path / "names.txt"
-    path.write_text(toy.conllu(TREES * 3))
-    names.write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n\n" * 9)
-    options = Options(train_file=str(path), dev_file=str(path), ner_train_file=str(names), ner_dev_file=str(names),
-                      num_seeds=1, probe_rank=5)
-    subject = toy.subject(tmp_path)
-    baselines = {grammar_heads: "offset", structural_probe: "neighbours", edge_probing: "majority",
-                 attention_probe: "distance alone"}
-    for module, baseline in baselines.items():
-        found = module.run(subject, options, lambda line: None)
-        cells = [*found.tables[0].columns, *(row[0] for row in found.tables[0].rows)]
-        assert baseline in cells and any("untrained" in cell for cell in cells) and found.remarks
-        assert all(image[:4] == b"\x89PNG" for image in found.files.values())
+
+def test_names_are_probed_beside_words_and_pairs(tmp_path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.conllu").write_text(toy.conllu(TREES))
+        (tmp_path / f"{name}.txt").write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n\n" * 9)
+    options = Options(num_seeds=1, **{f"{prefix}{name}_file": str(tmp_path / f"{name}.{ending}")
+                                      for prefix, ending in (("", "conllu"), ("ner_", "txt")) for name in ("train", "dev")})
+    found = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
+    rows = {row[0]: row for row in found.tables[0].rows}
+    assert list(rows) == ["part of speech", "dependency", "named entity"]
+    assert rows["named entity"][1:3] == [18, 0.5] and rows["part of speech"][2] == 14 / 56  # as many names of X as of Y
+    assert found.files["edge_probing.png"][:4] == b"\x89PNG"

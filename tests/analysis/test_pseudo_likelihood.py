@@ -108,6 +108,25 @@ def test_the_most_surprising_pieces_come_first_with_what_the_model_expected(subj
     assert found.values["planted"]["baseline: chance"] == pytest.approx((1 / 7 + 1 / 6) / 2)
 
 
+def test_the_text_is_taken_before_the_file_and_it_is_told(subject, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("The cat sat on the bank.\n")
+    found = surprise.run(subject, Options(text="Money was by the river.", input_file=str(path)), print)
+    assert "--text was read, and --input_file was not." in found.remarks and found.tables[0].title.endswith("of 6 pieces")
+    found = surprise.run(subject, Options(input_file=str(path)), print)
+    assert f"All 1 sentences of {path} were read." in found.remarks
+
+
+def test_every_analysis_by_masked_lm_leaves_a_picture_with_its_baselines(subject, tmp_path):
+    pairs, endings_file = tmp_path / "pairs.tsv", tmp_path / "codah.tsv"
+    pairs.write_text("the cat sat\tthe cat on\n")
+    endings_file.write_text("o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n")
+    for module, given in ((minimal_pairs, {"pairs_file": str(pairs)}), (endings, {"endings_file": str(endings_file)}),
+                          (surprise, {"text": "The cat sat on the bank."})):
+        name = module.__name__.rpartition(".")[2]
+        assert module.run(subject, Options(**given), print).files[f"{name}.png"][:4] == b"\x89PNG"
+
+
 def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_path):
     path = tmp_path / "codah.tsv"
     path.write_text("o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n"

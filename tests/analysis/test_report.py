@@ -1,32 +1,60 @@
 """The page of all that was found."""
 
+import dataclasses
 import json
 import re
 
 from keras_bert_app.analysis import registry, report
 from keras_bert_app.analysis.findings import Findings, Table, contents
+from keras_bert_app.analysis.options import Options
 
 
 def data_of(page):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def write(directory, findings):
-    for name, content in contents(findings).items():
+MINE = {"weights": "workdir runs/mine/checkpoints/step-00000100", "sha256": "12"}
+OTHER = {"weights": "workdir runs/mine/checkpoints/step-00000200", "sha256": "34"}
+
+
+def write(directory, findings, options=Options(num_seeds=2)):
+    for name, content in contents(findings, options).items():
         (directory / name).write_bytes(content)
 
 
 def test_tables_remarks_and_pictures_of_every_analysis_are_on_one_page_in_their_order(tmp_path):
     first, second = registry.NAMES[:2]
     write(tmp_path, Findings(second, "Second", [Table("Counts", ("what", "how many", "share"), [("a </script>", 1234, 0.25)])],
-                             ["A remark."], {"x.png": b"\x89PNG", "x.html": "<p>"}, {"more": 1}))
-    write(tmp_path, Findings(first, "First"))
+                             ["A remark."], {"x.png": b"\x89PNG", "x.html": "<p>"}, {"more": 1}, MINE), Options(words=("bank", "cell"), init_checkpoint="x"))
+    write(tmp_path, Findings(first, "First", origin=MINE))
     (tmp_path / "statistics.json").write_text("{}")
-    page = report.report(str(tmp_path), "Inside <mine>").decode()
+    page = report.report(str(tmp_path), "Inside <mine>", MINE).decode()
     assert "<title>Inside &lt;mine&gt;</title>" in page and page.count("</script>") == 2
     sections = data_of(page)
     assert [section["title"] for section in sections] == ["First", "Second"]
     assert sections[1] == {
-        "name": second, "title": "Second", "remarks": ["A remark."],
+        "name": second, "title": "Second", "of": "", "how": f"{MINE['weights']}; words=bank,cell; num_seeds=3; seed=0", "remarks": ["A remark."],
         "tables": [{"title": "Counts", "columns": ["what", "how many", "share"], "rows": [["a </script>", "1,234", "0.2500"]]}],
         "pictures": [{"name": "x.png", "png": "iVBORw=="}], "beside": ["x.html"]}
+
+
+def test_what_was_found_in_another_model_is_named(tmp_path):
+    first, second, third, fourth = registry.NAMES[:4]
+    write(tmp_path, Findings(first, "First", origin=MINE))
+    write(tmp_path, Findings(second, "Second", origin=OTHER))
+    write(tmp_path, Findings(third, "Third", origin={**MINE, "weights": "huggingface exported"}))  # the same weights elsewhere
+    (tmp_path / f"{fourth}.json").write_text('{"title": "Before", "tables": [], "remarks": [], "files": []}')
+    sections = data_of(report.report(str(tmp_path), "Inside mine", MINE).decode())
+    assert [section["of"] for section in sections] == [
+        "", f"Found in another model than this page is about: {OTHER['weights']}, not {MINE['weights']}.", "",
+        f"Found by an earlier version of this program, which did not note in which model; this page is about {MINE['weights']}."]
+    assert [section["how"] for section in sections] == [
+        f"{MINE['weights']}; num_seeds=2; seed=0", f"{OTHER['weights']}; num_seeds=2; seed=0",
+        "huggingface exported; num_seeds=2; seed=0", ""]
+
+
+def test_findings_keep_the_model_and_every_option(tmp_path):
+    write(tmp_path, Findings("attention", "First", origin=MINE), Options(text="a cat", seed=7))
+    found = json.loads((tmp_path / "attention.json").read_text())
+    assert found["origin"] == MINE and found["options"]["text"] == "a cat" and found["options"]["seed"] == 7
+    assert set(found["options"]) == {field.name for field in dataclasses.fields(Options)}

@@ -1,10 +1,11 @@
 """UUAS, root accuracy and correlations against scipy and by hand."""
 
 import numpy as np
+import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import spearmanr
 
-from keras_bert_app.analysis import structural_probe, tree_scores, treebank
+from keras_bert_app.analysis import tree_probe, tree_scores, treebank
 
 
 def random_trees(generator, count):
@@ -43,6 +44,20 @@ def test_gold_distances_and_depths_score_one_throughout():
         "uuas": 1.0, "root_accuracy": 1.0, "distance_spearman": 1.0, "depth_spearman": 1.0}
 
 
+def test_correlations_of_each_length_are_the_mean_of_its_sentences():
+    trees = [tree for tree in random_trees(np.random.default_rng(2), 40)]
+    groups, generator = tree_scores.groups_of(trees, np.zeros(len(trees), int)), np.random.default_rng(4)
+    distances = [generator.normal(size=group.distances.shape) for group in groups]
+    depths = [generator.normal(size=group.depths.shape) for group in groups]
+    found = tree_scores.spearman_by_length(groups, distances, depths)
+    assert list(found["depth_spearman"]) == [length for length in range(5, 12) if length in map(len, trees)]
+    for group, one in zip(groups, depths):
+        if (length := group.heads.shape[1]) >= 5:
+            expected = np.mean([spearmanr(*pair)[0] for pair in zip(one, group.depths)])
+            assert found["depth_spearman"][length] == pytest.approx(expected)
+    assert tree_scores.score(groups, distances, depths)["distance_spearman"] == np.mean(list(found["distance_spearman"].values()))
+
+
 def test_the_shallowest_word_that_is_no_punctuation_is_taken_for_the_root():
     tree = treebank.Tree("t", (1,), 0, ("a", "b", "."), ("X", "X", "PUNCT"), np.array([1, -1, 1]), ("",) * 3, ("",) * 3)
     groups = tree_scores.groups_of([tree], np.array([0]))
@@ -70,11 +85,11 @@ def test_a_probe_finds_trees_that_are_in_the_vectors_and_none_in_noise():
                 vectors[start + word, at] = 1
                 at = tree.heads[at]
     groups = tree_scores.groups_of(trees, starts[:-1])
-    batches = structural_probe.Batches(trees, np.ones(len(trees), bool))
+    batches = tree_probe.Batches(trees)
     scores = []
     for one in (vectors, generator.normal(size=vectors.shape).astype(np.float32)):
-        maps = structural_probe.train_probe(one * 8, batches, 7, seed=0)  # loud vectors: the test has few steps
-        scores.append(tree_scores.score(groups, *structural_probe.predict(one * 8, groups, *maps)))
+        maps = tree_probe.train_probe(one * 8, batches, 7, seed=0)  # loud vectors: the test has few steps
+        scores.append(tree_scores.score(groups, *tree_probe.predict(one * 8, groups, *maps)))
     assert scores[0]["uuas"] > scores[1]["uuas"] + 0.2
     assert scores[0]["depth_spearman"] > 0.7 > scores[1]["depth_spearman"]
 
@@ -82,4 +97,4 @@ def test_a_probe_finds_trees_that_are_in_the_vectors_and_none_in_noise():
 def test_squared_distances_are_those_of_each_pair():
     mapped = np.random.default_rng(5).normal(size=(2, 5, 3)).astype(np.float32)
     expected = ((mapped[:, :, None] - mapped[:, None]) ** 2).sum(-1)
-    np.testing.assert_allclose(structural_probe._squared_distances(mapped), expected, atol=1e-5)
+    np.testing.assert_allclose(tree_probe._squared_distances(mapped), expected, atol=1e-5)

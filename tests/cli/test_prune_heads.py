@@ -1,9 +1,14 @@
-"""The convert command that leaves out attention heads."""
+"""The convert command that leaves out attention heads, of a model and of a fine-tuned run, as analyze prints it."""
+
+import json
+import shlex
 
 import pytest
 
 from keras_bert_app.interop import load
+from keras_bert_app.tasks.scoring import FinetunedRun
 from tests.interop.conftest import CONFIGS, make_weights
+from tests.tasks.conftest import finished, table_dir  # noqa: F401  fixtures
 
 
 @pytest.fixture
@@ -24,3 +29,28 @@ def test_heads_that_are_not_written_as_expected_are_named(run, source, text):
     result = run("convert", f"--input={source}", f"--prune_heads={text}")
     assert result.returncode == 2 and "is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, finished, tmp_path):  # noqa: F811
+    workdir, seen = tmp_path / "my run", tmp_path / "seen"
+    workdir.symlink_to(finished[0])
+    result = run("analyze", "--what=head_importance,pruning", f"--workdir={workdir}", f"--output_dir={seen}", "--num_seeds=1")
+    assert result.returncode == 0, result.stderr
+    found = json.loads((seen / "pruning.json").read_text(encoding="utf-8"))
+    command = next(line for line in found["remarks"] if line.startswith("To write it: "))
+    python, _, module, *arguments = shlex.split(command.removeprefix("To write it: "))
+    assert module == "keras_bert_app.cli.convert" and command in result.stdout
+    result = run("convert", *arguments)
+    assert result.returncode == 0 and "heads 2 -> 1: by layer 1" in result.stdout, result.stderr
+    result = run("evaluate", f"--workdir={workdir}-pruned")
+    assert result.returncode == 0, result.stderr
+    # The other half of the dev examples, which analyze scores, is in these.
+    assert "37 examples" in result.stdout and FinetunedRun(f"{workdir}-pruned").model.config.head_counts == (1,)
+    assert found["origin"]["weights"].startswith(f"fine-tuned run {workdir}/checkpoints/best-")
+    assert found["files"] == ["pruning.png"] and found["origin"]["weights"] in (seen / "report.html").read_text(encoding="utf-8")
+
+
+def test_what_a_run_has_no_place_for_is_refused(run, finished, tmp_path):  # noqa: F811
+    result = run("convert", f"--input={finished[0]}", "--to=workdir", f"--output={tmp_path}/out", "--prune_heads=0:0", "--keep_layers=0")
+    assert result.returncode == 2 and "--keep_layers: does not go together with --prune_heads" in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-// DATA: [{name, title, remarks: [line], tables: [{title, columns, rows: [[cell]]}], pictures: [{name, png}], beside: [file]}]
+// DATA: [{name, title, of: a warning or "", how, remarks: [line], tables: [{title, columns, rows: [[cell]]}], pictures: [{name, png}], beside: [file]}]
 const isNumber = (cell) => /^-?[\d,]*\.?\d+%?$/.test(cell) || cell === "";
 
 function table(found) {
@@ -14,6 +14,8 @@ MAIN.append(element("p", {}, ...DATA.flatMap((section) => [element("a", { href: 
 for (const section of DATA) {
   MAIN.append(element("section", { id: section.name, class: "column", style: "margin-bottom:2.5rem" },
     element("h1", {}, section.title),
+    ...(section.of ? [element("p", { role: "alert", style: "margin:0;color:#cc3311;font-weight:bold" }, section.of)] : []),
+    element("p", { class: "soft", style: "margin:0" }, section.how),
     ...section.remarks.map((line) => element("p", { style: "margin:0" }, line)),
     ...section.tables.map(table),
     ...section.pictures.map((picture) => element("img", { src: `data:image/png;base64,${picture.png}`, alt: picture.name,

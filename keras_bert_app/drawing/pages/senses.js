@@ -1,7 +1,7 @@
-// DATA: {words: {word: {items: [{before, word, after, cluster, document, nearest: [[item, cosine]]}],
-// maps: {name: [[x, y]]}, typical: [[words]], middles: [item]}}, colors}
+// DATA: {words: {word: {items: [{before, word, after, document}], views: {name: {points: [[x, y]], clusters: [number],
+// nearest: [[[item, cosine]]], typical: [[words]], middles: [item]}}}}, colors}
 const WORDS = Object.keys(DATA.words);
-const state = { word: WORDS[0], map: Object.keys(DATA.words[WORDS[0]].maps)[0], item: null };
+const state = { word: WORDS[0], view: Object.keys(DATA.words[WORDS[0]].views)[0], item: null };
 const SIDE = 560, EDGE = 16;
 const color = (cluster) => DATA.colors[cluster % DATA.colors.length];
 
@@ -19,15 +19,15 @@ function scale(points) {
   return ([x, y]) => [EDGE + (x - left) * factor, EDGE + (y - top) * factor];
 }
 
-function plot(found, show) {
-  const points = found.maps[state.map], at = scale(points);
-  const near = new Set(state.item === null ? [] : found.items[state.item].nearest.map(([item]) => item));
+function plot(found, view, show) {
+  const points = view.points, at = scale(points);
+  const near = new Set(state.item === null ? [] : view.nearest[state.item].map(([item]) => item));
   const picture = element("svg:svg", { width: SIDE, height: SIDE, role: "img",
     "aria-label": `occurrences of ${state.word} as points` });
   points.forEach((point, index) => {
     const [x, y] = at(point), item = found.items[index], isChosen = index === state.item;
     const isMarked = isChosen || near.has(index);
-    picture.append(element("svg:circle", { cx: x, cy: y, r: isChosen ? 9 : 5.5, fill: color(item.cluster),
+    picture.append(element("svg:circle", { cx: x, cy: y, r: isChosen ? 9 : 5.5, fill: color(view.clusters[index]),
       "fill-opacity": 0.8, stroke: isMarked ? "#000000" : "#ffffff", "stroke-width": isMarked ? 2 : 0.8,
       style: "cursor:pointer", tabindex: 0,
       onmouseenter: () => show(index), onfocus: () => show(index), onclick: () => set({ item: index }),
@@ -37,39 +37,40 @@ function plot(found, show) {
   return picture;
 }
 
-function clusters(found) {
-  return found.typical.map((words, cluster) => element("section", {},
+function clusters(found, view) {
+  return view.typical.map((words, cluster) => element("section", {},
     element("h2", { style: `color:${color(cluster)}` },
-      `Cluster ${cluster + 1}: ${found.items.filter((item) => item.cluster === cluster).length} times`),
+      `Cluster ${cluster + 1}: ${view.clusters.filter((one) => one === cluster).length} times`),
     element("p", {}, element("span", { class: "soft" }, `Around it: ${words.join(", ")}. Its middle: `),
-      ...context(found.items[found.middles[cluster]], 90))));
+      ...context(found.items[view.middles[cluster]], 90))));
 }
 
-function nearest(found) {
+function nearest(found, view) {
   if (state.item === null) {
     return [element("p", { class: "soft" },
-      "Point at a dot to read its sentence; click it for the nearest ones (by cosine of the trained last layer).")];
+      "Point at a dot to read its sentence; click it for the nearest ones (by cosine of the vectors chosen above).")];
   }
-  const items = found.items[state.item].nearest.map(([index, cosine]) => element("li", {},
-    element("span", { style: `color:${color(found.items[index].cluster)}` }, `${cosine.toFixed(3)} `),
+  const items = view.nearest[state.item].map(([index, cosine]) => element("li", {},
+    element("span", { style: `color:${color(view.clusters[index])}` }, `${cosine.toFixed(3)} `),
     ...context(found.items[index], 110)));
   return [element("h2", {}, "Nearest sentences"), element("ol", {}, ...items)];
 }
 
 function set(changes) {
   Object.assign(state, changes);
-  const found = DATA.words[state.word], sentence = element("p", { "aria-live": "polite", style: "min-height:4.5em" });
+  const found = DATA.words[state.word], view = found.views[state.view], sentence = element("p", { "aria-live": "polite", style: "min-height:4.5em" });
   const show = (index) => sentence.replaceChildren(...context(found.items[index], 260));
   if (state.item !== null) show(state.item);
   MAIN.replaceChildren(
     element("div", { class: "controls" },
       choice("Word", WORDS.map((word) => [word, `${word} (${DATA.words[word].items.length})`]), state.word,
         (word) => set({ word, item: null })),
-      choice("Vectors of", Object.keys(found.maps).map((name) => [name, name]), state.map, (map) => set({ map })),
-      element("span", { class: "soft" }, "t-SNE; the colours are the clusters of the trained last layer.")),
-    element("div", { class: "panels" }, element("section", { class: "panel" }, plot(found, show)),
+      choice("Vectors of", Object.keys(found.views).map((name) => [name, name]), state.view, (view) => set({ view })),
+      element("span", { class: "soft" }, "t-SNE; the colours are the clusters of the layer, of the untrained encoder those of "
+        + "the trained last layer.")),
+    element("div", { class: "panels" }, element("section", { class: "panel" }, plot(found, view, show)),
       element("section", { class: "panel", style: "flex: 1 1 24rem" },
-        sentence, ...nearest(found), ...clusters(found))));
+        sentence, ...nearest(found, view), ...clusters(found, view))));
 }
 
 set({});

@@ -1,0 +1,33 @@
+"""Figures beside their baselines, as bars."""
+
+from keras_bert_app.drawing import fonts
+from keras_bert_app.drawing.figures import picture
+
+_OURS, _BASELINE = "#4477aa", "#888888"
+_COLUMNS = 4
+
+
+def draw_results(panels, title):
+    """PNG bytes: a panel for each measure, each with its own scale, a bar for each figure and its number beside it.
+
+    Args:
+        panels: list of (name, dict name -> figure of the model, dict name -> figure that it is compared with).
+    """
+    columns = min(_COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    most = max(len(ours) + len(baselines) for _, ours, baselines in panels)
+    with picture(max(4.2 * columns, 7), rows * (0.34 * most + 0.8) + 0.5, title) as (figure, image):
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axis in axes[len(panels):]:
+            axis.set_axis_off()
+        for axis, (name, ours, baselines) in zip(axes, panels):
+            figures = {**ours, **baselines}
+            bars = axis.barh(range(len(figures)), list(figures.values()), 0.7,
+                             color=[_OURS] * len(ours) + [_BASELINE] * len(baselines))
+            axis.bar_label(bars, [f"{value:,.4f}" if abs(value) < 10 else f"{value:,.1f}" for value in figures.values()], padding=3,
+                           fontsize=8)
+            axis.set_yticks(range(len(figures)), [fonts.drawable(label, 44) for label in figures])
+            axis.invert_yaxis()
+            axis.set_xlim(0, 1.25 * max(*figures.values(), 1e-6))
+            axis.set_title(name)
+    return image.getvalue()

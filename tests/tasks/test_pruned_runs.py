@@ -1,0 +1,71 @@
+"""Fine-tuned runs without some heads are runs: they answer, are scored, exported, and trained on from."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.export.finetuned import is_finetuned
+from keras_bert_app.interop import load
+from keras_bert_app.modeling.encoder import gated_heads
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.tasks import launch, pruned_runs
+from keras_bert_app.tasks.scoring import FinetunedRun
+
+
+@pytest.fixture(scope="module")
+def pruned(finished, tmp_path_factory):
+    directory = str(tmp_path_factory.mktemp("pruned") / "run")
+    return directory, pruned_runs.write(finished[0], {0: [1]}, directory)
+
+
+def test_a_pruned_run_answers_as_the_whole_one_with_those_heads_closed(finished, pruned):
+    whole, smaller = FinetunedRun(finished[0]), FinetunedRun(pruned[0])
+    assert smaller.model.config.head_counts == (1,) and smaller.model.count_params() < whole.model.count_params()
+    assert (smaller.run, smaller.labels, smaller.task) == (whole.run, whole.labels, whole.task)
+    examples = whole.task.read_split(whole.run.data_dir, "dev", whole.run)
+    open_ = whole.logits(examples)
+    with gated_heads(whole.model.encoder, [tf.constant([1.0, 0.0])]):
+        closed = FinetunedRun.logits(_without_calls(whole), examples)
+    np.testing.assert_allclose(smaller.logits(examples), closed, atol=1e-5)
+    assert np.abs(closed - open_).max() > 1e-3
+
+
+def _without_calls(run):
+    run._calls.clear()  # a function that was traced before knows of no gates
+    return run
+
+
+def test_what_was_done_is_told_and_the_weights_are_those_that_scored_best(finished, pruned):
+    best = checkpoints.best_checkpoints(finished[0])[-1]
+    assert pruned[1][0].startswith(f"workdir {best}: ") and pruned[1][1] == "heads 2 -> 1: by layer 1"
+    step = checkpoints.read_manifest(best)["step"]
+    assert checkpoints.best_checkpoints(pruned[0]) == [f"{pruned[0]}/checkpoints/best-{step:08d}"]
+    assert is_finetuned(pruned[0])
+
+
+def test_what_was_tuned_on_dev_is_kept_and_scores_are_not(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(pruned_runs.results, "tuned", lambda workdir: {"null_score_diff_threshold": -1.5})
+    pruned_runs.write(finished[0], {0: [0]}, str(tmp_path / "run"))
+    values = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert values["finetuning"]["null_score_diff_threshold"] == -1.5 and values["pruned_from"] == finished[0]
+    assert values["num_heads_by_layer"] == [1] and not (tmp_path / "run" / "results.json").exists()
+
+
+def test_training_cannot_go_on_in_it_but_from_it(pruned, table_dir):
+    with pytest.raises(UserError, match="cannot be gone on with; train it on with --init_checkpoint="):
+        launch.launch(pruned[0], {"task": "classification", "data_dir": table_dir})
+    weights, _ = load.load_weights(pruned[0], allow_missing=("masked_lm", "next_sentence"))
+    assert weights.config.head_counts == (1,) and weights.task == "sequence_classification" and weights.labels == ("0", "1")
+
+
+@pytest.mark.parametrize("heads, message", [({0: [0, 1]}, "layer 0 would have none left"), ({1: [0]}, "there is no layer 1")])
+def test_nothing_is_written_of_heads_that_cannot_go(finished, heads, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        pruned_runs.write(finished[0], heads, str(tmp_path / "run"))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UserError, match="is there already"):
+        (tmp_path / "there").write_text("x")
+        pruned_runs.write(finished[0], {0: [0]}, str(tmp_path / "there"))
