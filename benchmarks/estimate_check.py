@@ -27,6 +27,7 @@ from keras_bert_app.estimation.counts import flop_per_token, parameters
 from keras_bert_app.estimation.memory import training_memory
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.pretraining_config import PretrainingConfig
+from pipelines.choices import OBJECTIVES
 
 _STEPS = flags.DEFINE_list("steps", [
     "tiny:8:128:float32", "tiny:32:128:float32", "tiny:8:512:float32", "mini:2:128:float32", "mini:16:128:float32",
@@ -37,6 +38,7 @@ _TIMES = flags.DEFINE_integer("times", 2, "Steps in the call that is measured.",
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a word are counted.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
 _LENGTHS = flags.DEFINE_list("lengths", ["128", "512"], "Tokens a row, for the positions a word.")
+_OBJECTIVE = flags.DEFINE_enum("sentence_objective", "nsp", OBJECTIVES, "As of pretrain, for the positions a word.")
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 
@@ -108,7 +110,7 @@ def counted_positions(corpus_dir, vocab_file):
     found = {}
     for length in map(int, _LENGTHS.value):
         batches = pretraining_dataset(shards, tokenizer, global_batch_size=512, epochs=1, max_seq_length=length,
-                                      max_predictions_per_seq=max(1, round(0.15 * length)))
+                                      max_predictions_per_seq=max(1, round(0.15 * length)), sentence_objective=_OBJECTIVE.value)
         rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch is filled up
         found[length] = rows * length / words
         print(f"| {length} | {words:,} | {rows:,} | {found[length]:.2f} |", flush=True)

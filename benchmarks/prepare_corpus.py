@@ -1,13 +1,16 @@
-"""Time and memory of prepare_corpus over texts of several sizes: a Markdown table.
+"""Time and memory of prepare_corpus over texts of several sizes: a Markdown table, JSON and a picture.
 
-python -m benchmarks.prepare_corpus --text_dir=enwiki --megabytes=49,200,1000 --work_dir=runs/prepare_corpus
+python -m benchmarks.prepare_corpus --text_dir=enwiki --megabytes=49,200,1000 --work_dir=runs/prepare_corpus \
+    --output_file=runs/prepare_corpus.json
 
 A text larger than that in --text_dir is made by repeating it with one word in eight of every line changed to another
 word of the text, so that no copy is a duplicate of another. Each command runs in a process of its own; its resident
 memory is that of its whole tree of processes, sampled twenty times a second from /proc. Files that were just written
-are read from memory. BUILD.md has a recorded run.
+are read from memory. The picture, MB/s and resident memory over the size of the text, is OUTPUT_FILE with .png in place of .json.
+BUILD.md has a recorded run.
 """
 
+import json
 import os
 import random
 import re
@@ -18,16 +21,19 @@ import time
 
 from absl import flags
 
+from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
 from pipelines.corpus import load_manifest
 from pipelines.readers import expand_files
 
-flags.DEFINE_string("text_dir", "", "Directory of text files, such as wikiextractor's output.")
+flags.DEFINE_string("text_dir", "", "Directory of text files, such as wikiextractor's output; files or globs, comma-separated.")
 flags.DEFINE_string("work_dir", "", "Directory for the texts and corpora; needs four times the largest size.")
 _MEGABYTES = flags.DEFINE_list("megabytes", ["49", "200", "1000"], "Sizes of text, in MB.")
 _DEDUP = flags.DEFINE_list("dedup", ["exact"], "Ways of --dedup to measure.")
 _WORKERS = flags.DEFINE_list("workers", ["2"], "Numbers of --workers to measure.")
-_REPEATS = flags.DEFINE_integer("repeats", 1, "Runs of each; the fastest is shown.")
+_REPEATS = flags.DEFINE_integer("repeats", 1, "Runs of each; the fastest is shown.", lower_bound=1)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON, and the picture.")
 _CHANGED = 8
 _SECONDS_BETWEEN_SAMPLES = 0.05
 _WORD = re.compile(r"[a-z]{4,}")
@@ -36,32 +42,61 @@ _WORD = re.compile(r"[a-z]{4,}")
 def main(arguments):
     del arguments
     text_dir, work_dir = app.required("text_dir", "work_dir")
+    report = {"machine": machine(("tensorflow",)), "runs": []}
+    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()), end="\n\n")
     print("| text, MB | dedup | workers | seconds | MB/s | seconds from reading on | MB/s | CPU seconds "
           "| peak resident, MB | documents | shards, MB |\n|" + "---|" * 11)
     for megabytes in map(int, _MEGABYTES.value):
         directory = os.path.join(work_dir, f"text-{megabytes}")
         if not os.path.exists(directory):
-            make_text(text_dir, directory, megabytes * 1_000_000)
+            make_text(text_dir.split(","), directory, megabytes * 1_000_000)
         for dedup in _DEDUP.value:
             for workers in _WORKERS.value:
-                runs = [measure(directory, os.path.join(work_dir, "corpus"), dedup, workers)
-                        for _ in range(_REPEATS.value)]
-                print(row(dedup, workers, *min(runs, key=lambda run: run[0])), flush=True)
+                runs = [measure(directory, os.path.join(work_dir, "corpus"), dedup, workers) for _ in range(_REPEATS.value)]
+                report["runs"].append(min(runs, key=lambda run: run["seconds"]))
+                print(row(report["runs"][-1]), flush=True)
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+        draw(report["runs"], os.path.splitext(_OUTPUT_FILE.value)[0] + ".png")
 
 
-def row(dedup, workers, seconds, start_seconds, cpu_seconds, peak_bytes, manifest):
-    size = manifest["counts"]["bytes"] / 1e6
-    documents, shard_bytes = (manifest["train"][key] + manifest["heldout"][key] for key in ("documents", "bytes"))
-    reading_on = seconds - start_seconds
-    return (f"| {size:,.0f} | {dedup} | {workers} | {seconds:.1f} | {size / seconds:.1f} | {reading_on:.1f} "
-            f"| {size / reading_on:.1f} | {cpu_seconds:.1f} | {peak_bytes / 1e6:,.0f} | {documents:,} "
-            f"| {shard_bytes / 1e6:,.1f} |")
+def row(run):
+    """A line of the table, of what measure gives."""
+    size, seconds, reading_on = run["text_bytes"] / 1e6, run["seconds"], run["seconds"] - run["start_seconds"]
+    return (f"| {size:,.0f} | {run['dedup']} | {run['workers']} | {seconds:.1f} | {size / seconds:.1f} | {reading_on:.1f} "
+            f"| {size / reading_on:.1f} | {run['cpu_seconds']:.1f} | {run['peak_bytes'] / 1e6:,.0f} | {run['documents']:,} "
+            f"| {run['shard_bytes'] / 1e6:,.1f} |")
 
 
-def make_text(text_dir, directory, size):
+def draw(runs, path):
+    """Two panels over the size of the text: MB/s and resident memory, a line for each way of --dedup and number of workers."""
+    from keras_bert_app.drawing.figures import picture
+
+    panels = {"MB/s, the whole command": lambda run: run["text_bytes"] / 1e6 / run["seconds"],
+              "peak resident, MB": lambda run: run["peak_bytes"] / 1e6}
+    lines = {}
+    for run in runs:
+        lines.setdefault(f"{run['dedup']}, {run['workers']} workers", []).append(run)
+    with picture(8, 3, "prepare_corpus as the text grows\nMB of text") as (figure, image):
+        for axes, (title, value) in zip(figure.subplots(1, len(panels)), panels.items()):
+            for name, of_line in lines.items():
+                of_line = sorted(of_line, key=lambda run: run["text_bytes"])
+                axes.plot([run["text_bytes"] / 1e6 for run in of_line], list(map(value, of_line)), marker="o", label=name)
+            axes.set_title(title)
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.set_ylim(bottom=0)
+        axes.legend()
+    with open(path, "wb") as file:
+        file.write(image.getvalue())
+
+
+def make_text(patterns, directory, size):
     """Copies of the text's files until there are size bytes; the first time as they are, then changed."""
+    shutil.rmtree(directory + ".tmp", ignore_errors=True)  # of a run that was stopped
     os.makedirs(directory + ".tmp")
-    files = expand_files(text_dir)
+    files = expand_files(patterns)
     words, written, number = [], 0, 0
     while written < size:
         changed = random.Random(number) if number >= len(files) else None
@@ -84,7 +119,8 @@ def _perturbed(line, words, changed):
 
 
 def measure(text, corpus_dir, dedup, workers):
-    """(seconds, seconds until TensorFlow was loaded, CPU seconds, peak resident bytes, manifest) of one command."""
+    """One command: a dict of its settings and sizes, seconds, seconds until TensorFlow was loaded (start_seconds), CPU seconds
+    and peak resident bytes."""
     shutil.rmtree(corpus_dir, ignore_errors=True)
     command = [sys.executable, "-m", "keras_bert_app.cli.prepare_corpus", f"--input_files={text}",
                f"--output_dir={corpus_dir}", f"--dedup={dedup}", f"--workers={workers}"]
@@ -99,8 +135,12 @@ def measure(text, corpus_dir, dedup, workers):
         time.sleep(_SECONDS_BETWEEN_SAMPLES)
     seconds = time.monotonic() - started
     if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with {process.returncode}")
-    return seconds, start_seconds, sum(os.times()[2:4]) - cpu_before, peak, load_manifest(corpus_dir, verify=False)
+        raise UserError(f"{' '.join(command[1:])} ended with exit code {process.returncode}; what it said is above")
+    manifest = load_manifest(corpus_dir, verify=False)
+    documents, shard_bytes = (manifest["train"][key] + manifest["heldout"][key] for key in ("documents", "bytes"))
+    return {"dedup": dedup, "workers": workers, "text_bytes": manifest["counts"]["bytes"], "seconds": seconds,
+            "start_seconds": start_seconds, "cpu_seconds": sum(os.times()[2:4]) - cpu_before, "peak_bytes": peak,
+            "documents": documents, "shard_bytes": shard_bytes}
 
 
 def resident_bytes(pid):

@@ -14,6 +14,10 @@ _HIDDEN_MATRIX = re.compile(r"layer_\d+/.*kernel$")
 SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
 
 
+# Newton-Schulz iterations of Muon's orthogonalization, each of three matrix products.
+MUON_ITERATIONS = 5
+
+
 def is_hidden_matrix(path, shape):
     """Whether --optimizer=muon takes a variable as a matrix: those of the encoder's layers, and query_key_value as three."""
     return len(shape) == 2 and bool(_HIDDEN_MATRIX.search(path))

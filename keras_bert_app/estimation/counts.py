@@ -1,8 +1,9 @@
-"""Exact counts: a model's parameters, and the FLOP of its matrix products."""
+"""Exact counts: a model's parameters, and the FLOP of matrix products, its own and its optimizer's."""
 
 import math
 
 from keras_bert_app.modeling.parts import PARTS
+from keras_bert_app.training_config import MUON_ITERATIONS, is_hidden_matrix
 
 
 def weight_shapes(config, parts=PARTS):
@@ -38,7 +39,7 @@ def flop_per_token(config, length, num_predictions):
 
     Counted are the products of the layers and of the masked-LM head, a multiplication and an addition as two; once
     forward, twice that backward. All else is left out: next to nothing where H is large (pooler, next-sentence head,
-    segments, normalization, activations, dropout, optimizer).
+    segments, normalization, activations, dropout) or by the step and not by the token (optimizer_flop).
 
     Args:
         length: S. num_predictions: P, the slots of a row, used or not.
@@ -49,6 +50,23 @@ def flop_per_token(config, length, num_predictions):
         width = num_heads * config.head_size
         forward += 2 * hidden * (4 * width + 2 * inner) + 4 * length * width
     return 3 * forward
+
+
+def optimizer_flop(config, optimizer, parts=PARTS):
+    """FLOP of an optimizer's matrix products, once a step on every device: only Muon has them, in float32.
+
+    Of a matrix m x n, m the smaller, an iteration takes X X^T (2m^2 n), its square (2m^3) and their sum times X (2m^2 n).
+    """
+    if optimizer != "muon":
+        return 0
+    flop = 0
+    for of_part in weight_shapes(config, parts).values():
+        for path, shape in of_part.items():
+            if is_hidden_matrix(path, shape):
+                matrices = 3 if path.endswith("query_key_value/kernel") else 1
+                small, large = sorted((shape[0], shape[1] // matrices))
+                flop += matrices * MUON_ITERATIONS * (4 * small ** 2 * large + 2 * small ** 3)
+    return flop
 
 
 def _layer_shapes(config, width, path):

@@ -4,12 +4,30 @@ import dataclasses
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import memory
-from keras_bert_app.estimation.counts import flop_per_token, parameters
+from keras_bert_app.estimation.counts import flop_per_token, optimizer_flop, parameters
 from keras_bert_app.modeling.parts import PARTS
 
 # Of a device's memory; the rest is for the runtime, its scratch space and gaps between arrays. An assumption.
 USABLE_SHARE = 0.9
 _SECONDS_PER_DAY = 86_400
+# (--sentence_objective, tokens a row) -> positions of rows, padding included, that a word takes: English Wikipedia's
+# (benchmarks/estimate_check).
+_POSITIONS_PER_WORD = {("nsp", 128): 2.28, ("nsp", 512): 4.78}
+
+
+def positions_per_word(objective, length):
+    """What was measured for rows of that kind.
+
+    Raises:
+        UserError: nothing was.
+    """
+    if (objective, length) not in _POSITIONS_PER_WORD:
+        measured = " and ".join(f"{value} for --sentence_objective={name} --max_seq_length={tokens}"
+                                for (name, tokens), value in _POSITIONS_PER_WORD.items())
+        raise UserError(f"--positions_per_word is missing; measured are {measured}, and this run has "
+                        f"--sentence_objective={objective} --max_seq_length={length}: give it; benchmarks.estimate_check "
+                        "counts it in a corpus")
+    return _POSITIONS_PER_WORD[objective, length]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,15 +37,14 @@ class Work:
     Attributes:
         num_train_steps: steps; 0 for none. minutes: of training; 0 for none.
         corpus_words, num_epochs, positions_per_word: words of text, times that it is read, and positions of rows,
-            padding included, that a word takes; 0 words for none. The default is English Wikipedia's at 128 tokens a
-            row (benchmarks/estimate_check).
+            padding included, that a word takes; 0 words for none.
     """
 
     num_train_steps: int = 0
     minutes: float = 0.0
     corpus_words: float = 0.0
     num_epochs: float = 1.0
-    positions_per_word: float = 2.28
+    positions_per_word: float | None = None
 
     def steps(self, positions_per_step, step_seconds):
         """Steps of the run; None where nothing says how long it is."""
@@ -60,12 +77,15 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     per_token = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
     positions = run.global_batch_size * run.max_seq_length
     peak = device.peaks[run.precision]
-    step_seconds = positions * per_token / (num_devices * peak * utilization)
+    # Every device updates all weights by itself.
+    of_optimizer = optimizer_flop(config, run.optimizer, _parts(run))
+    step_seconds = (positions * per_token / (num_devices * peak) + of_optimizer / device.peaks["float32"]) / utilization
 
     needed = _memory(config, run, device, rows)
     found = {
         "parameters": {**of_part, "total": sum(of_part.values())},
         "flop_per_token": per_token, "flop_per_step": per_token * positions, "positions_per_step": positions,
+        "optimizer_flop_per_step": of_optimizer,
         "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization, "is_tpu": device.is_tpu,
         "jit_compile": "step" if device.is_tpu else run.jit_compile,
         "rows_at_a_time": rows, "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
@@ -77,8 +97,11 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     steps = work.steps(positions, step_seconds)
     if steps is not None:
         seconds = steps * step_seconds
-        found |= {"num_train_steps": steps, "positions": steps * positions, "flop": steps * positions * per_token,
+        found |= {"num_train_steps": steps, "positions": steps * positions,
+                  "flop": steps * (positions * per_token + num_devices * of_optimizer),
                   "days": seconds / _SECONDS_PER_DAY, "device_hours": num_devices * seconds / 3600}
+        if work.corpus_words:
+            found["positions_per_word"] = work.positions_per_word
         if price_per_hour is not None:
             found["cost"] = found["device_hours"] * price_per_hour
     return found

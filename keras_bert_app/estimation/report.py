@@ -19,6 +19,8 @@ def report_lines(found, config, run, hardware, price_per_hour=None):
            f"{run.max_predictions_per_seq} predictions (matrix products alone)")
     yield _row("  a token", _scaled(found["flop_per_token"], "FLOP"))
     yield _row("  a step", f"{_scaled(found['flop_per_step'], 'FLOP')} for {found['positions_per_step']:,} tokens")
+    if found["optimizer_flop_per_step"]:
+        yield _row(f"  {run.optimizer}, a step on each device", f"{_scaled(found['optimizer_flop_per_step'], 'FLOP')} in float32")
     yield ""
     yield from _memory_lines(found, run)
     yield ""
@@ -59,6 +61,8 @@ def _time_lines(found, hardware, price_per_hour):
         return
     yield _row("  steps", f"{found['num_train_steps']:,}, {found['positions'] / 1e9:,.2f} billion tokens, "
                f"{_scaled(found['flop'], 'FLOP')}")
+    if "positions_per_word" in found:
+        yield _row("  positions a word", f"{found['positions_per_word']:g} (--positions_per_word)")
     yield _row("  in all", f"{_duration(86_400 * found['days'])}, {found['device_hours']:,.1f} device hours")
     yield _row("  cost", f"{found['cost']:,.2f} at {price_per_hour:g} a device hour" if "cost" in found else
                "give --price_per_hour of one device")

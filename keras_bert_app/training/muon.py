@@ -4,13 +4,12 @@ import tensorflow as tf
 
 from keras_bert_app.training.adam import AdamWeightDecay
 from keras_bert_app.training.optimizer_base import matrices_shape, new_slot
-from keras_bert_app.training_config import is_hidden_matrix
+from keras_bert_app.training_config import MUON_ITERATIONS, is_hidden_matrix
 
 MOMENTUM = 0.95
 # The quintic a x + b x^3 + c x^5 of the reference implementation, steepest at 0: after five times every singular value
 # above some 0.0015 of the matrix's (Frobenius) norm is between 0.68 and 1.2.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-_ITERATIONS = 5
 # Of an update's root mean square, about what AdamW's is, so that both share a rate and a weight decay.
 _ROOT_MEAN_SQUARE = 0.2
 
@@ -74,7 +73,7 @@ def orthogonalized(matrices, compute_dtype="float32"):
     x = tf.linalg.matrix_transpose(matrices) if is_tall else matrices
     x = tf.cast(x / (tf.norm(x, axis=(-2, -1), keepdims=True) + 1e-7), compute_dtype)
     a, b, c = _COEFFICIENTS
-    for _ in range(_ITERATIONS):
+    for _ in range(MUON_ITERATIONS):
         gram = tf.matmul(x, x, transpose_b=True)
         x = a * x + tf.matmul(b * gram + c * tf.matmul(gram, gram), x)
     x = tf.cast(x, tf.float32)

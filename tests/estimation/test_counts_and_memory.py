@@ -7,12 +7,12 @@ import tensorflow as tf
 
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.estimation import memory
-from keras_bert_app.estimation.counts import flop_per_token, parameters, weight_shapes
+from keras_bert_app.estimation.counts import flop_per_token, optimizer_flop, parameters, weight_shapes
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.training.optimizers import make_optimizer
-from tests.estimation.traced_step import kept_bytes, product_flop, traced_step
+from tests.estimation.traced_step import kept_bytes, product_flop, traced_step, traced_update
 
 PRUNED = BertConfig(vocab_size=101, hidden_size=14, num_hidden_layers=2, num_attention_heads=2, intermediate_size=53,
                     max_position_embeddings=17, type_vocab_size=3, num_heads_by_layer=(1, 2))
@@ -95,10 +95,25 @@ def test_memory_on_a_tpu_is_what_its_compiler_says(size, rows, length, megabytes
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "lamb", "muon", "adafactor"])
+def test_flop_of_an_optimizer_are_those_of_all_matrix_products_of_its_traced_update(optimizer):
+    run = PretrainingConfig(optimizer=optimizer, precision="float32").resolved()
+    counted = optimizer_flop(PRUNED, optimizer)
+    assert counted == product_flop(traced_update(run, made_variables(), PRUNED.num_hidden_layers))
+    assert bool(counted) == (optimizer == "muon")
+
+
+def test_muon_costs_base_what_its_matrices_say():
+    # 12 layers of 4 matrices 768 x 768 (6 x 768^3 an iteration) and 2 of 768 x 3,072 (18 x 768^3), 5 iterations.
+    assert optimizer_flop(BertConfig.of_size("base"), "muon") == 12 * 5 * (4 * 6 + 2 * 18) * 768 ** 3
+
+
+def made_variables():
+    return {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values() for path, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "lamb", "muon", "adafactor"])
 def test_slots_are_those_that_the_optimizer_makes(optimizer):
     run = PretrainingConfig(optimizer=optimizer, precision="float32").resolved()
-    variables = {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values()
-                 for path, shape in shapes.items()}
-    slots = make_optimizer(run, variables, PRUNED.num_hidden_layers).slots
+    slots = make_optimizer(run, made_variables(), PRUNED.num_hidden_layers).slots
     made = sum(math.prod(slot.shape) for of_kind in slots.values() for slot in of_kind.values())
     assert memory.slot_numbers(PRUNED, optimizer, PARTS) == made

@@ -10,7 +10,8 @@ import pytest
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import hardware
-from keras_bert_app.estimation.estimate import USABLE_SHARE, Work, estimate
+from keras_bert_app.estimation.counts import optimizer_flop
+from keras_bert_app.estimation.estimate import USABLE_SHARE, Work, estimate, positions_per_word
 from keras_bert_app.estimation.report import report_lines
 from keras_bert_app.pretraining_config import PretrainingConfig
 
@@ -56,6 +57,28 @@ def test_time_and_cost_follow_from_flop_and_peak():
     assert found["cost"] == pytest.approx(3.0 * 2 * 1000 * found["step_seconds"] / 3600)
     faster = estimate(TINY, dataclasses.replace(RUN, precision="bfloat16"), ROUND, 2, Work(), utilization=0.5)
     assert faster["step_seconds"] == pytest.approx(found["step_seconds"] / 2) and "days" not in faster
+
+
+def test_every_device_does_all_of_muons_products_in_float32():
+    run, work = dataclasses.replace(RUN, precision="bfloat16"), Work(num_train_steps=10)
+    adamw, muon = (estimate(TINY, dataclasses.replace(run, optimizer=name), ROUND, 3, work, utilization=0.5) for name in ("adamw", "muon"))
+    flop = optimizer_flop(TINY, "muon")
+    assert muon["optimizer_flop_per_step"] == flop > 0 == adamw["optimizer_flop_per_step"]
+    assert muon["step_seconds"] - adamw["step_seconds"] == pytest.approx(flop / 0.5e12)  # of 10^12 in float32
+    assert muon["flop"] - adamw["flop"] == pytest.approx(10 * 3 * flop)
+    shown, not_shown = ("\n".join(report_lines(found, TINY, dataclasses.replace(run, optimizer=name), "round"))
+                        for name, found in (("muon", muon), ("adamw", adamw)))
+    assert "muon, a step on each device" in shown and "a step on each device" not in not_shown
+
+
+def test_positions_a_word_are_assumed_where_they_were_measured_alone_and_shown():
+    assert [positions_per_word("nsp", length) for length in (128, 512)] == [2.28, 4.78]
+    for objective, length in (("nsp", 256), ("none", 128)):
+        with pytest.raises(UserError, match=f"--positions_per_word is missing.*--sentence_objective={objective} --max_seq_length={length}"):
+            positions_per_word(objective, length)
+    found = estimate(TINY, RUN, ROUND, 1, Work(corpus_words=1e6, positions_per_word=3.5), utilization=0.5)
+    assert found["num_train_steps"] == round(3.5e6 / (96 * 128))
+    assert "3.5 (--positions_per_word)" in "\n".join(report_lines(found, TINY, RUN, "round"))
 
 
 @pytest.mark.parametrize("arguments, compiled", [

@@ -1,4 +1,4 @@
-"""The gradient of the pre-training loss as a graph, and what can be read from it."""
+"""The gradient of the pre-training loss and an optimizer's update as graphs, and what can be read from them."""
 
 import collections
 
@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.optimizers import make_optimizer
 from keras_bert_app.training.strategy import KERAS_POLICIES
 
 PRODUCTS = ("MatMul", "BatchMatMulV2")
@@ -37,6 +38,17 @@ def traced_step(config, run):
              "next_sentence_labels": tf.TensorSpec([rows], tf.int32)}
     graph = tf.function(gradients).get_concrete_function(batch, tf.TensorSpec([2], tf.int64)).graph
     return TracedStep(model, graph.get_operations(), num_forward[-1])
+
+
+def traced_update(run, variables, num_hidden_layers):
+    """A TracedStep of one update of all variables, without a model."""
+    optimizer = make_optimizer(run, variables, num_hidden_layers)
+
+    def update():
+        for path, variable in variables.items():
+            optimizer.update(variable, optimizer.slots_of(path), tf.ones_like(variable), tf.constant(1e-3),
+                             optimizer.step_terms(tf.constant(0)), optimizer.traits_of(path))
+    return TracedStep(None, tf.function(update).get_concrete_function().graph.get_operations(), 0)
 
 
 def product_flop(step):

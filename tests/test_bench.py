@@ -1,0 +1,102 @@
+"""`make bench`: the flags that its parts build are flags of what they run, and a part that fails leaves the others."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+# Flags are one table of a process, and benchmarks share names in it: each module is asked in a process of its own.
+_TELL_COMMANDS = """
+import json, sys
+from absl import flags
+from benchmarks import bench
+
+flags.FLAGS(["bench", *json.loads(sys.argv[1])])
+of_own_commands = []
+bench.own_commands.process = lambda name, command: of_own_commands.append(command[2:])
+bench._python, bench._minilm = lambda environment: "python", lambda: "minilm"
+bench._whole = lambda name, make: make(name) or name
+bench._write_text = bench._learn_vocabulary = lambda path: None
+if not flags.FLAGS.input_files:  # which would read the documentation of all that is installed
+    bench._corpus = lambda: "corpus"
+parts = [[bench.module_of(part), *flags_of()] for part, flags_of in bench.PARTS.items()]
+print(json.dumps(parts + of_own_commands))
+"""
+_PARSE = """
+import importlib, json, sys
+from absl import flags
+
+module, *given = json.loads(sys.argv[1])
+importlib.import_module(module)
+left_over = flags.FLAGS([module, *given])[1:]
+assert not left_over, left_over
+"""
+_RUN = """
+import json, sys
+from benchmarks import bench
+from keras_bert_app.errors import UserError
+
+def unready():
+    raise UserError("its peer is not here")
+
+bench.PARTS = {"startup": lambda: [], "tokenizer": unready, "data": lambda: [], "serving": lambda: []}
+bench.module_of = {"startup": "no_such_module", "data": "platform", "serving": "no_such_module"}.get
+sys.argv = ["bench", *json.loads(sys.argv[1])]
+bench.app.run(bench.main, "")
+"""
+
+
+def in_process(code, argument):
+    return subprocess.run([sys.executable, "-c", code, json.dumps(argument)], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("given", [[], ["--input_files=texts,more", "--vocab_file=vocab.txt"]])
+def test_every_flag_that_a_part_builds_is_one_of_what_it_runs(given, tmp_path):
+    told = in_process(_TELL_COMMANDS, [f"--output_dir={tmp_path}", "--glue_dir=glue", *given])
+    assert told.returncode == 0, told.stderr
+    commands = json.loads(told.stdout)
+    modules = {command[0] for command in commands}
+    assert {"benchmarks.startup_time", "benchmarks.prepare_corpus", "benchmarks.length_buckets", "keras_bert_app.cli.export"} <= modules
+    assert ("keras_bert_app.cli.prepare_corpus" in modules) == bool(given)
+    for command in commands:
+        found = in_process(_PARSE, command)
+        assert found.returncode == 0, f"{command}: {found.stderr}"
+
+
+def test_a_flag_that_a_program_has_not_is_found():
+    assert in_process(_PARSE, ["keras_bert_app.cli.export", "--init_checkpoint=minilm"]).returncode
+
+
+def test_parts_that_fail_are_told_in_one_line_at_the_end_and_the_others_run(tmp_path):
+    found = in_process(_RUN, ["--parts=startup,tokenizer,data,serving", f"--output_dir={tmp_path}"])
+    assert found.returncode == 2
+    last = found.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: 3 of 4 parts failed: startup (exit code 1") and "tokenizer (its peer is not here)" in last
+    assert "serving (exit code 1" in last and "Traceback" not in found.stderr
+    assert (tmp_path / "data.txt").read_text().strip()
+
+
+def test_what_an_interrupted_run_left_is_not_taken_for_whole(tmp_path):
+    code = """
+import json, os, sys
+from absl import flags
+from benchmarks import bench
+
+flags.FLAGS(["bench", "--output_dir=" + json.loads(sys.argv[1])])
+
+def stopped(path):
+    os.makedirs(os.path.join(path, "half"))
+    raise KeyboardInterrupt
+
+try:
+    bench._whole("export", stopped)
+except KeyboardInterrupt:
+    pass
+print(os.path.exists(bench._at("export")), os.listdir(bench._whole("export", os.makedirs)))
+bench._whole("export", stopped)
+"""
+    assert in_process(code, str(tmp_path)).stdout.split() == ["False", "[]"]
