@@ -101,7 +101,7 @@ def _drawn(options, train_trees, dev_trees, task, relations, seed):
             raise UserError(f"{path}: its {len(trees):,} sentences have no pair of words for {task!r}; expected longer sentences, "
                             "with relations other than punct")
     if len(set(found[0].labels)) < 2:
-        raise UserError(f"{options.train_file}: all its pairs for {task!r} are {found[0].labels[0]!r}; expected two kinds at least")
+        raise UserError(f"{options.train_file}: all its pairs for {task!r} are {found[0].labels[0]!r}; expected two kinds of them")
     return found
 
 

@@ -69,17 +69,19 @@ def find(subject, path, words, max_sentences, seed):
                f"{len(others):,} of the others, drawn by the seed, for what all words do."]
     remarks += [f"{word} stands there {len(found):,} times; {_MOST:,} of them were taken at equal steps."
                 for word, found in places.items() if len(found) > _MOST]
+    remarks += [remark] if remark else []
     first = {}
     contexts = [first.setdefault(tuple(row), number) for number, row in enumerate(keys)]
     return Corpus(given, keys, np.array(documents)[numbers][kept], np.array(contexts),
-                  {word: np.array(evenly(found, _MOST)) for word, found in places.items()}, [*remarks, *([remark] if remark else [])])
+                  {word: np.array(evenly(found, _MOST)) for word, found in places.items()}, remarks)
 
 
 def _pattern(subject, words):
     """What is found in every sentence that has one of the words, and in few others."""
     doubled = texts.cut(subject.tokenizer, [word + word for word in words])
     # A CJK character is a word among others like it.
-    parts = [re.escape(word) if len(text.words()) == 2 else rf"(?<!\w){re.escape(word)}(?!\w)" for word, text in zip(words, doubled)]
+    parts = [re.escape(word) if len(text.words()) == 2 else rf"(?<!\w){re.escape(word)}(?!\w)"
+             for word, text in zip(words, doubled)]
     return re.compile("|".join(parts), re.IGNORECASE if subject.config.do_lower_case else 0)
 
 
@@ -88,8 +90,8 @@ def _check_words(subject, words):
     lower, known = subject.config.do_lower_case, {}
     for word, text in zip(words, texts.cut(subject.tokenizer, list(words))):
         if len(text.words()) != 1:
-            raise UserError(f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which splits "
-                            "text at white space, punctuation and each CJK character; give one of them")
+            raise UserError(f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which "
+                            "splits text at white space, punctuation and each CJK character; give one of them")
         key = word.lower() if lower else word
         if key in known:
             raise UserError(f"--words: {known[key]!r} and {word!r} are the same word to this uncased model; give one of them")

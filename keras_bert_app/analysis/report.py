@@ -44,8 +44,10 @@ def _of(found, origin):
     theirs = found.get("origin") or {}
     if theirs.get("sha256") == origin["sha256"]:
         return ""
-    return (f"Found in another model than this page is about: {theirs['weights']}, not {origin['weights']}." if theirs else
-            f"Found by an earlier version of this program, which did not note in which model; this page is about {origin['weights']}.")
+    if not theirs:
+        return ("Found by an earlier version of this program, which did not note in which model; this page is about "
+                f"{origin['weights']}.")
+    return f"Found in another model than this page is about: {theirs['weights']}, not {origin['weights']}."
 
 
 def _how(found):

@@ -70,8 +70,7 @@ def run(subject, options, log):
         "Same document: of the occurrences whose document has another one in another sentence, how often the nearest vector of "
         "another sentence is of that document. Sentences that are there twice count as one.",
         f"Untrained: {options.num_seeds} seeds. Self-similarity is that of different sentences, less the mean cosine of words at "
-        f"random; all words: "
-        f"{trained.num_words:,} that stand in five sentences or more.", *_said(words, scores, other_scores, trained),
+        f"random; all words: {trained.num_words:,} that stand in five sentences or more.", *_said(words, scores, other_scores, trained),
         *corpus.remarks
     ]
     values = {

@@ -81,7 +81,7 @@ def read_remark(options, num_read, by_itself):
     most = options.most_sentences(by_itself)
     if not most or num_read < most:
         return f"All {num_read:,} sentences of {options.input_file} were read."
-    why = "as many as this analysis takes by itself; --max_sentences=0 takes all" if options.max_sentences < 0 else "--max_sentences"
+    why = "--max_sentences" if options.max_sentences >= 0 else "as many as this analysis takes by itself; --max_sentences=0 takes all"
     return f"The first {num_read:,} sentences of {options.input_file} were read ({why})."
 
 

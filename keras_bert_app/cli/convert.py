@@ -87,10 +87,11 @@ def main(arguments):
 def _write_pruned_run(source, pruned):
     """Of a fine-tuned run --prune_heads makes a run, which has a place for nothing else that convert can change."""
     from keras_bert_app.tasks import pruned_runs
-    for flag in (_ALLOW_MISSING, _ALLOW_UNEXPECTED, _CHECK, _REFERENCE, _PARITY, _VOCAB_FILE, _POSITIONS, _LAYERS, _TIE, _TABLE, _DROP):
+    for flag in (_ALLOW_MISSING, _ALLOW_UNEXPECTED, _CHECK, _REFERENCE, _PARITY, _VOCAB_FILE, _POSITIONS, _LAYERS, _TIE, _TABLE,
+                 _DROP):
         if flag.present:
-            raise UserError(f"--{flag.name}: does not go together with --prune_heads of a fine-tuned run, which {source} is; do one "
-                            "after the other")
+            raise UserError(f"--{flag.name}: does not go together with --prune_heads of a fine-tuned run, which {source} is; leave "
+                            "it out")
     print("\n".join(pruned_runs.write(source, pruned, _OUTPUT.value)))
 
 

@@ -24,10 +24,14 @@ def draw_results(panels, title):
             figures = {**ours, **baselines}
             bars = axis.barh(range(len(figures)), list(figures.values()), 0.7,
                              color=[_OURS] * len(ours) + [_BASELINE] * len(baselines))
-            axis.bar_label(bars, [f"{value:,.4f}" if abs(value) < 10 else f"{value:,.1f}" for value in figures.values()], padding=3,
-                           fontsize=8)
+            axis.bar_label(bars, [_written(value) for value in figures.values()], padding=3, fontsize=8)
             axis.set_yticks(range(len(figures)), [fonts.drawable(label, 44) for label in figures])
             axis.invert_yaxis()
+            axis.set_xticks([])
             axis.set_xlim(0, 1.25 * max(*figures.values(), 1e-6))
             axis.set_title(name)
     return image.getvalue()
+
+
+def _written(value):
+    return f"{value:,.4f}" if abs(value) < 10 else f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"

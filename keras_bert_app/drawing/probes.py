@@ -41,7 +41,7 @@ def draw_lengths(panels, title):
     Args:
         panels: list of (name, dict kind -> dict length -> score), the kinds trained, untrained, baseline in this order.
     """
-    with picture(4.6 * len(panels), 3.4, title) as (figure, image):
+    with picture(4.6 * len(panels) + 1.4, 3.4, title) as (figure, image):
         axes = figure.subplots(1, len(panels), squeeze=False).ravel()
         for axis, (name, kinds) in zip(axes, panels):
             for (kind, scores), color, style in zip(kinds.items(), (_TRAINED, _UNTRAINED, _BASELINE), ("-", "-", "--")):
@@ -51,7 +51,7 @@ def draw_lengths(panels, title):
             axis.set_xlabel("words of a sentence")
             axis.xaxis.get_major_locator().set_params(integer=True)
             axis.yaxis.set_major_formatter("{x:.2f}")
-        axes[0].legend(frameon=False)
+        axes[-1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return image.getvalue()
 
 

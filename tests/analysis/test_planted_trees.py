@@ -112,6 +112,15 @@ def test_files_of_single_words_are_refused_before_anything_is_encoded(module, fi
         assert "3 sentences" in str(error.value)
 
 
+def test_a_single_tree_leaves_no_half_to_choose_by(files, trees, tmp_path):
+    with open(files.dev_file, "w") as file:
+        file.write(toy.conllu(trees[1][:1]))
+    found = grammar_heads.run(toy.subject(tmp_path), dataclasses.replace(files, train_file=""), quietly)
+    (row,) = found.tables[0].rows
+    assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[5] is row[6] is row[7] is None
+    assert found.files["grammar_heads.png"][:4] == b"\x89PNG"
+
+
 def test_short_sentences_have_no_correlation_and_are_drawn_all_the_same(files, trees, tmp_path, monkeypatch):
     monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
     with open(files.dev_file, "w") as file:

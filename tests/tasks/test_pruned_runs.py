@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.export.finetuned import is_finetuned
+from keras_bert_app.export import saved_models
+from keras_bert_app.export.finetuned import export_finetuned, is_finetuned
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.encoder import gated_heads
 from keras_bert_app.runs import checkpoints
@@ -52,6 +53,24 @@ def test_what_was_tuned_on_dev_is_kept_and_scores_are_not(finished, tmp_path, mo
     values = json.loads((tmp_path / "run" / "config.json").read_text())
     assert values["finetuning"]["null_score_diff_threshold"] == -1.5 and values["pruned_from"] == finished[0]
     assert values["num_heads_by_layer"] == [1] and not (tmp_path / "run" / "results.json").exists()
+
+
+def test_of_several_seeds_the_best_is_taken(finished, tmp_path):
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "seed-3").symlink_to(finished[0])
+    (tmp_path / "seeds" / "results.json").write_text(json.dumps({"metric": "accuracy", "runs": [
+        {"seed": 2, "dev": {"accuracy": 0.5}}, {"seed": 3, "dev": {"accuracy": 0.75}}]}))
+    pruned_runs.write(str(tmp_path / "seeds"), {0: [0]}, str(tmp_path / "run"))
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["pruned_from"] == str(tmp_path / "seeds" / "seed-3")
+
+
+def test_its_export_has_its_classifier(pruned, tmp_path):
+    _, ids_export = export_finetuned(pruned[0], str(tmp_path / "out"))
+    ids = tf.constant([[2, 7, 8, 3]])
+    inputs = {"input_word_ids": ids, "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
+    loaded = saved_models.load(ids_export)
+    expected = tf.nn.softmax(FinetunedRun(pruned[0]).model(inputs)["logits"])
+    np.testing.assert_allclose(loaded.signatures["serving_default"](**inputs)["probabilities"], expected, atol=1e-6)
 
 
 def test_training_cannot_go_on_in_it_but_from_it(pruned, table_dir):
