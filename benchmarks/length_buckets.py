@@ -1,31 +1,44 @@
 """Fine-tuning and prediction on texts of real lengths: batches of like lengths against padding all to the maximum.
 
 python -m benchmarks.length_buckets --task=sst-2 --data_dir=glue/SST-2 --encoder=MODEL
+python -m benchmarks.length_buckets --task=newsgroups --data_dir=20newsgroups-bydate --encoder=MODEL --max_seq_length=256
 
-The same examples, model and batch size, one way after the other in each round of one process; both ways have compiled
-before the clock starts. The answers of both are compared.
+The same examples, model and batch size, one way after the other in each round of one process; both ways have compiled before the
+clock starts. A round trains an epoch for real, from the same weights and in an order of its own, and predicts the dev examples,
+whose scores stand beside the times. Padding is to what the task is fine-tuned with elsewhere here (SST-2: 64 tokens), or
+--max_seq_length. In the end one way's model gets the other's weights, and their answers must be the same.
 """
 
 import dataclasses
+import json
 import statistics
 import time
 
 import numpy as np
 from absl import flags
 
+from benchmarks import own_commands
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.training_config import PRECISIONS
 
 _ENCODER = flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
 _TASK = flags.DEFINE_string("task", "sst-2", "A task of finetune.")
 _DATA = flags.DEFINE_string("data_dir", "", "Directory of the task's files.")
-_EXAMPLES = flags.DEFINE_integer("examples", 512, "Training and dev examples, the first ones.", lower_bound=64)
-_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "What the padded way pads to.", lower_bound=8)
+_EXAMPLES = flags.DEFINE_integer("examples", 2048, "Training examples, the first ones.", lower_bound=64)
+_DEV_EXAMPLES = flags.DEFINE_integer("dev_examples", 1024, "Dev examples, the first ones.", lower_bound=64)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 0, "What the padded way pads to; 0: the task's own.", lower_bound=0)
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak rate of the epoch.", lower_bound=0.0)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples a batch.", lower_bound=1)
-_PRECISION = flags.DEFINE_enum("precision", "float32", PRECISIONS, "Compute type.")
+_PRECISION = flags.DEFINE_enum("precision", "float32", [name for name in PRECISIONS if name != "auto"], "Compute type.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Counted rounds.", lower_bound=1)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+# Of the same weights' logits, relative to the largest of them.
+_AGREEMENT = {"float32": 1e-4, "bfloat16": 3e-2}
+_PARTS = ("training", "prediction")
 
 
 def main(arguments):
@@ -35,34 +48,90 @@ def main(arguments):
         from keras_bert_app.interop import load
         from pipelines.wordpiece import BertTokenizer
     weights, _ = load.load_weights(encoder, allow_missing=("pooler", "masked_lm", "next_sentence"))
-    run = FinetuningConfig(
-        task=_TASK.value, data_dir=data_dir, max_seq_length=_MAX_SEQ_LENGTH.value, global_batch_size=_BATCH_SIZE.value,
-        max_train_examples=_EXAMPLES.value, max_eval_examples=_EXAMPLES.value, strategy="one_device", log_steps=1,
-        learning_rate=0.0, precision=_PRECISION.value, jit_compile="parts").resolved(1)
-    tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
-    print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
+    run, tokenizer = settings(data_dir), BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
     ways = {name: Way(weights, dataclasses.replace(run, length_buckets=name == "buckets"), tokenizer)
             for name in ("buckets", "padded")}
-    tokens = int(ways["buckets"].data.train.row_lengths().sum())
-    print(f"{_TASK.value}: {ways['buckets'].data.train.num_units:,} training examples, {tokens:,} tokens, mean "
-          f"{ways['buckets'].data.train.row_lengths().mean():.1f}; batches of {_BATCH_SIZE.value}, {_PRECISION.value}\n", flush=True)
-    times = {(name, part): [] for name in ways for part in ("training", "prediction")}
+    lengths = ways["buckets"].data.train.row_lengths()
+    report = {"machine": machine(("tensorflow", "keras")), "run": run.to_dict(), "training_examples": len(lengths),
+              "mean_tokens": float(lengths.mean())}
+    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()))
+    print(f"{run.task}: {len(lengths):,} training examples of {lengths.mean():.1f} tokens in the mean, "
+          f"{ways['buckets'].data.dev.num_units:,} for prediction; batches of {run.global_batch_size}, {run.precision}, padded to "
+          f"{run.max_seq_length}\n", flush=True)
+    report |= measured(ways)
+    print("\n" + "\n".join(table(report)))
+    report["difference"] = difference_of_answers(ways, _AGREEMENT[run.precision])
+    print(f"\nthe same weights' answers differ by {report['difference']:.1e} of the largest logit at most")
+    if _OUTPUT_FILE.value:
+        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+
+
+def settings(data_dir):
+    """The FinetuningConfig of an epoch."""
+    from keras_bert_app.tasks import registry
+
+    own = {name: value for name, value in own_commands.SMALL_TASKS.get(_TASK.value, {}).items() if name in ("pooling", "max_seq_length")}
+    own = {**registry.find(_TASK.value).defaults, **own}
+    if _MAX_SEQ_LENGTH.value:
+        own["max_seq_length"] = _MAX_SEQ_LENGTH.value
+    return FinetuningConfig(
+        **{**own, "task": _TASK.value, "data_dir": data_dir, "global_batch_size": _BATCH_SIZE.value, "num_train_epochs": 1.0,
+           "max_train_examples": _EXAMPLES.value, "max_eval_examples": _DEV_EXAMPLES.value, "strategy": "one_device", "log_steps": 1,
+           "learning_rate": _LEARNING_RATE.value, "bias_correction": True, "precision": _PRECISION.value, "jit_compile": "parts"})
+
+
+def measured(ways):
+    """dict: seconds of each part and way, a number a round; scores of each way, a dict a round."""
+    seconds, scores = {part: {name: [] for name in ways} for part in _PARTS}, {name: [] for name in ways}
     for number in range(_ROUNDS.value + 1):
         for name, way in ways.items():
-            for part in ("training", "prediction"):
-                seconds = way.timed(getattr(way, part))
+            way.reset(number)
+            for part in _PARTS:
+                started = time.perf_counter()
+                getattr(way, part)()
+                took = time.perf_counter() - started
                 if number:  # the first round compiles
-                    times[name, part].append(seconds)
-                print(f"round {number or 'that compiles'}: {part}, {name}: {seconds:.2f} s", flush=True)
-    print()
-    answers = [way.answers for way in ways.values()]
-    print("| part | buckets, s, median | padded, s, median | ratio, median | lowest to highest |\n|---|---|---|---|---|")
-    for part in ("training", "prediction"):
-        both = [times[name, part] for name in ways]
-        ratios = [padded / buckets for buckets, padded in zip(*both)]
-        print(f"| {part} | {statistics.median(both[0]):.2f} | {statistics.median(both[1]):.2f} | {statistics.median(ratios):.2f} "
-              f"| {min(ratios):.2f} to {max(ratios):.2f} |")
-    print(f"\nlargest difference of a logit: {max(np.abs(one - other).max() for one, other in zip(*answers)):.1e}")
+                    seconds[part][name].append(took)
+                print(f"round {number or 'that compiles'}: {part}, {name}: {took:.2f} s", flush=True)
+            if number:
+                scores[name].append(way.scores())
+    return {"seconds": seconds, "scores": scores}
+
+
+def table(report):
+    """Markdown: times and their ratios, and the scores of each round."""
+    yield "| part | buckets, s, median | padded, s, median | ratio, median | lowest to highest |"
+    yield "|---|---|---|---|---|"
+    for part, of_ways in report["seconds"].items():
+        ratios = [padded / buckets for buckets, padded in zip(of_ways["buckets"], of_ways["padded"])]
+        yield (f"| {part} | {statistics.median(of_ways['buckets']):.2f} | {statistics.median(of_ways['padded']):.2f} | "
+               f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} |")
+    yield ""
+    yield "| dev, a figure a round | buckets | padded |"
+    yield "|---|---|---|"
+    for metric in report["scores"]["buckets"][0]:
+        cells = [", ".join(f"{found[metric]:.4f}" for found in report["scores"][name]) for name in ("buckets", "padded")]
+        yield f"| {metric} | {cells[0]} | {cells[1]} |"
+
+
+def difference_of_answers(ways, limit):
+    """Largest difference of a logit where one way has the other's weights, relative to the largest logit.
+
+    Raises:
+        UserError: it is above the limit.
+    """
+    buckets, padded = ways.values()
+    for ours, theirs in zip(padded.variables, buckets.variables):
+        ours.assign(theirs)
+    for way in ways.values():
+        way.prediction()
+    answers = list(zip(buckets.answers, padded.answers))
+    found = max(np.abs(one - other).max() for one, other in answers) / max(np.abs(one).max() for one, _ in answers)
+    if not found <= limit:
+        raise UserError(f"the same weights' answers differ by {found:.1e} of the largest logit between the two ways of batching; "
+                        f"expected {limit:g} at most: not the same work")
+    return float(found)
 
 
 class Way:
@@ -71,13 +140,15 @@ class Way:
     def __init__(self, weights, run, tokenizer):
         from keras_bert_app.interop import load
         from keras_bert_app.modeling.task_model import BertTaskModel
+        from keras_bert_app.tasks import batches
         from keras_bert_app.tasks.finetune import trained_variables
         from keras_bert_app.tasks.labelled_data import load_data
         from keras_bert_app.training import optimizers, steps
         from keras_bert_app.training import strategy as strategies
 
         strategy = strategies.make_strategy(run.strategy)
-        self.run, self.data = run, load_data(run, tokenizer)
+        self.data = load_data(run, tokenizer)
+        self.run = run = run.resolved(batches.steps_per_epoch(self.data.train, run.global_batch_size))
         task = self.data.task
         with strategy.scope():
             self.model = BertTaskModel(weights.config, task.family.make_head(task, run, self.data.labels),
@@ -87,19 +158,23 @@ class Way:
         self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
                                                 run.length_buckets)
         self.predict_call = steps.make_prediction_call(strategy, self.model, steps.forward_compilation(strategy, run, True))
+        slots = [slot for of_kind in optimizer.slots.values() for slot in of_kind.values()]
+        self.variables = [*(variable.value for variable in self.model.variables), *slots]
+        self.initial = [variable.numpy() for variable in self.variables]
 
-    def timed(self, part):
-        started = time.perf_counter()
-        part()
-        return time.perf_counter() - started
+    def reset(self, number):
+        """As before the first step. Args: number: of the round, whose order of the examples is its own."""
+        for variable, value in zip(self.variables, self.initial):
+            variable.assign(value)
+        self.order = dataclasses.replace(self.run, seed=self.run.seed + number)
 
     def training(self):
         """One epoch."""
         import tensorflow as tf
 
         from keras_bert_app.tasks import batches
-        for batch, (epoch, _) in batches.training_batches(self.data.train, self.run):
-            self.train_call({name: values[tf.newaxis] for name, values in batch.items()}, 0)
+        for step, (batch, (epoch, _)) in enumerate(batches.training_batches(self.data.train, self.order)):
+            self.train_call({name: values[tf.newaxis] for name, values in batch.items()}, step)
             if epoch:
                 return
 
@@ -107,6 +182,12 @@ class Way:
         """All dev examples; their logits stand in answers."""
         from keras_bert_app.tasks import predicting
         self.answers = predicting.unit_logits(self.predict_call, self.model, self.data.dev, self.run, self.run.global_batch_size)
+
+    def scores(self):
+        """dict of the task's figures for answers."""
+        task, examples, labels = self.data.task, self.data.dev_examples, self.data.labels
+        found = task.family.decode(task, examples, self.data.dev, self.answers, self.run, labels)
+        return {name: float(value) for name, value in task.family.score(task, examples, found, labels).items()}
 
 
 if __name__ == "__main__":

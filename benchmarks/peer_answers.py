@@ -28,23 +28,24 @@ def serve_steps(make, packages):
     """Answers as a contender of training_step.
 
     Args:
-        make: function of the request to make a model; gives (function that takes a step and returns when it is done, loss
-            without dropout at the initial weights, number of parameters).
+        make: function of the request to make a model; gives (function that takes a step and returns its loss when it is done,
+            number of parameters).
     """
     made = {}
 
     def answer(request):
         started = time.perf_counter()
         if "num_steps" not in request:
-            made["step"], loss, parameters = make(request)
-            made["step"]()
-            return {"loss": float(loss), "parameters": int(parameters), "seconds_to_first_step": time.perf_counter() - started}
-        found = []
+            made.clear()  # the model before, if there was one
+            made["step"], parameters = make(request)
+            loss = made["step"]()
+            return {"loss": loss, "parameters": int(parameters), "seconds_to_first_step": time.perf_counter() - started}
+        seconds, losses = [], []
         for _ in range(request["num_steps"]):
             started = time.perf_counter()
-            made["step"]()
-            found.append(time.perf_counter() - started)
-        return {"seconds": found, "resident_bytes": _resident_bytes()}
+            losses.append(made["step"]())
+            seconds.append(time.perf_counter() - started)
+        return {"seconds": seconds, "losses": losses, "resident_bytes": _resident_bytes()}
     serve(answer, packages)
 
 

@@ -18,20 +18,18 @@ import hashlib
 import json
 import os
 import sys
-from typing import NamedTuple
 
 from absl import flags
 
 from benchmarks import own_commands, quality_texts
 from benchmarks.heldout import evaluate
+from benchmarks.quality_contenders import PRECISIONS, parsed
 from benchmarks.resumable import results_of, spread
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
 from pipelines.vocab import load_vocabulary
 
-CONTENDERS = ("ours", "keras_hub", "transformers")
-_PRECISIONS = ("float32", "bfloat16")
 _RANDOM = "random start"
 _LENGTH, _BATCH_SIZE, _WARMUP_SHARE = 128, 32, 0.06
 _SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
@@ -44,7 +42,7 @@ _MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=
 _SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "One run of each contender a seed.")
 _CONTENDERS = flags.DEFINE_list("contenders", ["ours", "keras_hub@1e-3", "transformers@1e-3"],
                                 "In this order, seed by seed: NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]].")
-_PRECISION = flags.DEFINE_enum("precision", "bfloat16", _PRECISIONS, "Compute type of those that name none, and of the tasks.")
+_PRECISION = flags.DEFINE_enum("precision", "bfloat16", PRECISIONS, "Compute type of those that name none, and of the tasks.")
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
 _DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, the table and the curves go.")
 
@@ -52,7 +50,7 @@ _DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, t
 def main(arguments):
     del arguments
     app.required("corpus_dir", "vocab_file")
-    if any(parsed(contender).name == "transformers" for contender in _CONTENDERS.value):
+    if "transformers" in [parsed(contender).name for contender in _CONTENDERS.value]:
         app.required("transformers_python")
     os.makedirs(_DIRECTORY.value, exist_ok=True)
     _keep_settings()
@@ -70,38 +68,6 @@ def main(arguments):
         file.write("\n".join(lines) + "\n")
     draw(curves, _at("curves.png"))
     print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
-
-
-class Contender(NamedTuple):
-    """An entry of --contenders; None for what it has by itself."""
-
-    name: str
-    learning_rate: float | None = None
-    precision: str | None = None
-    initializer_range: float | None = None
-
-
-def parsed(entry):
-    """The Contender of an entry of --contenders.
-
-    Raises:
-        UserError: it is none; ours is given a rate, or KerasHub, which has no such setting, an initializer's range.
-    """
-    name, *settings = entry.split("@")
-    try:
-        rate, precision, spread_of_weights = (*(setting or None for setting in settings), None, None, None)[:3]
-        found = Contender(name, float(rate) if rate else None, precision, float(spread_of_weights) if spread_of_weights else None)
-        if len(settings) > 3 or name not in CONTENDERS or precision not in (*_PRECISIONS, None):
-            raise ValueError
-    except ValueError:
-        raise UserError(f"--contenders={entry}: expected NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], such as keras_hub@1e-3@float32, "
-                        f"NAME of {', '.join(CONTENDERS)}") from None
-    if name == "ours" and (found.learning_rate or found.initializer_range) or name == "keras_hub" and found.initializer_range:
-        raise UserError(f"--contenders={entry}: our recipe has its own rate and initial weights, KerasHub its own initial weights; "
-                        "leave them out")
-    if name != "ours" and not found.learning_rate:
-        raise UserError(f"--contenders={entry}: has no learning rate; give its peak, such as {name}@1e-3")
-    return found
 
 
 def _at(*names):

@@ -4,26 +4,47 @@ import json
 import os
 import statistics
 
+from keras_bert_app.errors import UserError
 
-def results_of(rows, run, path):
+
+def results_of(rows, run, path, settings=None):
     """dict row -> result, each run once and kept in a JSON file.
 
     Args:
         rows: names. run: function of a name that gives a JSON-able result. path: of the file.
+        settings: JSON-able dict of all else that a result hangs on, kept with each row; None where the names say it all.
+
+    Raises:
+        UserError: a row is there already and was run with other settings; names the first that differs.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     done = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             done = json.load(file)
+    settings = json.loads(json.dumps(settings))  # as it is read back
+    for row in rows:
+        if settings is not None and row in done:
+            _refuse_others(done[row], settings, row, path)
     for row in rows:
         if row not in done:
-            done[row] = run(row)
+            result = run(row)
+            done[row] = result if settings is None else {"settings": settings, "result": result}
             with open(path + ".tmp", "w", encoding="utf-8") as file:
                 json.dump(done, file, indent=1)
             os.replace(path + ".tmp", path)
         print(row, done[row], flush=True)
-    return {row: done[row] for row in rows}
+    return {row: done[row] if settings is None else done[row]["result"] for row in rows}
+
+
+def _refuse_others(entry, settings, row, path):
+    mend = "take another directory for the results, or move that file away"
+    if not isinstance(entry, dict) or "settings" not in entry:
+        raise UserError(f"{path}: row {row} does not say with what settings it was measured; {mend}")
+    old = entry["settings"]
+    for name in {**settings, **old}:
+        if old.get(name) != settings.get(name):
+            raise UserError(f"{path}: row {row} was measured with {name} {old.get(name)}, this run has {settings.get(name)}; {mend}")
 
 
 def spread(values, form=".4f"):

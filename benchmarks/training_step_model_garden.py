@@ -1,6 +1,7 @@
 """TensorFlow Model Garden's training step, asked by benchmarks.training_step; not run by hand.
 
-Its BertPretrainerV2, with the loss of its MaskedLMTask and its AdamWeightDecay, in a tf.function as its trainer has.
+Its BertPretrainerV2, with the loss of its MaskedLMTask and its AdamWeightDecay ("adamw" of its optimizer factory), which clips too,
+in a tf.function as its trainer has.
 """
 
 import peer_answers  # first of all
@@ -13,42 +14,41 @@ import tensorflow as tf
 import tf_keras
 from official.legacy.bert import configs
 from official.modeling import tf_utils
+from official.modeling.optimization import legacy_adamw
 from official.nlp.modeling import layers, models, networks
 
-_NOT_DECAYED = ("layer_norm", "LayerNorm", "bias", "beta", "gamma")
+_NOT_DECAYED = ["LayerNorm", "layer_norm", "bias"]  # of its official.nlp.optimization
 
 
 def make(request):
     tf_keras.mixed_precision.set_global_policy({"float32": "float32", "bfloat16": "mixed_bfloat16"}[request["precision"]])
     batch = {name: tf.constant(values) for name, values in np.load(request["batch_file"]).items()}
-    model = build(configs.BertConfig.from_json_file(os.path.join(request["directory"], "bert_config.json")), batch)
+    config = configs.BertConfig.from_json_file(os.path.join(request["directory"], "bert_config.json"))
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = request["dropout"]
+    model = build(config, batch)
     tf.train.Checkpoint(model=model).restore(
         os.path.join(request["directory"], "bert_model.ckpt")).assert_existing_objects_matched()
-    optimizer = tf_keras.optimizers.AdamW(request["learning_rate"], weight_decay=0.01, epsilon=1e-6, jit_compile=False)
-    optimizer.exclude_from_weight_decay(var_names=list(_NOT_DECAYED))
+    optimizer = legacy_adamw.AdamWeightDecay(
+        request["learning_rate"], beta_2=request["beta_2"], epsilon=request["epsilon"], weight_decay_rate=request["weight_decay"],
+        gradient_clip_norm=1.0, exclude_from_weight_decay=_NOT_DECAYED)
     # The head has a pooler of its own; that of the encoder is not in the loss.
     variables = [variable for variable in model.trainable_variables if "pooler_transform" not in variable.name]
-    optimizer.build(variables)
-
-    def loss_of(training):
-        outputs = model(batch, training=training)
-        pairs = ((batch["masked_lm_ids"], outputs["mlm_logits"]), (batch["next_sentence_labels"], outputs["next_sentence"]))
-        return sum(tf.reduce_mean(tf_keras.losses.sparse_categorical_crossentropy(
-            labels, tf.cast(logits, tf.float32), from_logits=True)) for labels, logits in pairs)
 
     @tf.function(jit_compile=request["compiled"] == "step")
     def gradients():
         with tf.GradientTape() as tape:
-            loss = loss_of(training=True)
+            outputs = model(batch, training=True)
+            pairs = ((batch["masked_lm_ids"], outputs["mlm_logits"]), (batch["next_sentence_labels"], outputs["next_sentence"]))
+            loss = sum(tf.reduce_mean(tf_keras.losses.sparse_categorical_crossentropy(
+                labels, tf.cast(logits, tf.float32), from_logits=True)) for labels, logits in pairs)
         return loss, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
 
     @tf.function
     def step():
         loss, found = gradients()
-        found, _ = tf.clip_by_global_norm(found, 1.0)
         optimizer.apply_gradients(zip(found, variables))
         return loss
-    return lambda: float(step()), tf.function(loss_of)(training=False), model.count_params()
+    return lambda: float(step()), model.count_params()
 
 
 def build(config, batch):

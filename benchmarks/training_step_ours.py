@@ -19,23 +19,29 @@ from keras_bert_app.training.strategy import KERAS_POLICIES
 
 def make(request):
     weights, _ = load.load_weights(request["directory"])
+    config = weights.config.replace(hidden_dropout_prob=request["dropout"], attention_probs_dropout_prob=request["dropout"])
     batch = dict(np.load(request["batch_file"]))
     rows, length = batch["input_word_ids"].shape
+    # The peers' optimizers correct their means, and their rate is one from the first step on.
     run = PretrainingConfig(
         global_batch_size=rows, max_seq_length=length, max_predictions_per_seq=batch["masked_lm_ids"].shape[1],
-        precision=request["precision"], jit_compile=request["compiled"], learning_rate=request["learning_rate"]).resolved()
+        precision=request["precision"], jit_compile=request["compiled"], learning_rate=request["learning_rate"],
+        learning_rate_schedule="constant", num_warmup_steps=0, adam_beta_2=request["beta_2"],
+        adam_epsilon=request["epsilon"], weight_decay_rate=request["weight_decay"], bias_correction=True).resolved()
     strategy, objective = tf.distribute.OneDeviceStrategy("CPU:0"), PretrainingObjective()
     with strategy.scope():
-        model = BertPretrainer(weights.config, dtype=KERAS_POLICIES[run.precision])
+        model = BertPretrainer(config, dtype=KERAS_POLICIES[run.precision])
         load.assign(model, weights)
         optimizer = optimizers.make_optimizer(run, {variable.path: variable.value for variable in model.trainable_variables},
-                                              weights.config.num_hidden_layers)
-    evaluate = steps.make_evaluation_call(strategy, model, objective)
-    loss = objective.metrics(dict(zip(objective.sum_names, evaluate({name: tf.constant(values) for name, values in batch.items()}))))
+                                              config.num_hidden_layers)
     train_call = steps.make_train_call(strategy, model, optimizer, run, objective)
     stacked = {name: tf.constant(values[None]) for name, values in batch.items()}
     number = iter(range(10 ** 9))
-    return lambda: train_call(stacked, next(number)), loss["loss"], model.count_params()
+
+    def step():
+        (sums,) = train_call(stacked, next(number))
+        return float(objective.metrics(dict(zip(objective.sum_names, sums)))["loss"])
+    return step, model.count_params()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks import own_commands, time_budget
-from benchmarks.quality_per_minute import Contender, parsed
+from benchmarks.quality_contenders import Contender, parsed
 from benchmarks.quality_texts import passages_of
 from benchmarks.resumable import spread
 from keras_bert_app.errors import UserError

@@ -1,0 +1,81 @@
+"""What training_step shows: who goes on to the rounds, medians, ratios, a table and bars."""
+
+import statistics
+
+from benchmarks import turns
+
+
+def is_ours(name):
+    return name.startswith("ours")
+
+
+def finalists(figures, within):
+    """Names of the contenders that take turns: alone, within so many times the fastest of their side, ours or the peers'."""
+    found = []
+    for side in (True, False):
+        alone = {name: look["seconds_alone"] for name, look in figures.items() if is_ours(name) == side}
+        found += [name for name, seconds in alone.items() if seconds <= within * min(alone.values())]
+    return found
+
+
+def summary(figures):
+    """(contender -> median milliseconds of those that took turns, fastest peer, our fastest, ratio of theirs by ours as turns.ratio
+    has it); without peers both are None."""
+    medians = {name: turns.median(found["rounds"]) * 1e3 for name, found in figures.items() if "rounds" in found}
+    ours = min(filter(is_ours, medians), key=medians.get)
+    peers = [name for name in medians if not is_ours(name)]
+    if not peers:
+        return medians, None, ours, None
+    peer = min(peers, key=medians.get)
+    return medians, peer, ours, turns.ratio(figures[peer]["rounds"], figures[ours]["rounds"])
+
+
+def spread_of(rounds):
+    """The median of all steps with the lowest and highest of the rounds' medians, in milliseconds."""
+    medians = [statistics.median(seconds) * 1e3 for seconds in rounds]
+    return f"{turns.median(rounds) * 1e3:,.0f} ({min(medians):,.0f} - {max(medians):,.0f})"
+
+
+def table(done):
+    """Markdown: for each step a line a contender."""
+    yield ("| step | contender | compiled | precision | ms (lowest - highest of the rounds) | tokens/s | losses without dropout "
+           "| first step, s | resident, GB |")
+    yield "|---|---|---|---|---|---|---|---|---|"
+    ratios = []
+    for step, figures in done.items():
+        medians, peer, ours, ratio = summary(figures)
+        _, rows, length, *_ = step.split(":")
+        for name, found in figures.items():
+            cells = [step, *name.split()]
+            losses = " ".join(f"{loss:.4f}" for loss in found["losses"])
+            if name in medians:
+                cells += [spread_of(found["rounds"]), f"{int(rows) * int(length) / medians[name] * 1e3:,.0f}", losses,
+                          f"{found['seconds_to_first_step']:.1f}", f"{found['resident_bytes'] / 1e9:.2f}"]
+            else:
+                cells += [f"{found['seconds_alone'] * 1e3:,.0f}, alone", "", losses, "", ""]
+            yield f"| {' | '.join(cells)} |"
+        if ratio:
+            ratios.append(f"{step}: {ours} is {ratio[0]:.2f} ({ratio[1]:.2f} - {ratio[2]:.2f}) times as fast as {peer}, the fastest peer")
+    yield ""
+    yield from ratios
+
+
+def draw(done, path):
+    """Bars of the contenders that took turns, a panel a step."""
+    from keras_bert_app.drawing.figures import picture
+
+    columns = min(3, len(done))
+    lines = -(-len(done) // columns)
+    with picture(4.6 * columns, 0.6 + 2.4 * lines, "A training step beside the peers'\nmilliseconds, less is better") as (figure, image):
+        grid = figure.subplots(lines, columns, squeeze=False).ravel()
+        for axes in grid[len(done):]:
+            axes.set_visible(False)
+        for axes, (step, figures) in zip(grid, done.items()):
+            medians = summary(figures)[0]
+            axes.set_title(step)
+            bars = axes.barh(list(medians), medians.values(), color=["C0" if is_ours(name) else "C7" for name in medians])
+            axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+            axes.invert_yaxis()
+            axes.margins(x=0.18)
+    with open(path, "wb") as file:
+        file.write(image.getvalue())
