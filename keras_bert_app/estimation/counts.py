@@ -53,7 +53,7 @@ def flop_per_token(config, length, num_predictions):
 
 
 def optimizer_flop(config, optimizer, parts=PARTS):
-    """FLOP of an optimizer's matrix products, once a step on every device: only Muon has them, in float32.
+    """FLOP of an optimizer's matrix products, once a step on every device: only Muon has them.
 
     Of a matrix m x n, m the smaller, an iteration takes X X^T (2m^2 n), its square (2m^3) and their sum times X (2m^2 n).
     """

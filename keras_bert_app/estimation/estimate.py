@@ -79,7 +79,7 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     peak = device.peaks[run.precision]
     # Every device updates all weights by itself.
     of_optimizer = optimizer_flop(config, run.optimizer, _parts(run))
-    step_seconds = (positions * per_token / (num_devices * peak) + of_optimizer / device.peaks["float32"]) / utilization
+    step_seconds = (positions * per_token / num_devices + of_optimizer) / (peak * utilization)
 
     needed = _memory(config, run, device, rows)
     found = {

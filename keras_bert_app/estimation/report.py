@@ -20,7 +20,7 @@ def report_lines(found, config, run, hardware, price_per_hour=None):
     yield _row("  a token", _scaled(found["flop_per_token"], "FLOP"))
     yield _row("  a step", f"{_scaled(found['flop_per_step'], 'FLOP')} for {found['positions_per_step']:,} tokens")
     if found["optimizer_flop_per_step"]:
-        yield _row(f"  {run.optimizer}, a step on each device", f"{_scaled(found['optimizer_flop_per_step'], 'FLOP')} in float32")
+        yield _row(f"  {run.optimizer}, a step on each device", _scaled(found["optimizer_flop_per_step"], "FLOP"))
     yield ""
     yield from _memory_lines(found, run)
     yield ""
