@@ -51,15 +51,6 @@ def test_other_losses_idle_steps_and_missing_dropout_are_refused(name, changes, 
     assert str(refused.value).startswith(name)
 
 
-def test_ours_and_keras_hub_have_the_same_losses_step_by_step():
-    entry = step_contenders.parsed("1x64:3:24:float32")
-    contenders = [Contender("ours", "none", "float32"), Contender("keras_hub", "none", "float32")]
-    with step_contenders.written(*entry[:3]) as files:
-        looks = {contender.name: step_contenders.looked_at(contender, files) for contender in contenders}
-    step_contenders.check_same(looks)
-    assert len({look["parameters"] for look in looks.values()}) == 1
-
-
 def test_all_precisions_of_a_side_are_in_one_contest():
     alone = {"ours none float32": 3.0, "ours parts float32": 2.5, "ours parts bfloat16": 2.0, "keras_hub none float32": 9.0,
              "model_garden none bfloat16": 7.0, "transformers none bfloat16": 7.7}

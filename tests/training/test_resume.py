@@ -123,28 +123,18 @@ def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
     assert [batch["masked_lm_ids"].shape[1] for batch in found] == [2, 2, 3, 3, 5]
 
 
-def test_lamb_trains_and_resumes(make_workdir, shards):
-    run = dataclasses.replace(RUN, optimizer="lamb", bias_correction=True, learning_rate_schedule="cosine", layer_decay=0.9,
-                              learning_rate=1e-3, save_checkpoints_steps=9)
-    workdir = make_workdir("lamb", run=run)
-    train(workdir, shards)
-    weights = weights_of(workdir)
-    shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
-    train(workdir, shards)
-    assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
-    rows = [row for row in rows_of(workdir) if "loss" in row]
-    assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
-
-
-def test_a_mixture_of_corpora_prints_its_shares_and_resumes_bit_for_bit(tmp_path, capsys):
+def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(tmp_path, capsys):
     from pipelines import corpus
     generator = np.random.RandomState(4)
     for name, count in (("large", 60), ("small", 10)):
         documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
         corpus.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.1)
     vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
+    (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
     run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "large"), str(tmp_path / "small")), sampling_exponent=0.5,
-                              num_train_steps=12, save_checkpoints_steps=6)
+                              masking="lexicon", lexicon_file=str(tmp_path / "phrases.txt"), optimizer="lamb", bias_correction=True,
+                              learning_rate_schedule="cosine", layer_decay=0.9, learning_rate=1e-3, num_train_steps=12,
+                              save_checkpoints_steps=6)
     workdir = str(tmp_path / "run")
     launch.launch(workdir, CONFIG, run, vocabulary)
     printed = capsys.readouterr().out
@@ -155,20 +145,14 @@ def test_a_mixture_of_corpora_prints_its_shares_and_resumes_bit_for_bit(tmp_path
         position = json.load(file)["position"]
     assert len(position) == 7 and position[0] == 6 * RUN.global_batch_size
     shutil.rmtree(last)
+    (tmp_path / "phrases.txt").unlink()  # the run has its own
+    with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
+        assert file.read() == "the cat\nhills while rain\n"
     launch.launch(workdir, CONFIG, run)
     again = weights_of(workdir)
     assert all(np.array_equal(whole[path], again[path]) for path in whole)
-
-
-def test_a_lexicon_is_kept_with_the_run(tmp_path, make_workdir, shards):
-    (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
-    run = dataclasses.replace(RUN, masking="lexicon", lexicon_file=str(tmp_path / "phrases.txt"), num_train_steps=2)
-    workdir = make_workdir("lexicon", run=run)
-    launch._keep_lexicon(workdir, run)
-    (tmp_path / "phrases.txt").unlink()
-    train(workdir, shards)
-    with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
-        assert file.read() == "the cat\nhills while rain\n"
+    rows = [row for row in rows_of(workdir) if "loss" in row]
+    assert rows[-1]["loss"] < rows[0]["loss"] and rows[-1]["update_norm"] > 0
 
 
 def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):
