@@ -39,6 +39,13 @@ def write_table(directory, name, count, seed):
             file.write(f"{sentence(generator, label)}\t{label}\n")
 
 
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch):
+    """Pictures take a tenth of such a run's time; only the run of `finished`, which is made before, has them drawn."""
+    for name in ("keras_bert_app.tasks.finetune.draw_curves", "keras_bert_app.drawing.finetuning.draw_answers"):
+        monkeypatch.setattr(name, lambda *_: b"")
+
+
 @pytest.fixture(scope="session")
 def table_dir(tmp_path_factory):
     """A directory with train.tsv (92 rows) and dev.tsv (37)."""
