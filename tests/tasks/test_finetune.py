@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import itertools
 import json
 import os
 import pathlib
@@ -165,8 +164,12 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
         model = BertTaskModel(config, data.task.family.make_head(data.task, run, data.labels))
         optimizer = optimizers.make_optimizer(run, trained_variables(model, run), config.num_hidden_layers)
         call = steps.make_train_call(strategy, model, optimizer, run, data.task.family.make_objective(data.task, run), True)
-        taken = [batch for batch, _ in itertools.islice(batches.training_batches(data.train, run), 3)]
-        assert len({batch["input_mask"].shape[1] for batch in taken}) > 1
+        # The shortest units and the longest: other lengths and other numbers of windows.
+        order = np.argsort(data.train.longest_rows() * data.train.group_sizes(), kind="stable")
+        taken = [{name: tf.constant(values) for name, values in batches.make_batch(data.train, units, 8, length).items()}
+                 for units, length in ((order[:8], 8), (order[-8:], 11), (order[8:16], 8))]
+        assert [batch["input_mask"].shape[2] for batch in taken] == [8, 11, 8]
+        assert taken[0]["input_mask"].shape[1] < taken[1]["input_mask"].shape[1]
         for step, batch in enumerate(taken):
             call({name: values[tf.newaxis] for name, values in batch.items()}, step)
         ends.append([variable.numpy() for variable in model.trainable_variables])
