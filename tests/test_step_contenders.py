@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import step_contenders, training_step_table
 from benchmarks.resumable import results_of
-from benchmarks.step_contenders import Contender
 from keras_bert_app.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[1]

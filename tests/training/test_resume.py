@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data, launch, steps
+from keras_bert_app.training import data, launch
 from pipelines.wordpiece import BertTokenizer
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
