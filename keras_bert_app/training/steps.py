@@ -57,12 +57,37 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
 
+    trace = _tracer(strategy, call, num_fixed=2) if has_dynamic_length else None
+
     def train_call(batches, first_step, progress=None, stop=False):
         num_steps = next(iter(batches.values())).shape[0]
         batches = {name: _filled_up(values, steps_per_call) for name, values in batches.items()}
-        return call(split_over_replicas(strategy, batches, row_axis=1), tf.constant(num_steps), tf.constant(first_step, tf.int32),
-                    None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop))).numpy()[:num_steps]
+        others = (tf.constant(num_steps), tf.constant(first_step, tf.int32),
+                  None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop)))
+        if trace:
+            trace(batches, *others)
+        return call(split_over_replicas(strategy, batches, row_axis=1), *others).numpy()[:num_steps]
     return train_call
+
+
+def _tracer(strategy, call, num_fixed):
+    """A function of what `call`, a tf.function, is to be called with; its first use traces call for a batch of any length.
+
+    By itself TensorFlow traces for the first length alone, and for any at the second. So it still does for several replicas, whose
+    batches have no specs that could be left open. num_fixed: dimensions of input_mask that all batches share.
+    """
+    is_traced = strategy.num_replicas_in_sync > 1
+
+    def trace(batch, *others):
+        nonlocal is_traced
+        if is_traced:
+            return
+        rows = batch["input_mask"].shape
+        open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]
+        call.get_concrete_function({name: tf.TensorSpec(open_rows if values.shape == rows else values.shape, values.dtype)
+                                    for name, values in batch.items()}, *others)
+        is_traced = True
+    return trace
 
 
 def train_function(strategy, model, optimizer, run, objective, has_dynamic_length=False):
@@ -210,7 +235,14 @@ def make_prediction_call(strategy, model, compiled=""):
         compiled: of forward_compilation.
     """
     call = prediction_function(strategy, model, compiled)
-    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+    # A TPU knows no lengths that are open, and compiles for each.
+    trace = _tracer(strategy, call, num_fixed=1) if device_kind(strategy) != "TPU" else None
+
+    def predict_call(batch):
+        if trace:
+            trace(batch)
+        return call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+    return predict_call
 
 
 def prediction_function(strategy, model, compiled=""):
