@@ -45,6 +45,11 @@ def is_compiled():
     return _COMPILED.get() in ("step", "parts", "kernel")
 
 
+def is_kernel():
+    """Whether what is traced now is one of the parts, a kernel by itself."""
+    return _COMPILED.get() == "kernel"
+
+
 def fused(function, *tensors, **constants):
     """function(*tensors, **constants), as one kernel each way where parts are compiled.
 
@@ -68,7 +73,7 @@ def widened(values):
 
     What a CPU has of bfloat16 is products: in a kernel, to round between two steps costs more than it spares.
     """
-    return tf.cast(values, tf.float32) if _COMPILED.get() == "kernel" else values
+    return tf.cast(values, tf.float32) if is_kernel() else values
 
 
 def own_gradient(function):
