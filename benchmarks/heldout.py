@@ -17,7 +17,7 @@ def evaluate(model_dir, corpus_dir, vocab_file):
 
         from keras_bert_app.interop.load import load_pretrained
         from keras_bert_app.pretraining_config import PretrainingConfig
-        from keras_bert_app.training import data, evaluation, steps
+        from keras_bert_app.training import data, evaluation, forward
         from keras_bert_app.training.losses import PretrainingObjective
         from pipelines import corpus
         from pipelines.wordpiece import BertTokenizer
@@ -27,5 +27,5 @@ def evaluate(model_dir, corpus_dir, vocab_file):
     shards = corpus.shard_paths(corpus_dir, corpus.load_manifest(corpus_dir), "heldout")
     dataset = data.heldout_dataset(run, shards, tokenizer, data.example_arguments(run, tokenizer, ""))
     objective = PretrainingObjective("nsp" if "next_sentence" in model.parts else "none")
-    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
+    call = forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
     return evaluation.evaluate(call, objective, dataset, model.config.vocab_size)

@@ -143,7 +143,7 @@ class Way:
         from keras_bert_app.tasks import batches
         from keras_bert_app.tasks.finetune import trained_variables
         from keras_bert_app.tasks.labelled_data import load_data
-        from keras_bert_app.training import optimizers, steps
+        from keras_bert_app.training import forward, optimizers, steps
         from keras_bert_app.training import strategy as strategies
 
         strategy = strategies.make_strategy(run.strategy)
@@ -157,7 +157,7 @@ class Way:
             optimizer = optimizers.make_optimizer(run, trained_variables(self.model, run), weights.config.num_hidden_layers)
         self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
                                                 run.length_buckets)
-        self.predict_call = steps.make_prediction_call(strategy, self.model, steps.forward_compilation(strategy, run, True))
+        self.predict_call = forward.make_prediction_call(strategy, self.model, forward.forward_compilation(strategy, run, True))
         slots = [slot for of_kind in optimizer.slots.values() for slot in of_kind.values()]
         self.variables = [*(variable.value for variable in self.model.variables), *slots]
         self.initial = [variable.numpy() for variable in self.variables]

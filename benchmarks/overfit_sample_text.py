@@ -28,8 +28,7 @@ def main(arguments):
         from keras_bert_app.config import BertConfig
         from keras_bert_app.interop.load import load_pretrained
         from keras_bert_app.pretraining_config import PretrainingConfig
-        from keras_bert_app.runs import workdir as workdirs
-        from keras_bert_app.training import evaluation, launch, steps
+        from keras_bert_app.training import evaluation, forward, launch
         from keras_bert_app.training.losses import PretrainingObjective
         from pipelines import pretraining_dataset, vocab, vocab_learning
         from pipelines.readers import read_documents
@@ -51,7 +50,7 @@ def main(arguments):
 
     model = load_pretrained(run_dir)
     objective = PretrainingObjective()
-    call = steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
+    call = forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
     tokenizer = BertTokenizer(vocab_file)
     ((corpus_dir, manifest),) = launch.prepared_corpora(run_dir, run).items()
     shards = [os.path.join(corpus_dir, shard["file"]) for shard in manifest["train"]["shards"]]

@@ -100,7 +100,7 @@ def _pretraining(program, strategy):
     import tensorflow as tf
 
     from keras_bert_app.modeling.pretrainer import BertPretrainer
-    from keras_bert_app.training import optimizers, steps
+    from keras_bert_app.training import forward, optimizers, steps
     from keras_bert_app.training import strategy as strategies
     from keras_bert_app.training.losses import PretrainingObjective
     from keras_bert_app.training.pretrain import trained_parts
@@ -110,7 +110,7 @@ def _pretraining(program, strategy):
     with strategy.scope():
         model = BertPretrainer(config, dtype=strategies.KERAS_POLICIES[run.precision], parts=trained_parts(run))
         if program.what == "evaluate":
-            return steps.evaluation_function(strategy, model, objective, "step"), (pretraining_specs(run),)
+            return forward.evaluation_function(strategy, model, objective, "step"), (pretraining_specs(run),)
         optimizer = optimizers.make_optimizer(
             run, {variable.path: variable.value for variable in model.trainable_variables}, config.num_hidden_layers)
     if program.what.startswith("norms"):
@@ -125,7 +125,7 @@ def _finetuning(program, what, head, strategy):
     from benchmarks import tpu_examples
     from keras_bert_app.modeling.task_model import BertTaskModel
     from keras_bert_app.tasks import batches, finetune
-    from keras_bert_app.training import optimizers, steps
+    from keras_bert_app.training import forward, optimizers, steps
     from keras_bert_app.training import strategy as strategies
 
     config = BertConfig.of_size(program.size)
@@ -138,7 +138,7 @@ def _finetuning(program, what, head, strategy):
         model = BertTaskModel(config, task.family.make_head(task, run, labels),
                               dtype=strategies.KERAS_POLICIES[run.precision])
         if what == "predict":
-            return steps.prediction_function(strategy, model, "step"), ({name: specs[name] for name in _INPUTS},)
+            return forward.prediction_function(strategy, model, "step"), ({name: specs[name] for name in _INPUTS},)
         optimizer = optimizers.make_optimizer(run, finetune.trained_variables(model, run), config.num_hidden_layers)
         optimizer.first_steps = finetune.first_steps(optimizer.variables_by_path, run, config.num_hidden_layers)
     return (steps.train_function(strategy, model, optimizer, run, task.family.make_objective(task, run)),

@@ -108,11 +108,11 @@ def _heads_of(text):
 
 def _operate(vocabulary_bytes, pruned):
     """The operations that were asked for, each Weights -> (Weights, a line)."""
-    from keras_bert_app.interop import surgery
+    from keras_bert_app.interop import surgery, vocabulary_surgery
     if _DROP.value:
         yield lambda weights: surgery.drop_parts(weights, _DROP.value)
     if vocabulary_bytes is not None:
-        yield lambda weights: surgery.replace_vocabulary(weights, vocabulary_bytes)
+        yield lambda weights: vocabulary_surgery.replace_vocabulary(weights, vocabulary_bytes)
     if _POSITIONS.value:
         yield lambda weights: surgery.grow_positions(weights, _POSITIONS.value)
     if pruned:

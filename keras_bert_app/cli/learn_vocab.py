@@ -6,8 +6,6 @@ Of text beyond --sample_megabytes, whole documents are drawn by a hash of (--see
 text gives the same vocabulary. Memory holds that sample and at most two million different words.
 """
 
-import os
-
 from absl import flags
 
 from keras_bert_app import input_text

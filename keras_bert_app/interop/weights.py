@@ -47,6 +47,10 @@ class Weights:
         """Paths of some parts that have no tensor."""
         return [path for path in shapes(self.config, parts) if path not in self.tensors]
 
+    def changed(self, tensors, **config):
+        """A copy with other tensors and some other values in the configuration."""
+        return dataclasses.replace(self, config=self.config.replace(**config), tensors=tensors)
+
 
 def shapes(config, parts=PARTS):
     """dict path -> shape of every variable of a BertPretrainer (or of some of its parts), in the model's order."""

@@ -1,7 +1,6 @@
 """What the server counts, in Prometheus form."""
 
 import prometheus_client
-from prometheus_client.exposition import CONTENT_TYPE_LATEST  # noqa: F401  for those who answer with it
 
 # Milliseconds to a minute: from a tiny model on an idle machine to a large batch in a full queue.
 _SECONDS = (.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)

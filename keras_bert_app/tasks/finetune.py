@@ -11,7 +11,7 @@ from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, objectives, predicting, results, scoring
 from keras_bert_app.tasks.labelled_data import load_data
-from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
+from keras_bert_app.training import forward, initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
 
@@ -109,9 +109,9 @@ class Scorer:
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         times = max(1, run.num_train_steps // run.eval_steps)
-        compiled = steps.forward_compilation(
+        compiled = forward.forward_compilation(
             strategy, run, batches.is_worth_compiling(data.dev, run, run.global_batch_size, times))
-        self.call = steps.make_prediction_call(strategy, model, compiled)
+        self.call = forward.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.
         self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)

@@ -12,7 +12,7 @@ def unit_logits(call, model, features, run, batch_size, should_stop=lambda: Fals
     """The logits of each unit, every one once.
 
     Args:
-        call: of steps.make_prediction_call. batch_size: divisible by the replicas. should_stop: asked before each batch.
+        call: of forward.make_prediction_call. batch_size: divisible by the replicas. should_stop: asked before each batch.
 
     Returns:
         [U, n] (on CHOICES [U, G]); for a head on TOKENS a list of U arrays [tokens of the row, n]; None when stopped.

@@ -11,7 +11,7 @@ from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, predicting, registry, results
-from keras_bert_app.training import steps
+from keras_bert_app.training import forward
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
 
@@ -63,9 +63,9 @@ class FinetunedRun:
 
     def _unit_logits(self, features):
         batch_size = self.run.global_batch_size
-        compiled = steps.forward_compilation(self.strategy, self.run, batches.is_worth_compiling(features, self.run, batch_size))
+        compiled = forward.forward_compilation(self.strategy, self.run, batches.is_worth_compiling(features, self.run, batch_size))
         if compiled not in self._calls:
-            self._calls[compiled] = steps.make_prediction_call(self.strategy, self.model, compiled)
+            self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
         return predicting.unit_logits(self._calls[compiled], self.model, features, self.run, batch_size)
 
     def evaluate(self, path, most=0, split=None):

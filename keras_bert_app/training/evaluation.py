@@ -11,7 +11,7 @@ def evaluate(call, objective, dataset, vocab_size, max_steps=0, should_stop=lamb
     """Means over a dataset of one pass, every example counted once, with trivial baselines.
 
     Args:
-        call, objective: of steps.make_evaluation_call, and what it was made for. dataset: batches of
+        call, objective: of forward.make_evaluation_call, and what it was made for. dataset: batches of
             pipelines.pretraining_dataset with epochs=1. max_steps: most batches, 0 for all. should_stop: asked before each batch; the figures are then of what was seen.
 
     Returns:

@@ -5,7 +5,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data, evaluation, initialization, loop, optimizers, reporting, steps, tpu
+from keras_bert_app.training import data, evaluation, forward, initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.losses import PretrainingObjective
 from pipelines.wordpiece import BertTokenizer
@@ -61,8 +61,8 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     heldout = data.heldout_dataset(run, heldout_shards, tokenizer, examples)
     if heldout is None:
         reporter.say("no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some")
-    compiled = steps.forward_compilation(strategy, run, is_worth=run.jit_compile == "parts")
-    evaluation_call = steps.make_evaluation_call(strategy, model, objective, compiled)
+    compiled = forward.forward_compilation(strategy, run, is_worth=run.jit_compile == "parts")
+    evaluation_call = forward.make_evaluation_call(strategy, model, objective, compiled)
 
     reached = start["step"]
 

@@ -1,8 +1,9 @@
-"""One training step and one evaluation step over all replicas, as functions of whole global batches."""
+"""One training step over all replicas, as a function of whole global batches."""
 
 import tensorflow as tf
 
 from keras_bert_app.modeling import backend
+from keras_bert_app.training.replicas import split_over_replicas, sum_over_replicas, tracer
 from keras_bert_app.training.schedules import learning_rate
 from keras_bert_app.training.strategy import device_kind
 
@@ -15,23 +16,6 @@ _BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progr
 def columns(objective):
     """dict name -> column of the row that a step returns."""
     return {name: index for index, name in enumerate((*objective.sum_names, *_BESIDE_SUMS))}
-
-
-def split_over_replicas(strategy, batch, row_axis):
-    """The rows of a global batch given out to this process's replicas, each its own share.
-
-    Every process makes the same global batch; worker w's replicas take their rows of it.
-    """
-    num_replicas = strategy.num_replicas_in_sync
-
-    def rows_of(context):
-        replica = context.replica_id_in_sync_group
-
-        def take(values):
-            size = values.shape[row_axis] // num_replicas
-            return tf.gather(values, tf.range(replica * size, (replica + 1) * size), axis=row_axis)
-        return {name: take(values) for name, values in batch.items()} if num_replicas > 1 else batch
-    return strategy.experimental_distribute_values_from_function(rows_of)
 
 
 def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_length=False, steps_per_call=0):
@@ -56,8 +40,7 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
         [k, len(columns(objective))], sums over the global batch.
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
-
-    trace = _tracer(strategy, call, num_fixed=2) if has_dynamic_length else None
+    trace = tracer(strategy, call, num_fixed=2) if has_dynamic_length else None
 
     def train_call(batches, first_step, progress=None, stop=False):
         num_steps = next(iter(batches.values())).shape[0]
@@ -68,26 +51,6 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
             trace(batches, *others)
         return call(split_over_replicas(strategy, batches, row_axis=1), *others).numpy()[:num_steps]
     return train_call
-
-
-def _tracer(strategy, call, num_fixed):
-    """A function of what `call`, a tf.function, is to be called with; its first use traces call for a batch of any length.
-
-    By itself TensorFlow traces for the first length alone, and for any at the second. So it still does for several replicas, whose
-    batches have no specs that could be left open. num_fixed: dimensions of input_mask that all batches share.
-    """
-    is_traced = strategy.num_replicas_in_sync > 1
-
-    def trace(batch, *others):
-        nonlocal is_traced
-        if is_traced:
-            return
-        rows = batch["input_mask"].shape
-        open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]
-        call.get_concrete_function({name: tf.TensorSpec(open_rows if values.shape == rows else values.shape, values.dtype)
-                                    for name, values in batch.items()}, *others)
-        is_traced = True
-    return trace
 
 
 def train_function(strategy, model, optimizer, run, objective, has_dynamic_length=False):
@@ -122,9 +85,9 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         seed = backend.fold_in(tf.constant([run.seed, _DROPOUT], tf.int64), step)
         seed = backend.fold_in(seed, context.replica_id_in_sync_group)
         # Processes have clocks of their own, so that their progress is averaged.
-        *counts, progress, stop = _sum_over_replicas(
+        *counts, progress, stop = sum_over_replicas(
             context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)])
-        gradients, sums = _sum_over_replicas(context, forward_backward(batch, seed, *counts))
+        gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
         gradients = optimizer.without_frozen(gradients, step)
         gradient_norm = tf.linalg.global_norm(gradients)
         is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
@@ -191,84 +154,7 @@ def _in_parts(forward_backward, num_parts, zeros=()):
     return in_parts
 
 
-def forward_compilation(strategy, run, is_worth):
-    """What XLA compiles of evaluations and predictions, as backend.compiled takes it.
-
-    On a TPU that is all. In bfloat16 on a CPU kernels spare about a third of the time, in float32 a twentieth; each length of
-    rows takes a second to compile (BUILD.md, "Beside the peers"). is_worth: whether there are rows enough for that.
-    """
-    device = device_kind(strategy)
-    if device == "TPU":
-        return "step"
-    return "parts" if is_worth and run.precision == "bfloat16" and device == "CPU" else ""
-
-
-def make_evaluation_call(strategy, model, objective, compiled=""):
-    """A function of one global batch that returns its objective's sums, float32 [len(objective.sum_names)].
-
-    Args:
-        compiled: of forward_compilation.
-    """
-    call = evaluation_function(strategy, model, objective, compiled)
-    return lambda batch: call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
-
-
-def evaluation_function(strategy, model, objective, compiled=""):
-    """The tf.function that make_evaluation_call calls, of a batch given out to replicas."""
-    def replica_step(batch):
-        with backend.compiled(compiled):
-            sums = objective.loss_sums(model(batch), batch)
-        return _sum_over_replicas(tf.distribute.get_replica_context(),
-                                  tf.stack([sums[name] for name in objective.sum_names]))
-
-    @tf.function(autograph=False)
-    def call(batch):
-        return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
-
-    return call
-
-
-def make_prediction_call(strategy, model, compiled=""):
-    """A function of one global batch that returns the model's logits [B, ...], on every process those of all rows.
-
-    Args:
-        compiled: of forward_compilation.
-    """
-    call = prediction_function(strategy, model, compiled)
-    # A TPU knows no lengths that are open, and compiles for each.
-    trace = _tracer(strategy, call, num_fixed=1) if device_kind(strategy) != "TPU" else None
-
-    def predict_call(batch):
-        if trace:
-            trace(batch)
-        return call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
-    return predict_call
-
-
-def prediction_function(strategy, model, compiled=""):
-    """The tf.function that make_prediction_call calls, of a batch given out to replicas."""
-    def replica_step(batch):
-        with backend.compiled(compiled):
-            logits = model(batch)["logits"]
-        context = tf.distribute.get_replica_context()
-        return logits if context.num_replicas_in_sync == 1 else context.all_gather(logits, axis=0)
-
-    # A TPU knows no lengths that are open, and compiles for each.
-    @tf.function(reduce_retracing=device_kind(strategy) != "TPU", autograph=False)
-    def call(batch):
-        return strategy.experimental_local_results(strategy.run(replica_step, args=(batch,)))[0]
-
-    return call
-
-
 def _first_not_finite(gradients):
     is_bad = tf.stack([~tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
     # Finite gradients whose norm, or whose loss, is too large for float32: none of them alone.
     return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), len(gradients))
-
-
-def _sum_over_replicas(context, values):
-    if context.num_replicas_in_sync == 1:
-        return values
-    return tf.nest.pack_sequence_as(
-        values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))

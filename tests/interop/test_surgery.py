@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import parity, surgery
+from keras_bert_app.interop import parity, surgery, vocabulary_surgery
 from keras_bert_app.interop.weights import shapes
 from pipelines import BertTokenizer
 from pipelines.vocab import SPECIAL_PIECES
@@ -48,7 +48,7 @@ def assert_fits(weights):
 
 def test_entries_of_both_vocabularies_keep_their_rows_wherever_they_move(weights):
     new = [*SPECIAL_PIECES, "##c", "c", "cab", "a", "##b"]
-    found, line = surgery.replace_vocabulary(weights, vocabulary(new))
+    found, line = vocabulary_surgery.replace_vocabulary(weights, vocabulary(new))
     assert_fits(found)
     assert found.vocabulary == vocabulary(new) and found.config == weights.config.replace(vocab_size=10)
     for path in tables_of(weights):
@@ -69,7 +69,7 @@ def test_entries_of_both_vocabularies_keep_their_rows_wherever_they_move(weights
     ("[unused7]", OLD),  # though it could be cut in the vocabulary below
 ])
 def test_a_new_entry_starts_as_the_mean_of_its_pieces_or_else_of_all_rows(weights, entry, pieces):
-    found, line = surgery.replace_vocabulary(weights, vocabulary([*OLD, entry]))
+    found, line = vocabulary_surgery.replace_vocabulary(weights, vocabulary([*OLD, entry]))
     for path in tables_of(weights):
         np.testing.assert_array_equal(found.tensors[path][:13], weights.tensors[path])
         rows = [weights.tensors[path][OLD.index(piece)].astype(np.float64) for piece in pieces]
@@ -82,7 +82,7 @@ def test_new_words_are_cut_as_the_tokenizer_of_the_old_vocabulary_cuts_them(weig
     (tmp_path / "vocab.txt").write_bytes(weights.vocabulary)
     ids = BertTokenizer(str(tmp_path / "vocab.txt")).tokenize(words).to_list()
     assert len({tuple(row) for row in ids}) > 40
-    found, _ = surgery.replace_vocabulary(weights, vocabulary([*OLD, *words]))
+    found, _ = vocabulary_surgery.replace_vocabulary(weights, vocabulary([*OLD, *words]))
     table = weights.tensors[WORDS]
     means = [(table if row == [OLD.index("[UNK]")] else table[row]).mean(axis=0) for row in ids]
     np.testing.assert_allclose(found.tensors[WORDS][13:], means, atol=1e-7)
@@ -92,7 +92,7 @@ def test_new_specials_and_unused_entries_take_no_pieces_even_where_they_could_be
     old = [*SPECIAL_PIECES, *"[unsed7]", *(f"##{c}" for c in "[unsed7]")]
     weights = dataclasses.replace(make_weights(CONFIGS["one_layer"].replace(vocab_size=len(old))),
                                   vocabulary=vocabulary(old))
-    found, _ = surgery.replace_vocabulary(weights, vocabulary([*old, "[unused7]", "[unused"]))
+    found, _ = vocabulary_surgery.replace_vocabulary(weights, vocabulary([*old, "[unused7]", "[unused"]))
     table = weights.tensors[WORDS]
     np.testing.assert_allclose(found.tensors[WORDS][-2], table.mean(axis=0, dtype=np.float64), atol=1e-8)
     pieces = [old.index(piece) for piece in ("[", "##u", "##n", "##u", "##s", "##e", "##d")]
@@ -101,7 +101,7 @@ def test_new_specials_and_unused_entries_take_no_pieces_even_where_they_could_be
 
 def test_a_word_that_took_an_unused_slot_starts_from_its_pieces_and_not_from_the_slot(weights):
     new = [entry.replace("[unused0]", "cab") for entry in OLD]
-    found, line = surgery.replace_vocabulary(weights, vocabulary(new))
+    found, line = vocabulary_surgery.replace_vocabulary(weights, vocabulary(new))
     pieces = [OLD.index(piece) for piece in ("c", "##a", "##b")]
     slot = OLD.index("[unused0]")
     np.testing.assert_allclose(found.tensors[WORDS][slot], weights.tensors[WORDS][pieces].mean(axis=0), atol=1e-7)
@@ -109,13 +109,13 @@ def test_a_word_that_took_an_unused_slot_starts_from_its_pieces_and_not_from_the
 
 
 def test_the_same_vocabulary_changes_nothing(weights):
-    found, _ = surgery.replace_vocabulary(weights, weights.vocabulary)
+    found, _ = vocabulary_surgery.replace_vocabulary(weights, weights.vocabulary)
     assert_same(found, weights)
 
 
 def test_rows_beyond_the_old_vocabulary_are_dropped_with_a_word_and_not_averaged(weights):
     padded = dataclasses.replace(weights, vocabulary=vocabulary(OLD[:11]))
-    found, line = surgery.replace_vocabulary(padded, vocabulary([*OLD[:11], "x"]))
+    found, line = vocabulary_surgery.replace_vocabulary(padded, vocabulary([*OLD[:11], "x"]))
     for path in tables_of(weights):
         np.testing.assert_array_equal(found.tensors[path][:11], weights.tensors[path][:11])
         np.testing.assert_allclose(found.tensors[path][11], weights.tensors[path][:11].mean(axis=0), atol=1e-7)
@@ -124,7 +124,7 @@ def test_rows_beyond_the_old_vocabulary_are_dropped_with_a_word_and_not_averaged
 
 def test_old_tokens_give_the_same_outputs_under_their_new_ids(weights):
     new = [*SPECIAL_PIECES, "cab", *reversed(OLD[5:])]
-    found, _ = surgery.replace_vocabulary(weights, vocabulary(new))
+    found, _ = vocabulary_surgery.replace_vocabulary(weights, vocabulary(new))
     batch = parity.probe_batch(weights.config)
     new_ids = np.array([new.index(entry) for entry in OLD])
     before = parity.our_outputs(weights, batch)
@@ -142,16 +142,16 @@ def test_old_tokens_give_the_same_outputs_under_their_new_ids(weights):
 ])
 def test_an_unusable_new_vocabulary_is_refused(weights, entries, message):
     with pytest.raises(UserError, match=message):
-        surgery.replace_vocabulary(weights, vocabulary(entries))
+        vocabulary_surgery.replace_vocabulary(weights, vocabulary(entries))
 
 
 def test_weights_whose_rows_have_no_names_or_too_many_are_refused(weights):
     with pytest.raises(UserError, match="has no vocab.txt"):
-        surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=None), vocabulary(OLD))
+        vocabulary_surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=None), vocabulary(OLD))
     with pytest.raises(UserError, match="its vocabulary has 14 entries, its table of embeddings 13 rows"):
-        surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "x"])), vocabulary(OLD))
+        vocabulary_surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "x"])), vocabulary(OLD))
     with pytest.raises(UserError, match="the vocabulary of random: line 14 repeats"):
-        surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "a"])), vocabulary(OLD))
+        vocabulary_surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "a"])), vocabulary(OLD))
 
 
 def test_grown_positions_repeat_the_learned_rows_and_keep_them(weights):

@@ -10,7 +10,7 @@ import pytest
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import Interrupted
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import pretrain as pretraining, reporting
+from keras_bert_app.training import reporting
 from tests.training.conftest import train
 
 
@@ -30,18 +30,18 @@ def rows_of(workdir):
 
 def interrupt_after(workdir, shards, step):
     """Runs until the first call that ends at or after a step, then sends SIGTERM twice to ourselves."""
-    real = pretraining.reporting.Reporter.live
+    real = reporting.Reporter.live
 
     def live(self, at, figures):
         if at >= step:
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
         return real(self, at, figures)
-    pretraining.reporting.Reporter.live = live
+    reporting.Reporter.live = live
     try:
         with pytest.raises(Interrupted) as stopped:
             train(workdir, shards)
     finally:
-        pretraining.reporting.Reporter.live = real
+        reporting.Reporter.live = real
     assert stopped.value.number == signal.SIGTERM and stopped.value.step >= step and stopped.value.has_saved
     assert checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["step"] == stopped.value.step

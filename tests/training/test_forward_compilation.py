@@ -10,7 +10,7 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
 from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.training import steps
+from keras_bert_app.training import forward
 from keras_bert_app.training.losses import PretrainingObjective
 
 CONFIG = BertConfig(vocab_size=97, hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=40,
@@ -21,7 +21,7 @@ RUN = PretrainingConfig(max_seq_length=32, global_batch_size=4, max_predictions_
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 2e-2)])
 def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, policy, limit):
     model = BertTaskModel(CONFIG, Head(TEXT, 3, pooling="mean"), seed=5, dtype=policy)
-    plain, compiled = (steps.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("", "parts"))
+    plain, compiled = (forward.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("", "parts"))
     batch = random_batch(CONFIG, RUN)
     kernels = []
     monkeypatch.setattr(backend, "_kernel", lambda *key, real=backend._kernel: kernels.append(key) or real(*key))
@@ -36,7 +36,7 @@ def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 1e-2)])
 def test_evaluations_are_those_without_compilation(policy, limit):
     model, objective = BertPretrainer(CONFIG, seed=5, dtype=policy), PretrainingObjective()
-    plain, compiled = (steps.make_evaluation_call(tf.distribute.get_strategy(), model, objective, what)(random_batch(CONFIG, RUN))
+    plain, compiled = (forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective, what)(random_batch(CONFIG, RUN))
                        for what in ("", "parts"))
     np.testing.assert_allclose(compiled, plain, rtol=limit)
     assert (plain != 0).any()
@@ -46,4 +46,4 @@ def test_evaluations_are_those_without_compilation(policy, limit):
     ("bfloat16", True, "parts"), ("bfloat16", False, ""), ("float32", True, "")])
 def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, what):
     run = PretrainingConfig(precision=precision)
-    assert steps.forward_compilation(tf.distribute.get_strategy(), run, is_worth) == what
+    assert forward.forward_compilation(tf.distribute.get_strategy(), run, is_worth) == what

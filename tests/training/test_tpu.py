@@ -22,7 +22,7 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import infeed, optimizers, steps, tpu
+from keras_bert_app.training import forward, infeed, optimizers, replicas, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.losses import PretrainingObjective
 from tests.training.conftest import RUN, WITH_DROPOUT, train, two_replicas
@@ -138,7 +138,7 @@ def nodes_for_the_chips(graph):
 def train_graph(stand_in, made, **changes):
     run = dataclasses.replace(RUN, jit_compile="step", **changes)
     function = steps.train_function(stand_in.strategy, stand_in.model, made, run, PretrainingObjective())
-    stacked = steps.split_over_replicas(stand_in.strategy, batches(3, 8, 29, 5), row_axis=1)
+    stacked = replicas.split_over_replicas(stand_in.strategy, batches(3, 8, 29, 5), row_axis=1)
     return function.get_concrete_function(stacked, tf.constant(3), tf.constant(0), None, tf.constant(0.0)).graph
 
 
@@ -168,12 +168,12 @@ def test_tpu_strategy_takes_other_optimizers_and_a_step_in_parts(stand_in, chang
 
 def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_weights(stand_in, tmp_path):
     batch = {name: values[0] for name, values in batches(1, 8, 29, 5).items()}
-    rows = steps.split_over_replicas(stand_in.strategy, batch, row_axis=0)
-    compiled = steps.forward_compilation(stand_in.strategy, RUN, is_worth=False)
+    rows = replicas.split_over_replicas(stand_in.strategy, batch, row_axis=0)
+    compiled = forward.forward_compilation(stand_in.strategy, RUN, is_worth=False)
     assert compiled == "step"
     for function, arguments in (
-            (steps.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), compiled), [rows]),
-            (steps.prediction_function(stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}, compiled), [rows]),
+            (forward.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), compiled), [rows]),
+            (forward.prediction_function(stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}, compiled), [rows]),
             (optimizers.norms_function(stand_in.strategy, stand_in.optimizer), [tf.constant(1e-3), tf.constant(3)])):
         assert len(nodes_for_the_chips(function.get_concrete_function(*arguments).graph)) == 1
     directory = checkpoints.save(str(tmp_path), stand_in.model, stand_in.optimizer, 3, (0, 0, 0), keep=1)

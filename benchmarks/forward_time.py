@@ -1,0 +1,96 @@
+"""What a forward pass takes with a classifier's head: as plain ops, with compiled parts, and compiled as a whole, in both precisions.
+
+python -m benchmarks.forward_time --encoder=MODEL
+python -m benchmarks.forward_time --encoder=MODEL --shapes=1x16,32x128 --precisions=bfloat16
+
+The function is the one that evaluations and predictions of a fine-tuned run call, on full rows of random ids. All ways take turns,
+round after round; before that their logits are compared. What is chosen where: keras_bert_app/training/forward.py.
+"""
+
+from absl import flags
+
+from benchmarks.tokenizer_peers import machine
+from benchmarks.turns import in_turn, median, ratio, timed
+from keras_bert_app.cli import app
+from keras_bert_app.errors import UserError
+
+flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
+_SHAPES = flags.DEFINE_list("shapes", ["32x16", "32x128"], "Rows x tokens.")
+_WAYS = {"plain": "", "parts": "parts", "step": "step"}
+_PRECISIONS = flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
+
+# Of logits, relative to the largest one.
+_AGREEMENT = {"float32": 1e-4, "bfloat16": 5e-2}
+
+
+def main(arguments):
+    del arguments
+    (encoder,) = app.required("encoder")
+    shapes = [parsed(shape) for shape in _SHAPES.value]
+    for precision in _PRECISIONS.value:
+        if precision not in _AGREEMENT:
+            raise UserError(f"--precisions={precision}: expected of {', '.join(_AGREEMENT)}")
+    with app.quiet_start():
+        from keras_bert_app.interop import load
+    weights, _ = load.load_weights(encoder, allow_missing=("pooler", "masked_lm", "next_sentence"))
+    models = {precision: classifier(weights, precision) for precision in _PRECISIONS.value}
+    print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
+    print("\n| rows x tokens | precision | way | ms, median | of plain, median | lowest to highest |\n|---|---|---|---|---|---|")
+    for rows, length in shapes:
+        calls = {(precision, way): call_of(model, compiled, weights.config, rows, length)
+                 for precision, model in models.items() for way, compiled in _WAYS.items()}
+        check_same({key: call(None) for key, call in calls.items()})
+        found = in_turn({key: timed(call, None) for key, call in calls.items()}, _ROUNDS.value, _SECONDS.value)
+        for (precision, way), rounds in found.items():
+            middle, low, high = ratio(rounds, found[precision, "plain"])
+            print(f"| {rows} x {length} | {precision} | {way} | {median(rounds) * 1e3:.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |",
+                  flush=True)
+
+
+def parsed(shape):
+    """(rows, tokens) of an entry of --shapes."""
+    rows, _, length = shape.partition("x")
+    if not (rows.isdecimal() and length.isdecimal() and int(rows) and int(length) >= 2):
+        raise UserError(f"--shapes={shape}: expected ROWSxTOKENS, such as 32x128")
+    return int(rows), int(length)
+
+
+def classifier(weights, precision):
+    """The encoder with an output layer of two classes."""
+    from keras_bert_app.interop import load
+    from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
+    from keras_bert_app.training.strategy import KERAS_POLICIES
+
+    model = BertTaskModel(weights.config, Head(TEXT, 2), dtype=KERAS_POLICIES[precision])
+    load.assign(model, weights)
+    return model
+
+
+def call_of(model, compiled, config, rows, length):
+    """A function that gives the logits [rows, 2] of one batch."""
+    import numpy as np
+    import tensorflow as tf
+
+    from keras_bert_app.training import forward
+
+    ids = np.random.RandomState(3).randint(0, config.vocab_size, (rows, length)).astype(np.int32)
+    batch = {"input_word_ids": tf.constant(ids), "input_mask": tf.ones([rows, length], tf.int32),
+             "input_type_ids": tf.zeros([rows, length], tf.int32)}
+    call = forward.make_prediction_call(tf.distribute.get_strategy(), model, compiled)
+    return lambda _: call(batch)
+
+
+def check_same(logits):
+    """Raises UserError where the ways of one precision differ. Args: logits: (precision, way) -> array."""
+    for (precision, way), values in logits.items():
+        expected = logits[precision, "plain"]
+        difference = abs(values - expected).max() / abs(expected).max()
+        if not difference <= _AGREEMENT[precision]:
+            raise UserError(f"logits of {precision}, {way} differ from the plain ones by {difference:.1e} of the largest; expected "
+                            f"{_AGREEMENT[precision]:g} at most: not the same work")
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

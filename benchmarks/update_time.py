@@ -1,0 +1,84 @@
+"""What an optimizer's update takes: all weights of a published size, one optimizer and precision after the other in each round.
+
+python -m benchmarks.update_time
+python -m benchmarks.update_time --sizes=small --updates=adamw:none,adamw:parts,muon:parts,muon:parts:bfloat16
+
+An entry of --updates is OPTIMIZER:COMPILED[:PRECISION], COMPILED what --jit_compile is, none or parts. The gradients are random and
+stay the same; clipping and decay are in the update. Prints Markdown: medians of all updates and, by round, how many times as long as
+the first entry's they took.
+"""
+
+import gc
+
+from absl import flags
+
+from benchmarks.tokenizer_peers import machine
+from benchmarks.turns import in_turn, median, ratio, timed
+from keras_bert_app.cli import app
+from keras_bert_app.config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.pretraining_config import PretrainingConfig
+
+_SIZES = flags.DEFINE_list("sizes", ["tiny", "mini", "small"], "Published sizes.")
+_UPDATES = flags.DEFINE_list("updates", ["adamw:parts", "lamb:parts", "adafactor:parts", "muon:parts", "muon:parts:bfloat16"],
+                             "What to time: OPTIMIZER:COMPILED[:PRECISION].")
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
+_SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
+
+
+def main(arguments):
+    del arguments
+    runs = {entry: parsed(entry) for entry in _UPDATES.value}
+    configs = {size: BertConfig.of_size(size) for size in _SIZES.value}
+    with app.quiet_start():
+        import tensorflow as tf  # noqa: F401
+    print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
+    first = _UPDATES.value[0]
+    print(f"\n| size | update | ms, median | times {first}, median | lowest to highest |\n|---|---|---|---|---|")
+    for size, config in configs.items():
+        found = in_turn({entry: timed(update_of(config, run), None) for entry, run in runs.items()}, _ROUNDS.value, _SECONDS.value)
+        for entry, rounds in found.items():
+            middle, low, high = ratio(rounds, found[first])
+            print(f"| {size} | {entry} | {median(rounds) * 1e3:.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |", flush=True)
+        gc.collect()  # the weights of this size
+
+
+def parsed(entry):
+    """The PretrainingConfig of an entry of --updates."""
+    optimizer, *rest = entry.split(":")
+    if not 1 <= len(rest) <= 2 or rest[0] not in ("none", "parts"):
+        raise UserError(f"--updates={entry}: expected OPTIMIZER:none or OPTIMIZER:parts, and :PRECISION where it is not float32, such "
+                        "as muon:parts:bfloat16")
+    return PretrainingConfig(optimizer=optimizer, jit_compile=rest[0], precision=rest[1] if rest[1:] else "float32").resolved()
+
+
+def update_of(config, run):
+    """A function that makes an update of all weights of a BertPretrainer, and waits for it."""
+    import tensorflow as tf
+
+    from keras_bert_app.modeling import backend
+    from keras_bert_app.modeling.pretrainer import BertPretrainer
+    from keras_bert_app.training import optimizers
+
+    variables = {variable.path: variable.value for variable in BertPretrainer(config).trainable_variables}
+    optimizer = optimizers.make_optimizer(run, variables, config.num_hidden_layers)
+    gradients = [tf.random.stateless_normal(variable.shape, [1, number], stddev=1e-3)
+                 for number, variable in enumerate(variables.values())]
+
+    @tf.function(autograph=False)
+    def update(step):
+        with backend.compiled(run.jit_compile):
+            optimizer.apply(gradients, run.learning_rate, step, tf.constant(True), tf.constant(0.5))
+        return step + 1
+
+    step = tf.constant(0)
+
+    def next_update(_):
+        nonlocal step
+        step = update(step)
+        step.numpy()
+    return next_update
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)
