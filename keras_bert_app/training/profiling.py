@@ -1,5 +1,6 @@
 """Where the time of a step goes: TensorFlow's own trace, and its most costly ops as a table."""
 
+import bisect
 import collections
 import contextlib
 import os
@@ -7,6 +8,8 @@ import os
 import tensorflow as tf
 
 from keras_bert_app.runs import workdir as workdirs
+
+_CALL = "call of training steps"  # in the trace, which evaluations between two calls are in too
 
 
 class Profiler:
@@ -30,7 +33,8 @@ class Profiler:
             return
         if not self.num_steps:
             tf.profiler.experimental.start(self.directory)
-        yield
+        with tf.profiler.experimental.Trace(_CALL):
+            yield
         self.num_steps += num_steps
         self.remaining -= num_steps
         if self.remaining <= 0:
@@ -54,19 +58,35 @@ class Profiler:
 
 
 def op_times(directory):
-    """dict op type -> (count, seconds) of the newest trace below a directory, added up over threads and devices."""
+    """dict op type, or "XLA" and a kernel's name, -> (count, seconds) of the calls in the newest trace below a directory, added up
+    over threads and devices."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
     traces = sorted(tf.io.gfile.glob(os.path.join(directory, "plugins", "profile", "*", "*.xplane.pb")))
     space = xplane_pb2.XSpace()
     with tf.io.gfile.GFile(traces[-1], "rb") as file:
         space.ParseFromString(file.read())
-    totals = collections.defaultdict(lambda: [0, 0.0])
-    for plane in space.planes:
-        for line in plane.lines:
-            for event in line.events:
-                # Ops are written "name:Type"; other events are of the runtime.
-                name, _, kind = plane.event_metadata[event.metadata_id].name.partition(":")
-                if name and kind.isidentifier() and kind[0].isupper():
-                    totals[kind][0] += 1
-                    totals[kind][1] += event.duration_ps * 1e-12
+    events = [(plane, line.timestamp_ns * 1000 + event.offset_ps, event)
+              for plane in space.planes for line in plane.lines for event in line.events]
+    calls = sorted((start, start + event.duration_ps) for plane, start, event in events
+                   if plane.event_metadata[event.metadata_id].name == _CALL)
+    begins, totals = [start for start, _ in calls], collections.defaultdict(lambda: [0, 0.0])
+    for plane, start, event in events:
+        at = bisect.bisect_right(begins, start) - 1
+        kind = _kind(plane, event)
+        if kind and at >= 0 and start < calls[at][1]:
+            totals[kind][0] += 1
+            totals[kind][1] += event.duration_ps * 1e-12
     return {kind: tuple(total) for kind, total in totals.items()}
+
+
+def _kind(plane, event):
+    """What an event is counted as, "" for one of the runtime's."""
+    name = plane.event_metadata[event.metadata_id].name
+    # Ops are written "name:Type", those of oneDNN "name:_Type".
+    op, _, kind = name.partition(":")
+    kind = kind.removeprefix("_")
+    if op and kind.isidentifier() and kind[0].isupper():
+        return kind
+    # What a compiled program runs has its op as a statistic; an end of something is written "end: name".
+    is_kernel = any(plane.stat_metadata[stat.metadata_id].name == "hlo_op" for stat in event.stats)
+    return f"XLA {name}" if is_kernel and not kind else ""

@@ -1,0 +1,25 @@
+"""What a trace of training steps is counted as."""
+
+import tensorflow as tf
+
+from keras_bert_app.training import profiling
+
+
+def test_a_profile_counts_ops_of_steps_and_none_of_what_goes_on_between_them(tmp_path):
+    lines = []
+    profiler = profiling.Profiler(str(tmp_path), 3, lines.append)
+    values, other = tf.random.stateless_normal([70, 70], [1, 2]), tf.random.stateless_normal([70, 70], [1, 3])
+    product = tf.function(lambda values: values @ other)
+    kernel = tf.function(lambda values: tf.exp(values) / 3.0, jit_compile=True)
+    for _ in range(4):  # the first call compiles, and is not traced
+        with profiler.watch(1):
+            kernel(product(values)).numpy()
+        tf.linalg.inv(values).numpy()  # as an evaluation
+    times = profiling.op_times(profiler.directory)
+    # oneDNN's products are of types that begin with "_".
+    products = {kind: count for kind, (count, _) in times.items() if kind.endswith("MatMul")}
+    assert list(products.values()) == [3], times
+    kernels = {kind: count for kind, (count, _) in times.items() if kind.startswith("XLA ")}
+    assert kernels and all(count == 3 for count in kernels.values()), times
+    assert "MatrixInverse" not in times
+    assert "profile of 3 steps" in lines[0] and any("MatMul" in line for line in lines)
