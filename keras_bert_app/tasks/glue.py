@@ -80,8 +80,11 @@ def _score(path, number, value):
     return score
 
 
-def _glue(name, summary, read, metrics=("accuracy",), labels=(), kind=CLASSIFICATION, files=None):
-    return Task(name, summary, sequences, kind, read, files or _FILES, metrics, labels)
+def _glue(name, summary, read, metrics=("accuracy",), labels=(), kind=CLASSIFICATION, files=None, answer_files=None):
+    # GLUE's server knows the answers to a task's test file by the task's name: "SST-2.tsv".
+    return Task(name, summary, sequences, kind, read, files or _FILES, metrics, labels,
+                answer_files=answer_files or {"test.tsv": f"{summary.partition(':')[0]}.tsv"},
+                value_range=_STS_RANGE if kind == REGRESSION else ())
 
 
 TASKS = (
@@ -101,7 +104,9 @@ TASKS = (
                  "dev": ("dev_matched.tsv", "multinli_1.0_dev_matched.jsonl"), "test": ("test_matched.tsv",),
                  "dev_mismatched": ("dev_mismatched.tsv", "multinli_1.0_dev_mismatched.jsonl"),
                  "test_mismatched": ("test_mismatched.tsv",),
-                 "dev_ax": ("diagnostic-full.tsv",), "test_ax": ("diagnostic.tsv", "AX.tsv")}),
+                 "dev_ax": ("diagnostic-full.tsv",), "test_ax": ("diagnostic.tsv", "AX.tsv")},
+          answer_files={"test_matched.tsv": "MNLI-m.tsv", "test_mismatched.tsv": "MNLI-mm.tsv", "diagnostic.tsv": "AX.tsv",
+                        "AX.tsv": "AX.tsv"}),
     _glue("snli", "SNLI: does one sentence follow from the caption of a picture", read_nli, labels=NLI,
           files={"train": ("snli_1.0_train.jsonl",), "dev": ("snli_1.0_dev.jsonl",), "test": ("snli_1.0_test.jsonl",)}),
     _glue("qnli", "QNLI: does a sentence answer a question", _reader("question", "sentence"), labels=_ENTAILS),

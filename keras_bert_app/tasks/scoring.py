@@ -75,7 +75,8 @@ class FinetunedRun:
         return self.task.family.score(self.task, examples, found, self.labels), examples, notes, found
 
     def predict(self, path, output_dir):
-        """Answers a file: OUTPUT_DIR/predictions.* as the task's official scorer takes them, probabilities.jsonl.
+        """Answers a file: OUTPUT_DIR/predictions.* as the task's official scorer takes them (GLUE's test files: SST-2.tsv and so on),
+        and probabilities.jsonl.
 
         Returns:
             (number of examples, names of the files, notes).

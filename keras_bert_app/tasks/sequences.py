@@ -232,11 +232,15 @@ def _matched(gold, found, names):
 
 
 def write_predictions(task, directory, examples, predictions):
-    """Writes predictions.tsv: index, tab, answer, as GLUE's server takes them; several labels are joined by commas."""
-    with open(os.path.join(directory, "predictions.tsv"), "w", encoding="utf-8") as file:
+    """Writes a row of index, tab, answer for each example, as GLUE's server takes them; several labels are joined by commas."""
+    answered = os.path.basename(examples[0].place.rpartition(":")[0])
+    with open(os.path.join(directory, task.answer_files.get(answered, "predictions.tsv")), "w", encoding="utf-8") as file:
         file.write("index\tprediction\n")
         for example, one in zip(examples, predictions):
-            answer = f"{one['value']:.3f}" if task.kind == REGRESSION else one.get("label", ",".join(one.get("labels", ())))
+            if task.kind == REGRESSION:
+                answer = f"{np.clip(one['value'], *task.value_range) if task.value_range else one['value']:.3f}"
+            else:
+                answer = one.get("label", ",".join(one.get("labels", ())))
             file.write(f"{example.guid}\t{answer}\n")
 
 

@@ -54,6 +54,8 @@ class Task:
             with which they score best; the run's predictions are made with them from then on. None: there are none.
         part: function (split, examples, run) -> those of the split, where one file holds several. None: it holds one.
         reads: those of SELECTIVE that it reads, beside READS of its family.
+        answer_files: dict name of a file -> that under which the task's server takes its answers; for others: predictions.tsv.
+        value_range: (lowest, highest) number that the server takes; () where there are no numbers, or any may be.
     """
 
     name: str
@@ -68,6 +70,8 @@ class Task:
     tune: Callable | None = None
     part: Callable | None = None
     reads: tuple = ()
+    answer_files: dict = dataclasses.field(default_factory=dict)
+    value_range: tuple = ()
 
     def check_options(self, run):
         """Raises UserError where a FinetuningConfig has another value than the default for what this task does not read."""

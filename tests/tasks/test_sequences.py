@@ -1,6 +1,8 @@
 """Classes, numbers and sets of labels for texts: labels, features, decoding, scores, files."""
 
+import dataclasses
 import json
+import os
 import types
 
 import numpy as np
@@ -145,6 +147,22 @@ def test_the_baseline_of_many_different_answers_takes_no_time():
 def test_predictions_are_written_as_index_and_answer(tmp_path, task, predictions, lines):
     sequences.write_predictions(task, str(tmp_path), examples_of([None, None]), predictions)
     assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").split("\n") == ["index\tprediction", *lines, ""]
+
+
+@pytest.mark.parametrize("name, path, file", [
+    ("sst-2", "glue/SST-2/test.tsv", "SST-2.tsv"), ("sst-2", "glue/SST-2/dev.tsv", "predictions.tsv"), ("rte", "test.tsv", "RTE.tsv"),
+    ("mnli", "test_matched.tsv", "MNLI-m.tsv"), ("mnli", "test_mismatched.tsv", "MNLI-mm.tsv"), ("mnli", "AX.tsv", "AX.tsv"),
+    ("classification", "test.tsv", "predictions.tsv")])
+def test_answers_to_glues_test_files_are_named_as_its_server_wants_them(tmp_path, name, path, file):
+    examples = [dataclasses.replace(one, place=f"{path}:{number}") for number, one in enumerate(examples_of([None]), start=2)]
+    sequences.write_predictions(registry.find(name), str(tmp_path), examples, classes("yes"))
+    assert os.listdir(tmp_path) == [file]
+
+
+def test_answers_to_sts_b_are_from_0_to_5(tmp_path):
+    examples = [dataclasses.replace(one, place="test.tsv:2") for one in examples_of([None] * 3)]
+    sequences.write_predictions(registry.find("sts-b"), str(tmp_path), examples, [{"value": value} for value in (-0.2, 2.5, 5.3)])
+    assert (tmp_path / "STS-B.tsv").read_text(encoding="utf-8").split("\n")[1:4] == ["q0\t0.000", "q1\t2.500", "q2\t5.000"]
 
 
 def test_mistakes_are_the_wrong_answers_the_surest_first():
