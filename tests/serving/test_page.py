@@ -7,7 +7,8 @@ import re
 import pytest
 
 from keras_bert_app.serving.model_configs import ModelConfig
-from tests.serving import browser, contract_models
+from tests import browser
+from tests.serving import contract_models
 from tests.serving.conftest import running
 
 PAGE = pathlib.Path(__file__).parents[2] / "keras_bert_app" / "serving" / "page"

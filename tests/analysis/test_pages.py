@@ -1,0 +1,81 @@
+"""The pages that analyses leave, as a person uses them in a headless browser."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from keras_bert_app.analysis import senses
+from keras_bert_app.analysis.options import Options
+from keras_bert_app.drawing.attention import attention_page
+from tests import browser
+from tests.analysis.test_senses import SUBJECT, corpus_file
+
+pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
+
+
+def used(html, tmp_path, steps):
+    """What a coroutine function of a Page gives, the page being open in a browser without a network."""
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+
+    async def use():
+        async with browser.open_page(str(tmp_path / "profile")) as page:
+            await page.command("Network.enable")
+            await page.command("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+            await page.open((tmp_path / "page.html").as_uri())
+            await page.until("document.querySelector('svg')")
+            return await steps(page)
+    return asyncio.run(use())
+
+
+def all_texts(page, selector):
+    return page.evaluate(f"[...document.querySelectorAll({selector!r})].map((one) => one.textContent)")
+
+
+def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
+    # Two layers of three heads; layer 2, head 3 looks from each token to the next.
+    weights = np.full((2, 3, 4, 4), 0.25)
+    weights[1, 2] = np.eye(4)[[1, 2, 3, 3]]
+    html = attention_page({"words": (weights, ["[CLS]", "un<b>", "known", "[SEP]"], [0, 3]),
+                           "pieces": (weights, ["[CLS]", "##un", "##known", "[SEP]"], [0, 3])}, (0, 0), "a </script> title")
+
+    async def steps(page):
+        headings = [await all_texts(page, "h2")]
+        await page.evaluate("document.querySelector('[aria-label=\"layer 2, head 3\"]').click()")
+        headings.append(await all_texts(page, "h2"))
+        lines = [await all_texts(page, "svg line title")]
+        # The left one of the two columns of words.
+        await page.evaluate("[...document.querySelectorAll('svg text[style*=cursor]')][1].dispatchEvent(new Event('click'))")
+        lines.append(await all_texts(page, "svg line title"))
+        await page.evaluate("document.querySelector('input').click()")
+        without_special = await all_texts(page, "svg line title")
+        await page.evaluate("document.querySelector('select').value = 'pieces';"
+                            "document.querySelector('select').dispatchEvent(new Event('change'))")
+        return headings, lines, without_special, await all_texts(page, "svg text[style*=cursor]"), await page.evaluate("document.title")
+    headings, lines, without_special, labels, title = used(html, tmp_path, steps)
+    assert headings == [["All heads", "Layer 1, head 1: map", "Layer 1, head 1"], ["All heads", "Layer 2, head 3: map", "Layer 2, head 3"]]
+    shares = ["[CLS] → un<b>: 100%", "un<b> → known: 100%", "known → [SEP]: 100%", "[SEP] → [SEP]: 100%"]
+    assert lines == [shares, shares[1:2]]
+    assert without_special == shares[1:2]
+    assert [label.removesuffix("click: only what this one attends to") for label in labels] == ["##un", "##known"]
+    assert title == "a </script> title"
+
+
+def test_a_dot_of_the_senses_page_tells_its_sentence_and_the_nearest_ones(tmp_path):
+    found = senses.run(SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None)
+
+    async def steps(page):
+        dots = await page.evaluate("document.querySelectorAll('svg circle').length")
+        sentences = await all_texts(page, "svg circle title")
+        await page.evaluate("document.querySelectorAll('svg circle')[3].dispatchEvent(new Event('mouseenter'))")
+        pointed = await page.evaluate("document.querySelector('p[aria-live]').textContent")
+        await page.evaluate("document.querySelectorAll('svg circle')[3].dispatchEvent(new Event('click'))")
+        nearest = await all_texts(page, "ol li")
+        views = await page.evaluate("[...document.querySelectorAll('select')][1].options.length")
+        await page.evaluate("const views = [...document.querySelectorAll('select')][1]; views.selectedIndex = views.options.length - 1;"
+                            "views.dispatchEvent(new Event('change'))")
+        return dots, sentences, pointed, nearest, views, await page.evaluate("document.querySelectorAll('svg circle').length")
+    dots, sentences, pointed, nearest, views, dots_after = used(found.files["senses.html"], tmp_path, steps)
+    assert dots == dots_after == 17 and views >= 4  # every layer, and the untrained encoder
+    assert pointed == sentences[3] and "ank" in pointed
+    assert len(nearest) >= 3 and all(any(text.split(" ", 1)[1].strip("…") in sentence for sentence in sentences) for text in nearest)
