@@ -115,7 +115,8 @@ class Tuned:
     is_better_high = True  # as all metrics of tasks are
 
     def __init__(self, options):
-        self.found = found = FinetunedRun(options.workdir)
+        # In float32 whatever the run was trained in: models with heads and without are compared, down to the last bits.
+        self.found = found = FinetunedRun(options.workdir, {"precision": "float32"})
         self.model, self.task, self.subject_name = found.model, found.task, encoders.name_of(options.workdir)
         self.origin = encoders.origin_of(f"fine-tuned run {found.checkpoint}",
                                          {variable.path: variable.numpy() for variable in found.model.weights})
