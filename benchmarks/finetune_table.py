@@ -30,7 +30,7 @@ _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_tr
 # A small task for the options of transfer: one change each against "option_none".
 _OPTION = {**_SST, "max_train_examples": 4000, "num_train_epochs": 2.0, "learning_rate": 2e-4, "pooling": "cls"}
 # Runs from a model of one's own pre-training, as large as that is worth.
-_OWN = {"encoder": "own", "learning_rate": 4e-4, "max_train_examples": 10_000, "num_train_epochs": 2.0}
+_OWN = {"encoder": "own", "learning_rate": 4e-4, "max_train_examples": 10_000, "num_train_epochs": 2.0, "num_seeds": 3}
 _OWN_SST, _OWN_CONLL = {**_SST, **_OWN}, {**_CONLL, **_OWN}
 _CHINESE = {"encoder": "chinese", "learning_rate": 4e-4, "num_train_epochs": 3.0, "num_seeds": 1}
 _CHNSENTICORP = {**_CHINESE, "task": "classification", "data_dir": "chinese/chnsenticorp", "text_columns": "text_a",
@@ -43,8 +43,8 @@ ROWS = {
     "mrpc": {**_MRPC, **_THREE_SEEDS}, "mrpc_random": {**_MRPC, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
-    "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, **_RANDOM},
-    "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, **_RANDOM},
+    "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, "random_init": True},
+    "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, "random_init": True},
     "chnsenticorp": _CHNSENTICORP, "chnsenticorp_random": {**_CHNSENTICORP, **_RANDOM},
     "peopledaily": _MSRA, "peopledaily_random": {**_MSRA, **_RANDOM},
     "rte": {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_train_epochs": 5.0},
