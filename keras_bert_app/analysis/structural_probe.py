@@ -19,7 +19,9 @@ from keras_bert_app.errors import UserError
 SUMMARY = "trees in the vectors, by layer: distances and depths after a linear map of low rank"
 NEEDS = ("train_file", "dev_file")
 
-_MEASURES = ("uuas", "distance_spearman", "root_accuracy", "depth_spearman")
+# Measure -> what people read.
+_MEASURES = {"uuas": "UUAS", "distance_spearman": "distance Spearman", "root_accuracy": "root accuracy",
+             "depth_spearman": "depth Spearman"}
 _NUM_DRAWN, _DRAWN_LENGTHS = 4, range(9, 15)
 
 
@@ -42,7 +44,7 @@ def run(subject, options, log):
     for name, scores in ((subject.name, trained), ("untrained", untrained)):
         rows += [[f"{name} {layer}", *(cell for at in range(len(_MEASURES)) for cell in _mean_and_spread(scores[layer, :, at]))]
                  for layer in range(len(scores))]
-    columns = ("layer", *(cell for name in _MEASURES for cell in (name.replace("_", " "), "spread")))
+    columns = ("layer", *(cell for name in _MEASURES.values() for cell in (name, "spread")))
     table = Table(f"{tree_scores.num_edges(groups):,} edges of {len(dev_trees):,} trees, rank {rank}", columns, rows)
     by_length = {f"layer {best.layer}": tree_scores.spearman_by_length(groups, best.distances, best.depths),
                  f"untrained {best_untrained.layer}":
@@ -50,17 +52,17 @@ def run(subject, options, log):
                  "neighbours": tree_scores.spearman_by_length(groups, *neighbours)}
     files = {
         "structural_probe.png": probes.draw_layers(
-            [(name.replace("_", " "), trained[:, :, at], untrained[:, :, at], chain[name], "neighbours")
+            [(_MEASURES[name], trained[:, :, at], untrained[:, :, at], chain[name], "neighbours")
              for at, name in enumerate(_MEASURES)], f"{subject.name}: trees in the vectors, rank {rank}"),
         "structural_probe_lengths.png": probes.draw_lengths(
-            [(name.replace("_", " "), {kind: found[name] for kind, found in by_length.items()})
+            [(_MEASURES[name], {kind: found[name] for kind, found in by_length.items()})
              for name in tree_scores.BY_LENGTH], f"{subject.name}: mean correlation of the sentences of each length"),
         "structural_probe_trees.png": tree_pictures.draw_trees(
             _drawn(dev_trees, groups, best.distances), f"{subject.name}: gold trees above, below the minimum "
             f"spanning tree of the distances at layer {best.layer}")}
     return Findings("structural_probe", f"Structural probe: {subject.name}", [table],
                     _remarks(subject, options, trained, untrained, chain, (train_remark, dev_remark)), files,
-                    {"measures": _MEASURES, "trained": _json(trained), "untrained": _json(untrained), "neighbours": chain,
+                    {"measures": list(_MEASURES), "trained": _json(trained), "untrained": _json(untrained), "neighbours": chain,
                      "by_length": by_length, "num_sentences_by_length": {
                          group.heads.shape[1]: len(group.heads) for group in groups}})
 
