@@ -52,12 +52,13 @@ def make_prediction_call(strategy, model, compiled=""):
     """
     call = prediction_function(strategy, model, compiled)
     # A TPU knows no lengths that are open, and compiles for each.
-    trace = tracer(strategy, call, num_fixed=1) if device_kind(strategy) != "TPU" else None
+    trace = tracer(call, num_fixed=1) if device_kind(strategy) != "TPU" else None
 
     def predict_call(batch):
+        batch = split_over_replicas(strategy, batch, row_axis=0)
         if trace:
             trace(batch)
-        return call(split_over_replicas(strategy, batch, row_axis=0)).numpy()
+        return call(batch).numpy()
     return predict_call
 
 

@@ -27,17 +27,17 @@ def sum_over_replicas(context, values):
         values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))
 
 
-def tracer(strategy, call, num_fixed):
+def tracer(call, num_fixed):
     """A function of what `call`, a tf.function, is to be called with; its first use traces call for a batch of any length.
 
-    By itself TensorFlow traces for the first length alone, and for any at the second. So it still does for several replicas, whose
-    batches have no specs that could be left open. num_fixed: dimensions of input_mask that all batches share.
+    By itself TensorFlow traces for the first length alone, and for any at the second. So it still does where a batch is given out to
+    several replicas: that has no specs that could be left open. num_fixed: dimensions of input_mask that all batches share.
     """
-    is_traced = strategy.num_replicas_in_sync > 1
+    is_traced = False
 
     def trace(batch, *others):
         nonlocal is_traced
-        if is_traced:
+        if is_traced or not isinstance(batch["input_mask"], tf.Tensor):
             return
         rows = batch["input_mask"].shape
         open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]

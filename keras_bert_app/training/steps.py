@@ -40,16 +40,17 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
         [k, len(columns(objective))], sums over the global batch.
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
-    trace = tracer(strategy, call, num_fixed=2) if has_dynamic_length else None
+    trace = tracer(call, num_fixed=2) if has_dynamic_length else None
 
     def train_call(batches, first_step, progress=None, stop=False):
         num_steps = next(iter(batches.values())).shape[0]
         batches = {name: _filled_up(values, steps_per_call) for name, values in batches.items()}
+        batches = split_over_replicas(strategy, batches, row_axis=1)
         others = (tf.constant(num_steps), tf.constant(first_step, tf.int32),
                   None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop)))
         if trace:
             trace(batches, *others)
-        return call(split_over_replicas(strategy, batches, row_axis=1), *others).numpy()[:num_steps]
+        return call(batches, *others).numpy()[:num_steps]
     return train_call
 
 

@@ -47,3 +47,17 @@ def test_evaluations_are_those_without_compilation(policy, limit):
 def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, what):
     run = PretrainingConfig(precision=precision)
     assert forward.forward_compilation(tf.distribute.get_strategy(), run, is_worth) == what
+
+
+@pytest.mark.parametrize("strategy, graphs", [(tf.distribute.get_strategy(), [[3, None]]),
+                                              (tf.distribute.MirroredStrategy(["CPU:0"]), [[3, 8], [3, None]])])
+def test_one_graph_serves_rows_of_every_length(strategy, graphs):
+    traced = []
+
+    def model(batch):
+        traced.append(batch["input_mask"].shape.as_list())
+        return {"logits": tf.reduce_sum(batch["input_mask"], axis=1, keepdims=True)}
+    call = forward.make_prediction_call(strategy, model)
+    for length in (8, 16, 5):
+        assert (call({"input_mask": tf.ones([3, length], tf.int32)}) == length).all()
+    assert traced == graphs
