@@ -48,7 +48,7 @@ def run(subject, options, log):
     layers = Table("Accuracy by layer", ("layer", *tasks), [
         [str(layer), *(float(by_layer[name][layer].mean()) for name in tasks)] for layer in range(num_layers + 1)])
     files = {"edge_probing.png": probes.draw_mixes(
-        [(row[0], by_layer[row[0]], row[2], shares[row[0]]) for row in rows], f"{subject.name}: what layers know")}
+        [(row[0], by_layer[row[0]], row[2], row[3], shares[row[0]]) for row in rows], f"{subject.name}: what layers know")}
     return Findings("edge_probing", f"Edge probing: {subject.name}", [table, layers],
                     _remarks(rows, num_layers, options, tasks, sources), files,
                     {"untrained": of_random, "shares": {name: value.tolist() for name, value in shares.items()},

@@ -35,10 +35,12 @@ def run(subject, options, log):
         rows.append(row)
     accuracy = found[0].sum(axis=0) / np.maximum(found[2].sum(axis=0), 1)  # [2, L, N, R]
     rows[1:] = sorted(rows[1:], key=lambda row: row[3] - row[5], reverse=True)
+    offset_accuracy = (found[1].sum(axis=0) / np.maximum(found[2].sum(axis=0), 1)).max(axis=0)  # [R]
     picture = head_maps.draw_head_maps(
-        [(f"{row[0]}, {row[2].split(' ', 1)[1]}", accuracy[bests[row[0]][0], :, :, names.index(row[0])], row[5])
-         for row in rows[1:_MOST_MAPS + 1] or rows], f"{subject.name}: how often each head finds the word's head\n"
-        "dashed line of the scale: the best fixed offset")
+        [(f"{row[0]}, {row[2].split(' ', 1)[1]}", accuracy[bests[row[0]][0], :, :, names.index(row[0])],
+          offset_accuracy[names.index(row[0])]) for row in rows[1:_MOST_MAPS + 1] or rows],
+        f"{subject.name}: how often each head finds the word's head, all words (the table counts the best on other words than it was\n"
+        "chosen by, and may have less); dashed line of the scale: the best fixed offset")
     tables = [Table("The best head at each relation", (
         "relation", "words", "head", "accuracy", "offset", "its accuracy", "untrained", "spread"), rows)]
     remarks = _remarks(rows, options, left_out)

@@ -30,7 +30,7 @@ def draw_layers(panels, title):
             axis.set_title(name)
             axis.set_xlabel("layer (0: embeddings)")
             axis.set_xticks(range(0, len(trained), max(1, len(trained) // 8)))
-            axis.yaxis.set_major_formatter("{x:.2f}")
+            axis.yaxis.set_major_formatter("{x:.3g}")
         axes[0].legend(frameon=False)
     return image.getvalue()
 
@@ -50,7 +50,7 @@ def draw_lengths(panels, title):
             axis.set_title(name)
             axis.set_xlabel("words of a sentence")
             axis.xaxis.get_major_locator().set_params(integer=True)
-            axis.yaxis.set_major_formatter("{x:.2f}")
+            axis.yaxis.set_major_formatter("{x:.3g}")
         axes[-1].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return image.getvalue()
 
@@ -59,14 +59,16 @@ def draw_mixes(tasks, title):
     """PNG bytes: for each task the accuracy of each layer, and below what a mix of all layers takes of each.
 
     Args:
-        tasks: list of (name, float [layers, seeds], accuracy of the majority class, shares float [seeds, layers]).
+        tasks: list of (name, float [layers, seeds], accuracy of the majority class, that of a mix of an untrained encoder's
+            layers, shares float [seeds, layers]).
     """
     with picture(3.7 * max(len(tasks), 2), 5.2, title) as (figure, image):
         axes = figure.subplots(2, len(tasks), squeeze=False, sharex=True)
-        for (above, below), (name, scores, majority, shares) in zip(axes.T, tasks):
+        for (above, below), (name, scores, majority, untrained, shares) in zip(axes.T, tasks):
             layers = np.arange(len(scores))
             above.errorbar(layers, scores.mean(axis=1), yerr=scores.std(axis=1), color=_TRAINED, marker="o",
                            markersize=4, linewidth=1.3, capsize=2, label="one layer")
+            above.axhline(untrained, color=_UNTRAINED, linestyle="--", linewidth=1, label="untrained, all layers")
             above.axhline(majority, color=_BASELINE, linestyle="--", linewidth=1, label="majority")
             above.set_title(name)
             below.bar(layers, shares.mean(axis=0), yerr=shares.std(axis=0), color=_TRAINED, ecolor=_BASELINE)

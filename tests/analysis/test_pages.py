@@ -1,14 +1,16 @@
 """The pages that analyses leave, as a person uses them in a headless browser."""
 
 import asyncio
+import dataclasses
 
 import numpy as np
 import pytest
 
-from keras_bert_app.analysis import senses
+from keras_bert_app.analysis import report, senses
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing.attention import attention_page
 from tests import browser
+from tests.analysis.test_report import write
 from tests.analysis.test_senses import SUBJECT, corpus_file
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
@@ -23,7 +25,7 @@ def used(html, tmp_path, steps):
             await page.command("Network.enable")
             await page.command("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
             await page.open((tmp_path / "page.html").as_uri())
-            await page.until("document.querySelector('svg')")
+            await page.until("document.readyState === 'complete' && document.querySelector('svg, img')")
             return await steps(page)
     return asyncio.run(use())
 
@@ -79,3 +81,20 @@ def test_a_dot_of_the_senses_page_tells_its_sentence_and_the_nearest_ones(tmp_pa
     assert dots == dots_after == 17 and views >= 4  # every layer, and the untrained encoder
     assert pointed == sentences[3] and "ank" in pointed
     assert len(nearest) >= 3 and all(any(text.split(" ", 1)[1].strip("…") in sentence for sentence in sentences) for text in nearest)
+
+
+def test_the_report_shows_every_picture_and_leads_to_each_part(tmp_path):
+    found = senses.run(SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None)
+    found = dataclasses.replace(found, origin={"weights": "workdir runs/mine", "sha256": "12"})
+    write(tmp_path, found)
+    html = report.report(str(tmp_path), "Inside it", found.origin).decode()
+
+    async def steps(page):
+        await page.until("[...document.images].every((image) => image.complete)")
+        widths = await page.evaluate("[...document.images].map((image) => image.naturalWidth)")
+        targets = await page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map((one) => Boolean(document.querySelector("
+                                      "one.getAttribute('href'))))")
+        return widths, targets, await all_texts(page, "td")
+    widths, targets, cells = used(html, tmp_path, steps)
+    assert len(widths) == 2 and all(width > 300 for width in widths)
+    assert targets and all(targets) and "bank" in cells
