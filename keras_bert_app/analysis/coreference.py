@@ -60,8 +60,8 @@ def run(subject, options, log):
         maps.append(counts / max(total, 1))
     picture = head_maps.draw_head_maps(
         [(f"{row[0]} ({row[1]:,})", one, max(row[4:6])) for row, one in zip(rows, maps) if row[1]],
-        f"{subject.name}: how often each head finds an antecedent, all mentions (the table counts the best on other ones than it was\n"
-        "chosen by, and may have less); dashed line of the scale: the better baseline")
+        f"{subject.name}: how often each head finds an antecedent, of all mentions\n"
+        "the table counts the best head on others than it was chosen by\ndashed line of the scale: the better baseline")
     tables = [Table("The best head for each kind of mention", (
         "mention", "count", "head", "accuracy", "nearest", "same word", "untrained", "spread"), rows)]
     if examples:

@@ -39,8 +39,8 @@ def run(subject, options, log):
     picture = head_maps.draw_head_maps(
         [(f"{row[0]}, {row[2].split(' ', 1)[1]}", accuracy[bests[row[0]][0], :, :, names.index(row[0])],
           offset_accuracy[names.index(row[0])]) for row in rows[1:_MOST_MAPS + 1] or rows],
-        f"{subject.name}: how often each head finds the word's head, all words (the table counts the best on other words than it was\n"
-        "chosen by, and may have less); dashed line of the scale: the best fixed offset")
+        f"{subject.name}: how often each head finds the word's head, of all words\n"
+        "the table counts the best head on other words than it was chosen by\ndashed line of the scale: the best fixed offset")
     tables = [Table("The best head at each relation", (
         "relation", "words", "head", "accuracy", "offset", "its accuracy", "untrained", "spread"), rows)]
     remarks = _remarks(rows, options, left_out)
