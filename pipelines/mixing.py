@@ -6,7 +6,7 @@ function of (seed, position). A position is (examples taken, then for each corpu
 
 import tensorflow as tf
 
-from pipelines.pretraining import FIRST_POSITION, example_blocks, fold_in
+from pipelines.pretraining import FIRST_POSITION, example_blocks, fold_in, prefetched
 
 _CHOICE, _CORPUS = 4, 5
 _CHOICES_AT_A_TIME = 4096
@@ -70,4 +70,4 @@ def mixed_pretraining_dataset(corpora, shares, tokenizer, *, global_batch_size, 
         stop_on_empty_dataset=True)
     dataset = dataset.batch(global_batch_size, drop_remainder=True)
     dataset = dataset.scan(tf.constant(position, tf.int64), remember)
-    return dataset.map(lambda batch, after: (batch, after) if with_position else batch).prefetch(8)
+    return prefetched(dataset.map(lambda batch, after: (batch, after) if with_position else batch))

@@ -52,7 +52,18 @@ def pretraining_dataset(shards, tokenizer, *, global_batch_size, seed=0, epochs=
     dataset = dataset.rebatch(global_batch_size, drop_remainder=epochs is None)
     if epochs is not None:
         dataset = dataset.map(lambda batch, positions: (_filled_up(batch, global_batch_size), positions))
-    return dataset.map(lambda batch, positions: (batch, positions[-1]) if with_position else batch).prefetch(8)
+    return prefetched(dataset.map(lambda batch, positions: (batch, positions[-1]) if with_position else batch))
+
+
+def prefetched(batches):
+    """The batches, some of them made ahead, without tf.data's tuning, which has nothing to choose here.
+
+    The thread that tunes an iterator sleeps for up to a minute, and whoever lets the iterator go waits for it: a run where the
+    length of its rows changes did, and so did the end of every evaluation.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.prefetch(8).with_options(options)
 
 
 def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, num_parallel_blocks, **example_arguments):

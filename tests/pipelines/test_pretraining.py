@@ -120,3 +120,8 @@ def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path
                        for name in ("a.txt", "a.tfrecord"))
     assert len(found) and found[:, 0].any()
     np.testing.assert_array_equal(found, expected)
+
+
+def test_nobody_waits_for_a_tuner_of_the_dataset(make):
+    # It sleeps for up to a minute, and who lets an iterator go may have to wait for it.
+    assert make().options().autotune.enabled is False
