@@ -10,7 +10,7 @@ from keras_bert_app.training.strategy import device_kind
 def forward_compilation(strategy, run, is_worth):
     """What XLA compiles of evaluations and predictions, as backend.compiled takes it.
 
-    On a TPU that is all. In bfloat16 on a CPU kernels spare about a third of the time, in float32 a twentieth; each length of
+    On a TPU that is all. In bfloat16 on a CPU kernels spare about half of the time, in float32 a tenth at most; each length of
     rows takes a second to compile (BUILD.md, "Beside the peers"). is_worth: whether there are rows enough for that.
     """
     device = device_kind(strategy)
