@@ -35,6 +35,10 @@ def main(arguments):
     with app.quiet_start():
         from keras_bert_app.interop import load
     weights, _ = load.load_weights(encoder, allow_missing=("pooler", "masked_lm", "next_sentence"))
+    for rows, length in shapes:
+        if length > weights.config.max_position_embeddings:
+            raise UserError(f"--shapes={rows}x{length}: {encoder} has {weights.config.max_position_embeddings} positions; give so many "
+                            "tokens at most")
     models = {precision: classifier(weights, precision) for precision in _PRECISIONS.value}
     print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
     print("\n| rows x tokens | precision | way | ms, median | of plain, median | lowest to highest |\n|---|---|---|---|---|---|")
