@@ -1,6 +1,7 @@
 """Changes to a BERT's shape that keep what can be kept bit for bit: positions, layers, heads, tables, parts.
 
-Every function, and vocabulary_surgery's, takes Weights and gives (new Weights, one line for the user), and changes nothing in what it was given.
+Every function, and vocabulary_surgery's, takes Weights and gives (new Weights, one line for the user), and changes nothing
+in what it was given.
 """
 
 import collections
