@@ -91,17 +91,18 @@ def _parse_jsonl(lines, path, text_field, counts):
         counts.bad_records += part == 1
         if part or not line.strip():
             continue
-        text = _json_text(line, f"{path}:{number}", text_field)
-        if _SURROGATES.search(text):
-            text = _SURROGATES.sub("\ufffd", text)
-            counts.invalid_utf8_lines += 1
-        for paragraph in text.encode().split(b"\n"):
+        for paragraph in json_text(line, f"{path}:{number}", text_field, counts).split(b"\n"):
             for piece, _ in line_pieces(paragraph, MAX_LINE_BYTES):
                 yield _strip(piece)
         yield None
 
 
-def _json_text(line, place, text_field):
+def json_text(line, place, text_field, counts):
+    """The named field of a line of JSON, in UTF-8; a lone surrogate becomes U+FFFD and counts as invalid UTF-8.
+
+    Raises:
+        DataError: with the place, if the line is no JSON object, or has no such field that is a string.
+    """
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -109,12 +110,16 @@ def _json_text(line, place, text_field):
     if not isinstance(record, dict):
         raise DataError(f"{place}: a JSON {type(record).__name__}; expected one JSON object a line")
     if text_field not in record:
-        raise DataError(f"{place}: no field {text_field!r}; it has {', '.join(record) or 'none'}: "
-                        "name the one that holds the text as text_field")
+        raise DataError(f"{place}: no field {text_field!r}; it has {', '.join(record) or 'nothing'}; "
+                        "--text_field names the one that holds the text")
     if not isinstance(record[text_field], str):
         raise DataError(f"{place}: field {text_field!r} is a {type(record[text_field]).__name__}; "
                         "expected a string")
-    return record[text_field]
+    text = record[text_field]
+    if _SURROGATES.search(text):
+        text = _SURROGATES.sub("\ufffd", text)
+        counts.invalid_utf8_lines += 1
+    return text.encode()
 
 
 def _parse_wikiextractor(lines, path, text_field, counts):

@@ -1,12 +1,11 @@
 """The texts of a file, one a row: its lines, or a field of its JSON lines; plain or gzip, in bounded memory."""
 
 import itertools
-import json
 
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 from pipelines.text_files import ReaderCounts, open_text
-from pipelines.text_formats import MAX_RECORD_BYTES
+from pipelines.text_formats import MAX_RECORD_BYTES, json_text
 from pipelines.text_lines import MAX_LINE_BYTES, read_lines
 
 FORMATS = ("auto", "lines", "jsonl")
@@ -33,7 +32,10 @@ def read_texts(path, input_format="auto", text_field="text", counts=None):
                 if part <= 1:
                     yield line
             elif part or line.strip():  # an empty line is no record
-                yield _field(line, part, f"{path}:{number}", text_field)
+                place = f"{path}:{number}"
+                if part:
+                    raise UserError(f"{place}: a record of more than {MAX_RECORD_BYTES >> 20} MB; cut its text before")
+                yield json_text(line, place, text_field, counts)
 
 
 def format_of(path, input_format):
@@ -47,21 +49,6 @@ def format_of(path, input_format):
     if input_format != "auto":
         return input_format
     return "jsonl" if path.lower().removesuffix(".gz").endswith(_JSON_NAMES) else "lines"
-
-
-def _field(line, part, place, text_field):
-    if part:
-        raise UserError(f"{place}: a record of more than {MAX_RECORD_BYTES >> 20} MB; cut its text before")
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{place}: not JSON ({error}); expected one JSON object a line") from None
-    if not isinstance(record, dict) or not isinstance(record.get(text_field), str):
-        is_object = isinstance(record, dict)
-        found = f"it has {', '.join(record) or 'nothing'}" if is_object else f"it is a {type(record).__name__}"
-        raise UserError(f"{place}: expected a JSON object whose {text_field!r} is a string, {found}; --text_field names "
-                        "the one that holds the text")
-    return record[text_field].encode("utf-8", "replace")
 
 
 def texts_at(texts, rows):
