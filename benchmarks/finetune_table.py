@@ -105,21 +105,27 @@ def main(arguments):
             raise UserError(f"--rows: {row!r} is not known: {nearest(row, list(ROWS))}")
         if (other := ROWS[row].get("encoder")) and not _OTHERS[other].value:
             raise UserError(f"--{other}_encoder is missing, which --rows={row} starts from; give a model's directory")
-    done = results_of(_ROWS.value, lambda row: _run(row, encoder, data_dir), os.path.join(_DIRECTORY.value, "table.json"))
+    done = results_of(_ROWS.value, lambda row: _run(row, _given(row, encoder, data_dir)), os.path.join(_DIRECTORY.value, "table.json"),
+                      lambda row: _given(row, encoder, data_dir))
     print("\n" + "\n".join(table(done)))
 
 
-def _run(row, encoder, data_dir):
-    """Trains a row; its results and how long it took."""
-    workdir = os.path.join(_DIRECTORY.value, row)
+def _given(row, encoder, data_dir):
+    """dict flag of finetune -> value, but for the work directory."""
     # Without it step 100 is 3.2 times and step 500 still 1.6 times as large as the rate says, and here are few more (Zhang et
     # al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).
-    given = {"bias_correction": True, "precision": _PRECISION.value, **ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"]), "workdir": workdir}
+    given = {"bias_correction": True, "precision": _PRECISION.value, **ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"])}
     other = given.pop("encoder", None)
     given["init_checkpoint"] = _OTHERS[other].value if other else encoder
     if teacher := given.get("teacher"):
         given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
-    own_commands.run("finetune", **given)
+    return given
+
+
+def _run(row, given):
+    """Trains a row; its results and how long it took."""
+    workdir = os.path.join(_DIRECTORY.value, row)
+    own_commands.run("finetune", workdir=workdir, **given)
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
         return json.load(file)
 
@@ -129,10 +135,15 @@ def table(done):
     yield "| row | metric | dev | baseline | seeds | minutes |"
     yield "|---|---|---|---|---|---|"
     for row, figures in done.items():
-        metric, runs = figures["metric"], figures.get("runs", [figures])
+        metric, all_runs = figures["metric"], figures.get("runs", [figures])
+        runs = [run for run in all_runs if "dev" in run]  # others broke off
         scores = [run["dev"][metric] for run in runs]
         shown = f"{figures['mean']:.4f} +- {figures['standard_deviation']:.4f}" if "runs" in figures else f"{scores[0]:.4f}"
         others = ", ".join(f"{name} {value:.4f}" for name, value in runs[0]["dev"].items() if name != metric)
+        others += "".join(f"; {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name.startswith(metric))
+                          for split, scores in runs[0].items() if split.startswith("dev_") and isinstance(scores, dict))
+        if len(runs) < len(all_runs):
+            others += f"; {len(all_runs) - len(runs)} broke off"
         baseline = figures["baseline"]
         yield (f"| {row} | {metric} | {shown}{f' ({others})' if others else ''} | {baseline[metric]:.4f} ({baseline['what']}) "
                f"| {len(runs)} | {sum(run['train_seconds'] for run in runs) / 60:.1f} |")

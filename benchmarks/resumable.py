@@ -12,7 +12,8 @@ def results_of(rows, run, path, settings=None):
 
     Args:
         rows: names. run: function of a name that gives a JSON-able result. path: of the file.
-        settings: JSON-able dict of all else that a result hangs on, kept with each row; None where the names say it all.
+        settings: JSON-able dict of all else that a result hangs on, kept with each row, or a function of the row that gives it;
+            None where the names say it all.
 
     Raises:
         UserError: a row is there already and was run with other settings; names the first that differs.
@@ -22,14 +23,15 @@ def results_of(rows, run, path, settings=None):
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             done = json.load(file)
-    settings = json.loads(json.dumps(settings))  # as it is read back
+    # As they are read back.
+    settings = settings and {row: json.loads(json.dumps(settings(row) if callable(settings) else settings)) for row in rows}
     for row in rows:
         if settings is not None and row in done:
-            _refuse_others(done[row], settings, row, path)
+            _refuse_others(done[row], settings[row], row, path)
     for row in rows:
         if row not in done:
             result = run(row)
-            done[row] = result if settings is None else {"settings": settings, "result": result}
+            done[row] = result if settings is None else {"settings": settings[row], "result": result}
             with open(path + ".tmp", "w", encoding="utf-8") as file:
                 json.dump(done, file, indent=1)
             os.replace(path + ".tmp", path)

@@ -20,7 +20,8 @@ class FinetuningConfig(TrainingConfig):
 
     task: str = field("", "What to learn; --list_tasks names all.")
     data_dir: str = field("", "Directory of the task's files.")
-    text_columns: tuple = field((), "Columns with the text, or the two texts, of the tasks over tables.")
+    text_columns: tuple = field((), "Columns with the text, or the two texts, of the tasks over tables; of tagging files the number "
+                                "of the words' column, from 0.")
     label_column: str = field("label", "Column with the label of the tasks over tables; of multi_label also several, joined by "
                               "commas, of 0 and 1 each; of tagging files its number, from 0.")
     language: str = field("", "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "

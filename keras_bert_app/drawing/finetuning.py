@@ -70,9 +70,7 @@ def _draw_confusion(figure, axis, gold, predicted, names):
     counts = np.zeros((len(rows), len(columns)), np.int64)
     np.add.at(counts, (gold, predicted), 1)
     if len(rows) > _MOST_CLASSES:
-        most = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_MOST_CLASSES])
-        counts, rows = counts[np.ix_(most, most)], [rows[index] for index in most]
-        columns = rows
+        counts, rows, columns = most_frequent(counts, names, _MOST_CLASSES)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
     figure.colorbar(image, label="share of the row", shrink=0.8)
@@ -84,6 +82,15 @@ def _draw_confusion(figure, axis, gold, predicted, names):
     for row, column in zip(*np.nonzero(counts)):
         axis.text(column, row, f"{counts[row, column]:,}", ha="center", va="center", fontsize=size,
                   color="white" if shares[row, column] > 0.5 else "black")
+
+
+def most_frequent(counts, names, most):
+    """(counts, names of rows, names of columns) of a confusion matrix's most frequent classes, right and predicted ones taken
+    together; what was predicted instead of them is in a last column."""
+    kept = np.sort(np.argsort(-counts.sum(axis=0) - counts.sum(axis=1), kind="stable")[:most])
+    others = counts[kept].sum(axis=1) - counts[np.ix_(kept, kept)].sum(axis=1)
+    rows = [names[index] for index in kept]
+    return np.column_stack([counts[np.ix_(kept, kept)], others]), rows, [*rows, "others"]
 
 
 def _lines(axis, rows, keys, name, **style):

@@ -16,6 +16,19 @@ _QUERY_KEY_VALUE = ("query", "key", "value")
 
 
 @dataclasses.dataclass(frozen=True)
+class OwnHead:
+    """The output layer of a fine-tuned run that no other layout has: with a BiLSTM, over a mean of tokens and so on.
+
+    Attributes:
+        description: fields of modeling.task_model.Head. labels: names of its outputs. tensors: dict path -> array.
+    """
+
+    description: dict
+    labels: tuple
+    tensors: dict
+
+
+@dataclasses.dataclass(frozen=True)
 class Weights:
     """Tensors under the names and in the layout of BertPretrainer's variables, and what belongs to them.
 
@@ -28,6 +41,7 @@ class Weights:
         unused: dict name in the source -> why it is left out: optimizer slots, buffers.
         unexpected: names in the source that nothing here stands for, with their shapes.
         origin: "format path", for messages.
+        own_head: OwnHead, where there is one; it is none of the tensors.
     """
 
     config: BertConfig
@@ -38,6 +52,7 @@ class Weights:
     unused: dict = dataclasses.field(default_factory=dict)
     unexpected: dict = dataclasses.field(default_factory=dict)
     origin: str = ""
+    own_head: OwnHead | None = None
 
     def parts(self):
         """The parts whose tensors are all there, in the order of PARTS."""
@@ -172,4 +187,6 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
                      + (f", nor are the other {there} of it" if there else ""))
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
     lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
+    if weights.own_head:
+        lines.append(f"  a head that finetune alone can go on with, for the same task: {', '.join(weights.own_head.tensors)}")
     return dataclasses.replace(weights, tensors=kept), lines

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_bert_app.config import BertConfig, read_json
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import directories
-from keras_bert_app.interop.weights import PARTS, TASKS, Weights, part_of
+from keras_bert_app.interop.weights import PARTS, TASKS, OwnHead, Weights, part_of
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 
@@ -43,13 +43,13 @@ def read(path):
         raise UserError(f"{run_directory}/config.json: task {task!r} is none of {', '.join(TASKS)}")
     tensors, slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{slots} tensors"} if slots else {}
-    if not task:  # a fine-tuned run whose head no other program knows
-        of_head = [path for path in tensors if part_of(path) not in PARTS]
-        unused |= {path: "of the head of a fine-tuned run" for path in of_head}
+    own_head = None
+    if of_head := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
+        own_head = OwnHead(values["head"], tuple(values["labels"]), of_head)
         tensors = {path: tensor for path, tensor in tensors.items() if path not in of_head}
     return Weights(config, tensors, workdirs.read_vocabulary(run_directory), task,
                    tuple(labels[str(index)] for index in range(len(labels))), unused=unused,
-                   origin=f"workdir {checkpoint}")
+                   origin=f"workdir {checkpoint}", own_head=own_head)
 
 
 def write(weights, directory):

@@ -41,8 +41,10 @@ def _read_hellaswag(path, run, has_labels):
 
 
 def _read_codah(path, run, has_labels):
-    examples = []
-    for number, row in read_rows(path, _CODAH_COLUMNS):
+    examples, columns = [], _CODAH_COLUMNS
+    if not has_labels and next(lines_of(path), (1, ""))[1].count("\t") == len(columns) - 2:
+        columns = columns[:-1]
+    for number, row in read_rows(path, columns):
         choices = tuple(row[name] for name in _SWAG_ENDINGS)
         label = _position(path, number, row["label"], choices) if has_labels else None
         examples.append(Example(str(len(examples)), row["prompt"], "", choices, label, f"{path}:{number}"))

@@ -40,20 +40,20 @@ class Sentence:
         return f"{self.path}:{self.lines[0]}"
 
 
-def read_sentences(path, label_column, has_labels):
+def read_sentences(path, label_column, has_labels, text_columns=()):
     """The sentences of a file, in their order.
 
-    Columns stand between tabs, or else between spaces, as the first word's line shows. The word is in the first column
-    (of CoNLL-U in FORM). Blank lines end a sentence, and documents begin at -DOCSTART- lines (of CoNLL-U at # newdoc).
+    Columns stand between tabs, or else between spaces, as the first word's line shows. Blank lines end a sentence, and documents begin at -DOCSTART- lines (of CoNLL-U at # newdoc).
 
     Args:
         path: CoNLL-U where it ends in .conllu, else plain columns. label_column: number of the tag's column, from 0;
             the default of FinetuningConfig is the last one, in CoNLL-U UPOS. has_labels: whether there must be tags.
+        text_columns: (number of the word's column,); () for the first, in CoNLL-U FORM.
 
     Raises:
         UserError: more or fewer columns than in the first line, an empty column, no such column; file:line and why.
     """
-    word_column, tag_column = _columns(path, label_column)
+    word_column, tag_column = _columns(path, label_column, text_columns)
     sentences, document, number_of_columns = [], 0, _NUMBER_OF_COLUMNS if _is_conllu(path) else None
     words, tags, numbers = [], [], []
 
@@ -75,6 +75,9 @@ def read_sentences(path, label_column, has_labels):
         if len(fields) != number_of_columns:
             raise UserError(f"{path}:{number}: has {_columns_text(fields)}; expected {number_of_columns}, "
                             + ("as the lines before" if sentences or words else "between tabs"))
+        if word_column >= len(fields):
+            raise UserError(f"{path}:{number}: has {_columns_text(fields)}; expected a word in column {word_column}, from 0 "
+                            "(--text_columns)")
         has_tags = _has_tags(path, number, fields, word_column, tag_column, has_labels)
         for name, column, values in (("word", word_column, words), ("tag", tag_column, tags))[:1 + has_tags]:
             if not fields[column]:
@@ -147,9 +150,14 @@ def _is_conllu(path):
     return path.lower().endswith(".conllu")
 
 
-def _columns(path, label_column):
+def _columns(path, label_column, text_columns):
     """(number of the word's column, number of the tag's)."""
     word_column = _FORM if _is_conllu(path) else 0
+    if text_columns:
+        if len(text_columns) > 1 or not text_columns[0].isdecimal():
+            raise UserError(f"--text_columns={','.join(text_columns)}: expected the number of the column with the words, from 0; by "
+                            "default it is the first, in CoNLL-U the second")
+        word_column = int(text_columns[0])
     if label_column == FinetuningConfig.label_column:
         return word_column, _UPOS if _is_conllu(path) else -1
     if not label_column.isdecimal():

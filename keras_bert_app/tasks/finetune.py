@@ -78,7 +78,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         for name, features, examples in (("training", data.train, data.train_examples), ("dev", data.dev, data.dev_examples)):
             reporter.say(f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
                          f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}")
-        scorer = Scorer(workdir, data, run, model, strategy, tokenizer, reporter, start["step"])
+        scorer = Scorer(workdir, data, run, model, strategy, reporter, start["step"])
         loop.train(loop.Training(
             workdir, run, strategy, model, optimizer, objective,
             batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
@@ -104,8 +104,7 @@ class Scorer:
         history: list of (step, score by the task's first metric).
     """
 
-    def __init__(self, workdir, data, run, model, strategy, tokenizer, reporter, first_step):
-        self.tokenizer = tokenizer
+    def __init__(self, workdir, data, run, model, strategy, reporter, first_step):
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         times = max(1, run.num_train_steps // run.eval_steps)
@@ -117,19 +116,21 @@ class Scorer:
         self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)
                         if f"eval_{self.metric}" in row and row["step"] <= first_step]
 
-    def predictions(self, examples, features, should_stop=lambda: False):
-        """Predictions for examples, or None when stopped."""
-        logits = predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop)
-        if logits is None:
-            return None
-        return self.data.task.family.decode(self.data.task, examples, features, logits, self.run, self.data.labels)
+    def logits(self, features, should_stop=lambda: False):
+        """The logits of each unit, or None when stopped."""
+        return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop)
+
+    def decoded(self, examples, features, logits, run=None):
+        """Predictions for examples; run: in place of the run's FinetuningConfig."""
+        return self.data.task.family.decode(self.data.task, examples, features, logits, run or self.run, self.data.labels)
 
     def evaluate(self, step, should_stop):
         """dict of eval_* figures; the weights are kept if none scored better before."""
         data = self.data
-        found = self.predictions(data.dev_examples, data.dev, should_stop)
-        if found is None:
+        logits = self.logits(data.dev, should_stop)
+        if logits is None:
             return {}
+        found = self.decoded(data.dev_examples, data.dev, logits)
         scores = data.task.family.score(data.task, data.dev_examples, found, data.labels)
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier = [score for at, score in self.history if at < step]
@@ -191,12 +192,19 @@ def first_steps(paths, run, num_layers):
 
 
 def of_the_same_task(weights, lines, head, task, labels):
-    """(Weights, lines) without an output layer that stands for other labels."""
-    is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
-    if weights.task and not is_ours:
-        lines = [*lines, f"  left out: the output layer, of {weights.task} ({', '.join(weights.labels[:6]) or 'no labels'})"]
-    kept = {path: tensor for path, tensor in weights.tensors.items() if is_ours or not path.startswith("classifier/")}
-    return dataclasses.replace(weights, tensors=kept), lines
+    """(Weights, lines) with the output layer, where it is this head for these labels, and else without it."""
+    tensors, own = weights.tensors, weights.own_head
+    if own:
+        is_ours = own.labels == labels and {**own.description, "dropout": head.dropout} == dataclasses.asdict(head)
+        tensors = {**tensors, **(own.tensors if is_ours else {})}
+        of, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
+    else:
+        is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
+        tensors = {path: tensor for path, tensor in tensors.items() if is_ours or not path.startswith("classifier/")}
+        of, its_labels = weights.task, weights.labels
+    if of and not is_ours:
+        lines = [*lines, f"  left out: the output layer, of {of} ({', '.join(its_labels[:6]) or 'no labels'})"]
+    return dataclasses.replace(weights, tensors=tensors), lines
 
 
 def notes_for_others(data, head):

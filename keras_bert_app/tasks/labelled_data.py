@@ -9,7 +9,11 @@ from keras_bert_app.tasks.task import Examples
 
 @dataclasses.dataclass
 class Data:
-    """The labelled examples of a run and what became of them."""
+    """The labelled examples of a run and what became of them.
+
+    Attributes:
+        others: dict of the further dev splits that are there -> (examples, Features).
+    """
 
     task: object
     labels: tuple
@@ -17,6 +21,7 @@ class Data:
     dev_examples: list
     train: object
     dev: object
+    others: dict
 
 
 def load_data(run, tokenizer):
@@ -33,9 +38,14 @@ def load_data(run, tokenizer):
     if run.swap_pairs:
         train_examples = with_swapped_pairs(train_examples, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
-    train = task.family.featurize(task, train_examples, tokenizer, run, labels)
-    return Data(task, labels, train_examples, dev_examples, train,
-                task.family.featurize(task, dev_examples, tokenizer, run, labels))
+    others = {split: task.read_split(run.data_dir, split, run) for split in task.extra_splits(run.data_dir)
+              if split.startswith("dev")}
+
+    def featurized(examples):
+        return task.family.featurize(task, examples, tokenizer, run, labels)
+
+    return Data(task, labels, train_examples, dev_examples, featurized(train_examples), featurized(dev_examples),
+                {split: (examples, featurized(examples)) for split, examples in others.items()})
 
 
 def with_swapped_pairs(examples, task):

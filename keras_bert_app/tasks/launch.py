@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import os
 
+import tensorflow as tf
+
 from keras_bert_app.config import read_json
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
@@ -37,6 +39,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     Raises:
         UserError: something does not fit; Interrupted: a signal came, the run is saved.
     """
+    _check_as_many_seeds(workdir, num_seeds)
     init_checkpoint, takes_weights, model_config, vocabulary = start
     if init_checkpoint and not takes_weights:
         wanted = {**wanted, "init_checkpoint": ""}
@@ -93,6 +96,17 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     return figures
 
 
+def _check_as_many_seeds(workdir, num_seeds):
+    """Raises UserError where runs of several seeds would share a directory, and its results.json, with a lone one."""
+    if num_seeds > 1 and workdirs.is_started(workdir):
+        raise UserError(f"--num_seeds={num_seeds}: --workdir={workdir} holds a run of one seed; give another --workdir")
+    names = tf.io.gfile.listdir(workdir) if num_seeds == 1 and workdirs.exists(workdir) else ()
+    # On object stores names of directories end in a slash.
+    if seeds := [name for name in sorted(names) if name.startswith("seed-") and workdirs.is_started(os.path.join(workdir, name))]:
+        raise UserError(f"--workdir={workdir}: holds runs of several seeds ({', '.join(name.rstrip('/') for name in seeds)}); give "
+                        "--num_seeds=2 or more to go on with them, or another --workdir")
+
+
 def _resumed(directory, wanted, seed):
     """(BertConfig, FinetuningConfig) of the run in a directory."""
     pruned_runs.check_not_pruned(directory)
@@ -119,12 +133,13 @@ def _load(init_checkpoint, num_layers, task):
         directory = scoring.best_seed(directory)
     weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
     earlier = _task_of(directory)
-    if weights.task and earlier and not registry.answer_alike(earlier, task):
+    if (weights.task or weights.own_head) and earlier and not registry.answer_alike(earlier, task):
         lines.append(f"  left out: the output layer, of task {earlier}")
         kept = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("classifier/")}
-        weights = dataclasses.replace(weights, tensors=kept, task="", labels=())
+        weights = dataclasses.replace(weights, tensors=kept, task="", labels=(), own_head=None)
     if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, num_layers)
+        weights = dataclasses.replace(weights, own_head=None)  # it may stand on layers that are no more
         lines.append(f"  {line}")
     if weights.vocabulary is None:
         raise UserError(f"--init_checkpoint={init_checkpoint}: has no vocabulary; put its vocab.txt beside the weights, or "

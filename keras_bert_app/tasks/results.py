@@ -1,5 +1,6 @@
 """What a fine-tuning run leaves for people: results.json, pictures, and the most confidently wrong answers."""
 
+import dataclasses
 import json
 import os
 import statistics
@@ -35,11 +36,16 @@ def write(workdir, data, run, model, scorer, chief, reporter):
 
     Returns:
         dict: task, seed, best_step, train_seconds, dev (metric -> figure), baseline (the same of what needs no model),
-        further splits, and tuned, fields of FinetuningConfig that answers are made with from now on.
+        further splits, and tuned, fields of FinetuningConfig that these answers and those from now on are made with.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task, family = data.task, data.task.family
-    found = scorer.predictions(data.dev_examples, data.dev)
+    logits = scorer.logits(data.dev)
+    found, tuned = scorer.decoded(data.dev_examples, data.dev, logits), {}
+    if task.tune:
+        tuned = task.tune(data.dev_examples, found)
+        run = dataclasses.replace(run, **tuned)
+        found = scorer.decoded(data.dev_examples, data.dev, logits, run)
     what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)
     figures = {
         "task": task.name, "metric": task.metrics[0], "seed": run.seed, "best_step": manifest["step"],
@@ -50,13 +56,11 @@ def write(workdir, data, run, model, scorer, chief, reporter):
     if model.scalar_mix is not None:
         figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
         figures["layer_gamma"] = round(float(model.scalar_mix.gamma[0]), 4)
-    if task.tune:
-        figures["tuned"] = task.tune(data.dev_examples, found)
-    for split in task.extra_splits(run.data_dir):
-        if split.startswith("dev"):
-            examples = task.read_split(run.data_dir, split, run)
-            features = family.featurize(task, examples, scorer.tokenizer, run, data.labels)
-            figures[split] = _rounded(family.score(task, examples, scorer.predictions(examples, features), data.labels))
+    if tuned:
+        figures["tuned"] = tuned
+    for split, (examples, features) in data.others.items():
+        answers = scorer.decoded(examples, features, scorer.logits(features), run)
+        figures[split] = _rounded(family.score(task, examples, answers, data.labels))
     mistakes = family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES)
     if chief:
         write_json(workdirs.path_in(workdir, "results.json"), figures)

@@ -54,7 +54,8 @@ def label_names(task, examples):
         raise UserError(f"{examples[0].place.rpartition(':')[0]}: {len(examples):,} training examples with "
                         f"{f'the one label {min(of)!r}' if of else 'no label'}; a task needs labels to tell apart")
     # Numbers by their size, so that a class numbered from 0 is the output of that number.
-    return tuple(sorted(of, key=int if all(label.isdecimal() and label.isascii() for label in of) else None))
+    is_numbered = all(label.isdecimal() and label.isascii() for label in of)
+    return tuple(sorted(of, key=lambda label: (int(label) if is_numbered else 0, label)))
 
 
 def input_names(examples):
@@ -83,6 +84,9 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
             builder.add(*row)
         units.append(units[-1] + len(rows))
     notes = examples.notes() if isinstance(examples, Examples) else []
+    empty = [number for number, a in enumerate(pieces_a) if not len(a) or number in pieces_b and not len(pieces_b[number])]
+    if empty:
+        notes.append(f"{len(empty):,} of {len(examples):,} have a text of which no token is left, the first {examples[empty[0]].place}")
     if cut:
         windows = f"{run.max_windows} windows of " if in_windows else ""
         notes.append(f"{cut:,} of {len(examples):,} texts are longer than {windows}{run.max_seq_length} tokens and were "

@@ -13,7 +13,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
 from keras_bert_app.tasks import conll, entities, objectives, tagging_rows
 
-READS = ("doc_stride", "document_context", "label_column")
+READS = ("doc_stride", "document_context", "text_columns", "label_column")
 ENTITY_F1 = "entity_f1"  # of the metrics of tasks whose tags are those of entities
 
 

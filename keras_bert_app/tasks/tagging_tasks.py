@@ -17,16 +17,16 @@ def _files(endings, pattern=None):
     return {split: (*names, pattern.format(split)) if pattern else names for split, names in files.items()}
 
 
-def read_entities(path, label_column, has_labels, advice):
+def read_entities(path, label_column, has_labels, advice, text_columns=()):
     """The sentences of a file whose tags are those of entities, with the scheme that they are written in.
 
     Args:
-        label_column, has_labels: of conll.read_sentences. advice: what to do about a tag that is no entity's, for the error.
+        label_column, has_labels, text_columns: of conll.read_sentences. advice: what to do about a tag that is no entity's, for the error.
 
     Raises:
         UserError: see conll.read_sentences; a tag that is no entity's where there must be tags; file:line.
     """
-    sentences = conll.read_sentences(path, label_column, has_labels)
+    sentences = conll.read_sentences(path, label_column, has_labels, text_columns)
     tags = set().union(*(sentence.tags or () for sentence in sentences))
     strange = {tag for tag in tags if not entities.is_entity_tag(tag)}
     if strange and has_labels:
@@ -39,11 +39,12 @@ def read_entities(path, label_column, has_labels, advice):
 
 
 def _read_entities(path, run, has_labels):
-    return read_entities(path, run.label_column, has_labels, "--label_column gives the column; --task=pos learns any tags")
+    return read_entities(path, run.label_column, has_labels, "--label_column gives the column; --task=pos learns any tags",
+                         run.text_columns)
 
 
 def _read_tags(path, run, has_labels):
-    return conll.read_sentences(path, run.label_column, has_labels)
+    return conll.read_sentences(path, run.label_column, has_labels, run.text_columns)
 
 
 TASKS = (

@@ -82,6 +82,18 @@ def test_the_label_column_is_chosen_by_its_number(write):
     assert read(path, "ner", label_column="2")[1].tags == ("B-NP", "I-NP")
 
 
+def test_the_column_of_the_words_is_chosen_by_its_number_and_answers_stand_beside_it(write, tmp_path):
+    germeval = "1\tSchartau\tB-PER\tO\n2\tsagte\tO\tO\n"
+    (sentence,) = read(write(germeval), text_columns=("1",), label_column="2")
+    assert sentence.words == ("Schartau", "sagte") and sentence.tags == ("B-PER", "O")
+    name, text = written(tmp_path, [sentence], ["O", "B-PER"])
+    assert text == "1\tSchartau\tB-PER\tO\tB-PER\tO\n2\tsagte\tO\tO\tO\tB-PER\n"
+    for column, message in (("9", r":1: has 4 columns; expected a word in column 9, from 0 \(--text_columns\)"),
+                            ("word", "--text_columns=word: expected the number of the column")):
+        with pytest.raises(UserError, match=message):
+            read(write(germeval), text_columns=(column,))
+
+
 def test_tabs_chinese_characters_and_lines_of_windows_are_read(write):
     sentences = read(write(BC5CDR))
     assert sentences[0].words == ("Naloxone", "reverses") and sentences[0].tags == ("I-Entity", "O")

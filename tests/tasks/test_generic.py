@@ -48,6 +48,7 @@ def test_empty_sentences_are_examples_too(tmp_path):
     task = registry.find("classification")
     features = task.family.featurize(task, examples, tokenizer(), FinetuningConfig(), ("0", "1"))
     assert features.row_lengths().tolist() == [2, 3]
+    assert features.notes == [f"1 of 2 have a text of which no token is left, the first {path}:2"]
 
 
 def test_a_file_without_labels_is_read_for_predictions_and_refused_for_training(tmp_path):

@@ -60,8 +60,9 @@ def test_a_tuning_keeps_what_it_does_not_train_and_comes_after_everything_has_be
     for path in ("encoder/pooler/kernel", "classifier/kernel"):
         np.testing.assert_array_equal(ours[path], theirs[path])
     # Another seed starts from it, but not another rate or other texts.
+    shutil.copytree(tmp_path / "run" / "mlm_tuning", tmp_path / "seeds" / "mlm_tuning")
     with pytest.raises(UserError, match="was tuned with other learning_rate; give another --workdir"):
-        launched(tmp_path / "run", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
+        launched(tmp_path / "seeds", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
 
 
 def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_the_best_one(finished, table_dir, tmp_path):
@@ -76,6 +77,33 @@ def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_th
     config.write_text(config.read_text(encoding="utf-8").replace('"task": "classification"', '"task": "sst-2"'), encoding="utf-8")
     _, output = launched(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
     assert "left out: the output layer, of task sst-2" in output and "from scratch, seed 3: classifier" in output
+
+
+def test_a_head_that_no_other_library_knows_comes_along_where_the_task_and_the_head_are_the_same(table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "num_train_steps": 2, "pooling": "mean", "layers": "scalar_mix", "bilstm_units": 5}
+    figures, _ = launched(tmp_path / "first", wanted, start=(None, False, CONFIG, VOCABULARY))
+    wanted |= {"init_checkpoint": str(tmp_path / "first"), "num_train_steps": 1, "learning_rate": 0.0}
+    again, output = launched(tmp_path / "same", {**wanted, "classifier_dropout": 0.3})
+    assert again["dev"] == figures["dev"] and "from scratch" not in output and "left out" not in output
+    ours, theirs = (checkpoints.read_tensors(checkpoints.best_checkpoints(str(tmp_path / name))[-1])[0] for name in ("same", "first"))
+    assert ours.keys() == theirs.keys() and all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
+    _, output = launched(tmp_path / "other", {**wanted, "pooling": "max"})
+    assert "left out: the output layer, of another kind (0, 1)" in output and "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
+    _, output = launched(tmp_path / "lower", {**wanted, "encoder_layers": 0})
+    assert "from scratch, seed 3: bilstm, classifier, scalar_mix" in output
+
+
+def test_one_run_and_several_do_not_share_a_directory(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "num_train_steps": 1}
+    shutil.copytree(finished[0], tmp_path / "one")
+    before = (tmp_path / "one" / "results.json").read_bytes()
+    with pytest.raises(UserError, match="--num_seeds=2: --workdir=.*one holds a run of one seed; give another --workdir"):
+        launched(tmp_path / "one", wanted, num_seeds=2, start=(None, False, None, None))
+    assert (tmp_path / "one" / "results.json").read_bytes() == before
+    shutil.copytree(finished[0], tmp_path / "several" / "seed-3")
+    with pytest.raises(UserError, match=r"several: holds runs of several seeds \(seed-3\); give --num_seeds=2 or more"):
+        launched(tmp_path / "several", wanted, start=(None, False, CONFIG, VOCABULARY))
+    assert sorted(os.listdir(tmp_path / "several")) == ["seed-3"]
 
 
 def test_more_epochs_let_a_finished_run_go_on(finished, table_dir, tmp_path):

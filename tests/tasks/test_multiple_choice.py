@@ -76,6 +76,14 @@ def test_codah_is_split_by_the_number_of_the_row_and_the_fold(tmp_path):
     assert (first.context, first.choices, first.label) == ('He "2', tuple("abcd"), 2)
 
 
+def test_codah_to_be_answered_needs_no_column_of_labels(tmp_path):
+    for row in ("o\tA\tb\tc\td\te\n", "o\tA\tb\tc\td\te\t1\n"):
+        (example,) = read("codah", written(tmp_path, "some.tsv", row), has_labels=False)
+        assert (example.context, example.choices, example.label) == ("A", tuple("bcde"), None)
+    with pytest.raises(UserError, match="some.tsv:1: has 6 fields; expected 7"):
+        read("codah", written(tmp_path, "some.tsv", "o\tA\tb\tc\td\te\n"))
+
+
 @pytest.mark.parametrize("task, name, content, message", [
     ("swag", "val.csv", f"{SWAG},label\n5,v,3,x,A.,He,gold,c,d,e,f,4\n", ":2: label '4'; expected 0 to 3"),
     ("codah", "full_data.tsv", "o\tA\tb\tc\td\te\t1\no\tA\tb\tc\td\n", ":2: has 5 fields; expected 7"),

@@ -33,6 +33,9 @@ def classes(*labels, sure=0.75):
 def test_labels_are_in_alphabetical_order_and_numbers_by_their_size():
     assert sequences.label_names(CLASSES, examples_of(["b", "a", "b"])) == ("a", "b")
     assert sequences.label_names(CLASSES, examples_of(["10", "9", "1"])) == ("1", "9", "10")
+    # Equal as numbers: the order must not hang on that of a set, which is another in each process.
+    assert sequences.label_names(CLASSES, examples_of([f"{'0' * zeros}1" for zeros in range(9)])) == tuple(
+        f"{'0' * zeros}1" for zeros in range(8, -1, -1))
     assert sequences.label_names(SETS, examples_of([("b",), (), ("a", "c")])) == ("a", "b", "c")
     assert sequences.label_names(NUMBERS, examples_of([1.0])) == ()
     labels = ("contradiction", "entailment", "neutral")
@@ -55,7 +58,7 @@ def test_pairs_are_cut_to_the_row_and_it_is_said_how_many():
     features = sequences.featurize(CLASSES, examples, tokenizer(), RUN, ("0", "1"))
     assert rows_of(features) == [[2, *pieces("a b c d e f g"), 3, *pieces("i j k"), 3], [2, *pieces("a"), 3, 3]]
     assert features.labels["labels"].tolist() == [1, 0] and features.labels["labels"].dtype == np.int32
-    assert features.notes == ["1,200 odd rows were left out", "1 of 2 texts are longer than 13 tokens and were cut"]
+    assert features.notes == ["1,200 odd rows were left out", "1 of 2 have a text of which no token is left, the first x:3", "1 of 2 texts are longer than 13 tokens and were cut"]
 
 
 def test_what_a_model_is_to_answer_is_a_number_or_a_row_of_zeros_and_ones():

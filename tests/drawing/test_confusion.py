@@ -1,0 +1,18 @@
+"""Confusion matrices of many classes."""
+
+import numpy as np
+
+from keras_bert_app.drawing.finetuning import draw_answers, most_frequent
+
+
+def test_of_many_classes_the_most_frequent_are_kept_and_what_went_elsewhere_is_counted():
+    # Class 3 is never right but often predicted, as "none" is of label sets.
+    counts = np.array([[5, 0, 2, 3, 0], [1, 0, 0, 0, 0], [0, 0, 1, 9, 4], [0, 0, 0, 0, 0], [0, 1, 0, 1, 7]])
+    kept, rows, columns = most_frequent(counts, "abcde", 4)
+    assert rows == list("acde") and columns == [*"acde", "others"]
+    np.testing.assert_array_equal(kept, [[5, 2, 3, 0, 0], [0, 1, 9, 4, 0], [0, 0, 0, 0, 0], [0, 0, 1, 7, 1]])
+
+
+def test_a_picture_of_forty_classes_can_be_drawn():
+    gold = np.arange(200) % 40
+    assert draw_answers(gold, (gold + gold % 3) % 40, [str(number) for number in range(40)], "many").startswith(b"\x89PNG")

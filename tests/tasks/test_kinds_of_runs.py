@@ -1,0 +1,96 @@
+"""Short runs of kinds of tasks that the other tests read, featurize and score, but do not train."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.scoring import FinetunedRun
+from tests.tasks.conftest import BAD, FILLERS, GOOD, run_on
+from tests.tasks.texts import written
+
+_MNLI = ("index", "sentence1", "sentence2", "gold_label")
+_LABELS = ("contradiction", "entailment", "neutral")
+
+
+def rows_of(count, seed):
+    """Texts of some words."""
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice([*FILLERS, *GOOD, *BAD], generator.integers(2, 19))) for _ in range(count)]
+
+
+def table(columns, rows):
+    return "".join("\t".join(map(str, row)) + "\n" for row in (columns, *rows))
+
+
+def nli(count, seed):
+    texts = rows_of(2 * count, seed)
+    return table(_MNLI, [(number, texts[2 * number], texts[2 * number + 1], _LABELS[number % 3]) for number in range(count)])
+
+
+@pytest.fixture
+def nli_dir(tmp_path):
+    (directory := tmp_path / "nli").mkdir()
+    for name, count, seed in (("train", 23, 1), ("dev_matched", 7, 2), ("dev_mismatched", 13, 3)):
+        written(directory, f"{name}.tsv", nli(count, seed))
+    return directory
+
+
+def test_further_dev_files_are_scored_with_the_best_weights(nli_dir, tmp_path):
+    figures, output = run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
+    (scores, *_) = FinetunedRun(str(tmp_path / "run")).evaluate(str(nli_dir / "dev_mismatched.tsv"))
+    assert figures["dev_mismatched"] == pytest.approx(scores, abs=1e-6)
+    assert f"dev_mismatched: accuracy {scores['accuracy']:.4f}" in output and "dev_ax" not in figures
+
+
+def test_a_fault_in_a_further_dev_file_is_told_before_anything_is_trained(nli_dir, tmp_path):
+    written(nli_dir, "dev_mismatched.tsv", nli(3, 3) + "9\ta\tb\n")
+    with pytest.raises(UserError, match=r"dev_mismatched\.tsv:5: has 3 fields; expected 4"):
+        run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
+    written(nli_dir, "dev_mismatched.tsv", nli(3, 3).replace("neutral", "perhaps"))
+    with pytest.raises(UserError, match=r"dev_mismatched\.tsv:4: .*'perhaps'"):
+        run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
+    assert not (tmp_path / "run").exists()
+
+
+def questions(count, seed):
+    """SQuAD 2.0 of texts whose first good word is asked for; every third question has no answer."""
+    paragraphs = []
+    for number, text in enumerate(rows_of(count, seed)):
+        found = re.search("|".join(GOOD), text) if number % 3 else None
+        answers = [{"text": found[0], "answer_start": found.start()}] if found else []
+        paragraphs.append({"context": text, "qas": [{"id": str(number), "question": "the day", "answers": answers,
+                                                     "is_impossible": not answers}]})
+    return json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]})
+
+
+def test_what_a_run_of_squad_2_reports_is_what_its_tuned_threshold_answers(tmp_path):
+    for name, count, seed in (("train-v2.0.json", 29, 4), ("dev-v2.0.json", 17, 5)):
+        written(tmp_path, name, questions(count, seed))
+    figures, output = run_on(tmp_path / "run", str(tmp_path), task="squad2", max_query_length=5, num_train_steps=1, pooling="cls")
+    scores, examples, _, found = FinetunedRun(str(tmp_path / "run")).evaluate(str(tmp_path / "dev-v2.0.json"))
+    assert figures["tuned"]["null_score_diff_threshold"] != 0 and "tuned on dev" in output
+    assert figures["dev"] == pytest.approx(scores, abs=1e-6)
+    assert figures["dev"]["f1"] == pytest.approx(figures["dev"]["best_f1"], abs=1e-6)
+    answered = sum(bool(one["text"]) for one in found)
+    at_zero = sum(one["null_odds"] <= 0 for one in found)
+    assert answered != at_zero  # else this run would not show which threshold was taken
+
+
+@pytest.mark.parametrize("task, column, value_of, settings", [
+    ("regression", "label", lambda text: len(text.split()) / 4, {}),
+    ("multi_label", "fine,grim", lambda text: "\t".join(str(int(word in text.split())) for word in ("fine", "grim")), {}),
+    ("classification", "label", lambda text: "yes" if "the" in text.split() else "no",
+     {"long_documents": "hierarchical", "max_seq_length": 9, "doc_stride": 5, "pooling": "mean"})])
+def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column, value_of, settings):
+    names = column.split(",")
+    for name, count, seed in (("train", 97, 6), ("dev", 31, 7)):
+        written(tmp_path, f"{name}.tsv", table(("text", *names), [(text, value_of(text)) for text in rows_of(count, seed)]))
+    figures, _ = run_on(tmp_path / "run", str(tmp_path), task=task, label_column=column, num_train_epochs=8.0, classifier_dropout=0.0, **settings)
+    metric = figures["metric"]
+    assert figures["dev"][metric] > figures["baseline"][metric]
+    (tmp_path / "some.tsv").write_text("text\nthe fine day\n\n", encoding="utf-8")
+    count, names, _ = FinetunedRun(str(tmp_path / "run")).predict(str(tmp_path / "some.tsv"), str(tmp_path / "answers"))
+    assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
