@@ -166,7 +166,7 @@ def check_same(looks):
         for name, look in of_precision.items():
             expected_of, expected = next(iter(of_precision.items()))
             losses, said = look["losses"], " ".join(f"{loss:.5f}" for loss in look["losses"])
-            if not _largest_difference(losses[-1:], losses[:1]) >= _LEAST_PROGRESS:
+            if not _largest_difference(losses[1:], losses[:1] * (len(losses) - 1)) >= _LEAST_PROGRESS:
                 raise UserError(f"{name} has losses of {said} in its first steps; expected that they change them by "
                                 f"{_LEAST_PROGRESS:.0%} at least: they update nothing, so that no time is told")
             if not _largest_difference(look["losses_with_dropout"], losses) >= _LEAST_DROPOUT:

@@ -33,6 +33,10 @@ def test_a_wrong_entry_is_named_with_what_was_expected(entry):
         step_contenders.parsed(entry)
 
 
+def test_losses_that_go_up_and_come_back_are_progress():
+    step_contenders.check_same({"ours none float32": {**SAME, "losses": [11.25, 11.5, 11.25]}})
+
+
 def test_precisions_are_compared_each_within_itself_bfloat16_and_keras_more_loosely():
     step_contenders.check_same(LOOKS)
 
