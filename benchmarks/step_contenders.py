@@ -38,8 +38,9 @@ _COMPARED = {"beta_2": 0.0, "weight_decay": 10.0}
 _COMPARED_STEPS = 3
 # Relative, of the loss of each of the compared steps, without dropout.
 AGREEMENT = {"float32": 1e-5, "bfloat16": 3e-3}
-# KerasHub's losses part from the others' after the first update, by 4.3e-4 after two of small. Probably since Keras' clipping squares
-# gradients of gathered tables before the rows of one id are added up, so that its norm is another; that was not looked into.
+# KerasHub's losses part from the others' after the first update, by 4.3e-4 after two of small. Keras' clipping (3.15,
+# optimizers/base_optimizer.global_norm) squares gradients of gathered tables before the rows of one id are added up, so that its norm is
+# another; that this is all of the difference was not measured.
 _KERAS_AGREEMENT = 1e-3
 # What the compared steps must at least do to the loss, and what dropout must at least do to it; relative.
 _LEAST_PROGRESS, _LEAST_DROPOUT = 0.01, 1e-5

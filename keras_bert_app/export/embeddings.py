@@ -1,6 +1,7 @@
 """Sentence vectors: a SavedModel that takes raw text, and the same in this process."""
 
 import dataclasses
+import functools
 import json
 
 import tensorflow as tf
@@ -50,10 +51,14 @@ class EmbeddingModule(tf.Module):
     Args:
         encoder: BertEncoder without the layers above the one that is asked for. tokenizer: BertTokenizer.
         how: Pooling whose layer and max_seq_length are resolved. layers: numbers of the layers that are read.
+
+    Attributes:
+        anew: function that gives the like, traced by itself.
     """
 
     def __init__(self, encoder, tokenizer, how, layers):
         super().__init__(name="embeddings")
+        self.anew = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers)
         self.model_variables = variables(encoder)
         special_ids = () if how.pool_special_tokens else (tokenizer.cls_id, tokenizer.sep_id)
         tokenize = scoring.tokenize_function(tokenizer)
@@ -146,7 +151,7 @@ def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, ha
     files = {"config.json": (json.dumps(weights.config.to_dict(), indent=2) + "\n").encode(),
              "vocab.txt": weights.vocabulary, TRAINING: training_record(path, weights.origin)}
     if has_litert:
-        files |= litert.files(module, "ids")
+        files |= litert.files(module.anew, "ids")
     version = saved_models.next_version(export_dir)
     return saved_models.write_saved_model(module, export_dir, version, files,
                                           {"Vectors": _told(module.about.how), **facts(path, weights)})

@@ -57,14 +57,17 @@ def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS, has_litert=Fa
     # Answers in the numbers of one machine, whatever the run was trained on.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
     values = read_json(workdirs.path_in(finetuned.directory, "config.json"))
-    module = _module(finetuned, values["inputs"], max_windows)
+    def make():
+        return _module(finetuned, values["inputs"], max_windows)
+
+    module = make()
     files = {"config.json": (json.dumps(finetuned.model.config.to_dict(), indent=2) + "\n").encode(),
              "vocab.txt": workdirs.read_vocabulary(finetuned.directory)}
     facts = _facts(finetuned)
     export_dir = str(export_dir).rstrip("/")
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
     of_ids = IdsModule(module)
-    converted = litert.files(of_ids) if has_litert else {}
+    converted = litert.files(lambda: IdsModule(make())) if has_litert else {}
     ids = saved_models.write_saved_model(of_ids, f"{export_dir}_ids", version, {**files, **converted}, facts)
     # The raw-text export comes last: once it is there, both are.
     return saved_models.write_saved_model(module, export_dir, version, files, facts), ids

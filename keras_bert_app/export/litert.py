@@ -7,33 +7,36 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.litert_model import MODEL_FILE, LiteRTModel
+from keras_bert_app.modeling import backend
 
 # float32 products in another order; measured 2e-6 at most. Of outputs that are large, so much of them.
 _TOLERANCE = 1e-4
 _BATCH, _LENGTH = 2, 7  # of the check; neither is that of any example
 
 
-def files(module, signature="serving_default"):
+def files(make_module, signature="serving_default"):
     """The file to lay beside an export, dict name -> bytes; see convert."""
-    return {MODEL_FILE: convert(module, signature)}
+    return {MODEL_FILE: convert(make_module, signature)}
 
 
-def convert(module, signature="serving_default"):
+def convert(make_module, signature="serving_default"):
     """A signature of a module as LiteRT, bytes, checked against it on rows of ids.
 
     The model has the signature's names and takes batches of any size and length; builtin ops alone, so that every LiteRT
     runtime has them.
 
     Args:
-        module: tf.Module with `exported`. signature: name of one over ids.
+        make_module: function that gives a tf.Module with `exported`, each time a new one: what is converted is traced by itself.
+        signature: name of one over ids.
 
     Raises:
         UserError: an op has no place in LiteRT, or the converted model answers something else.
     """
-    function = module.exported[signature]
-    concrete = function.get_concrete_function()
+    function, to_convert = make_module().exported[signature], make_module()
+    with backend.products_apart():
+        concrete = to_convert.exported[signature].get_concrete_function()
     try:
-        model = tf.lite.TFLiteConverter.from_concrete_functions([concrete], module).convert()
+        model = tf.lite.TFLiteConverter.from_concrete_functions([concrete], to_convert).convert()
     except Exception as error:  # the converter has an exception of its own for each of its stages
         # Of pages of what it has tried: the ops that it has nothing for.
         names = sorted(set(re.findall(r"error: '(tf\.\w+)' op", str(error)))) or [type(error).__name__]

@@ -63,7 +63,7 @@ def export_pretrained(path, export_dir, top_k=TOP_K, log=lambda line: None, has_
 
     def write_ids(*example):
         module = EncoderModule(model.encoder, *example)
-        return write(module, places[1], litert.files(module) if has_litert else {})
+        return write(module, places[1], litert.files(lambda: EncoderModule(model.encoder, *example)) if has_litert else {})
 
     if weights.vocabulary is None:
         return None, write_ids(), None

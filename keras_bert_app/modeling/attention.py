@@ -14,7 +14,8 @@ class SelfAttention(keras.layers.Layer):
     """softmax(Q K^T / sqrt(D) + mask) V for every head. The output projection is applied by the layer, which adds its bias with
     the residual.
 
-    Query, key and value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, heads within.
+    Query, key and value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, heads within; or, in
+    backend.products_apart, out of a product with a third of it each.
 
     Args:
         num_heads: N of this layer; fewer than the configuration's where heads were pruned, each of the same size D.
@@ -52,11 +53,15 @@ class SelfAttention(keras.layers.Layer):
         if backend.compiles_all():
             return self._call_whole(x, mask_scores, dropout_seed)
         ops = keras.ops
-        batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
+        # Of all layers' same tensor: a graph asks for them once.
+        batch_size, length = ops.shape(mask_scores)[0], ops.shape(mask_scores)[-1]
         projection = self.query_key_value
         # [B x S, 3ND] -> [B, N, S, D] each
-        query, key, value = backend.fused(_heads, projection.product(x), projection.bias, mask_scores,
-                                          num_heads=self.num_heads)
+        if backend.are_products_apart():
+            query, key, value = self._heads_apart(x, length)
+        else:
+            query, key, value = backend.fused(_heads, projection.product(x), projection.bias, mask_scores,
+                                              num_heads=self.num_heads)
         # [B, N, S, S]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         probabilities, seed = backend.fused(softmax, scores, mask_scores), self.dropout.seed(dropout_seed)
@@ -69,18 +74,32 @@ class SelfAttention(keras.layers.Layer):
         # [B, N, S, D] -> [B, S, ND]
         return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width)), probabilities
 
+    def _heads_apart(self, x, length):
+        """As _heads, of a product each."""
+        ops = keras.ops
+
+        def heads(kernel, bias):
+            rows = ops.reshape(with_bias(backend.product(x, kernel), bias), (-1, length, self.num_heads, self.head_size))
+            return ops.transpose(rows, (0, 2, 1, 3))
+
+        query, key, value = map(heads, *self._thirds())
+        return query * self.head_size ** -0.5, key, value
+
+    def _thirds(self):
+        """(kernels, biases) of query, key and value."""
+        return [keras.ops.split(keras.ops.convert_to_tensor(values), 3, axis=-1)
+                for values in (self.query_key_value.kernel, self.query_key_value.bias)]
+
     def _call_whole(self, x, mask_scores, dropout_seed):
         """As call, of arrays whose layout is left to XLA. Query, key and value are products of their own: as parts of one each
         would be cut out of a copy."""
         ops = keras.ops
-        projection = self.query_key_value
 
         def heads(kernel, bias):
             # [B, S, ND] -> [B, S, N, D]
             return ops.reshape(with_bias(backend.product(x, kernel), bias), (*ops.shape(x)[:2], self.num_heads, self.head_size))
 
-        query, key, value = map(heads, ops.split(ops.convert_to_tensor(projection.kernel), 3, axis=1),
-                                ops.split(ops.convert_to_tensor(projection.bias), 3))
+        query, key, value = map(heads, *self._thirds())
         query = query * self.head_size ** -0.5
         context = recomputed_attention.attended(
             query, key, value, mask_scores, self.dropout.seed(dropout_seed), self.dropout.rate)

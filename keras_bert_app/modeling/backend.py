@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 _COMPILED = contextvars.ContextVar("compiled", default="")  # outside of any training step
+_PRODUCTS_APART = contextvars.ContextVar("products_apart", default=False)
 
 
 @contextlib.contextmanager
@@ -48,6 +49,22 @@ def is_compiled():
 def is_kernel():
     """Whether what is traced now is one of the parts, a kernel by itself."""
     return _COMPILED.get() == "kernel"
+
+
+@contextlib.contextmanager
+def products_apart():
+    """Within the block what has several products of the same rows is traced with each by itself, for a runtime that holds
+    constants once and for all: parts of one product would have to be cut out of it."""
+    token = _PRODUCTS_APART.set(True)
+    try:
+        yield
+    finally:
+        _PRODUCTS_APART.reset(token)
+
+
+def are_products_apart():
+    """Whether what is traced now is within products_apart."""
+    return _PRODUCTS_APART.get()
 
 
 def fused(function, *tensors, **constants):

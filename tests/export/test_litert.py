@@ -18,9 +18,10 @@ def rows(*shape):
     return {"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids % 2}
 
 
-def check_same(module, *inputs):
-    """The converted module answers what it answers itself."""
-    run, function = LiteRTModel(litert.convert(module)), module.exported["serving_default"]
+def check_same(make_module, *inputs):
+    """The converted module answers what it answers itself. Returns the former's bytes."""
+    model = litert.convert(make_module)
+    run, function = LiteRTModel(model), make_module().exported["serving_default"]
     for one in inputs:
         one = {name: values.astype(np.int32) for name, values in one.items()}
         expected = function(**{name: tf.constant(values) for name, values in one.items()})
@@ -31,16 +32,23 @@ def check_same(module, *inputs):
                 assert found[name].tolist() == values.numpy().tolist(), name
             else:
                 np.testing.assert_allclose(found[name], values, atol=1e-5, err_msg=name)
+    return model
 
 
 def test_the_encoder_gives_the_same_states_for_batches_of_any_shape():
-    check_same(EncoderModule(BertEncoder(CONFIG, seed=1)), rows(1, 3), rows(5, 41))
+    encoder = BertEncoder(CONFIG, seed=1)
+    model = check_same(lambda: EncoderModule(encoder), rows(1, 3), rows(5, 41))
+    # Query, key and value are products of their own, and no parts of one that would have to be cut out of it.
+    shapes = [tensor["shape_signature"].tolist() for tensor in tf.lite.Interpreter(model_content=model).get_tensor_details()]
+    assert [CONFIG.hidden_size] * 2 in shapes
+    assert not [shape for shape in shapes if 3 * CONFIG.hidden_size in shape]
 
 
 @pytest.mark.parametrize("task, labels, inputs, shape", [
     ("sst-2", ("0", "1"), ["text"], (4, 9)), ("codah", (), ["question", "choices"], (3, 4, 9))], ids=["classes", "choices"])
 def test_fine_tuned_heads_give_the_same_answers(task, labels, inputs, shape):
-    check_same(IdsModule(finetuned._module(untrained(task, labels), inputs, 4)), rows(*shape))
+    run = untrained(task, labels)
+    check_same(lambda: IdsModule(finetuned._module(run, inputs, 4)), rows(*shape))
 
 
 def test_what_has_no_place_in_litert_is_refused_in_a_line():
@@ -50,4 +58,4 @@ def test_what_has_no_place_in_litert_is_refused_in_a_line():
             self.exported = {"serving_default": tf.function(
                 lambda text: {"length": tf.strings.length(text)}, input_signature=[tf.TensorSpec([None], tf.string, name="text")])}
     with pytest.raises(UserError, match=r"--litert: this model cannot be converted \(tf.StringLength\); leave the flag out"):
-        litert.convert(Words())
+        litert.convert(Words)
