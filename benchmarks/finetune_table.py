@@ -30,6 +30,9 @@ _SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_t
 _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
 # A small task for the options of transfer: one change each against "option_none".
 _OPTION = {**_SST, "eval_steps": 0, "max_train_examples": 4000, "num_train_epochs": 2.0, "learning_rate": 2e-4, "pooling": "cls"}
+_TAGGER = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0, "max_train_examples": 2000}
+_STS_B = {"task": "sts-b", "data_dir": "glue/STS-B", "learning_rate": 1e-4, "num_train_epochs": 3.0, "pooling": "mean"}
+_PAIRS = {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_train_epochs": 5.0, "pooling": "mean"}
 # Runs from a model of one's own pre-training, as large as that is worth.
 _OWN = {"encoder": "own", "learning_rate": 4e-4, "max_train_examples": 10_000, "num_train_epochs": 2.0, "num_seeds": 3,
         "eval_steps": 0}
@@ -49,8 +52,7 @@ ROWS = {
     "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, "random_init": True},
     "chnsenticorp": _CHNSENTICORP, "chnsenticorp_random": {**_CHNSENTICORP, **_RANDOM},
     "peopledaily": _MSRA, "peopledaily_random": {**_MSRA, **_RANDOM},
-    "rte": {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_train_epochs": 5.0},
-    "sts-b": {"task": "sts-b", "data_dir": "glue/STS-B", "learning_rate": 1e-4, "num_train_epochs": 3.0, "pooling": "mean"},
+    "rte": _PAIRS, "sts-b": _STS_B,
     "cola": {"task": "cola", "data_dir": "glue/CoLA", "learning_rate": 1e-4, "num_train_epochs": 5.0},
     "ncbi-disease": {"task": "ner", "data_dir": "scibert/ner/NCBI-disease", "learning_rate": 2e-4, "num_train_epochs": 8.0},
     "bc5cdr": {"task": "ner", "data_dir": "scibert/ner/bc5cdr", "learning_rate": 2e-4, "num_train_epochs": 8.0},
@@ -84,6 +86,17 @@ ROWS = {
     "option_mlm_tuning": {**_OPTION, "mlm_tuning_steps": 200},
     "option_small": {**_OPTION, "encoder_layers": 2},
     "option_small_distilled": {**_OPTION, "encoder_layers": 2, "teacher": "option_none", "distillation_weight": 0.8},
+    "option_bilstm": {**_OPTION, "encoder_layers": 0, "bilstm_units": 128, "pooling": "max", "learning_rate": 1e-3},
+    "option_bilstm_distilled": {**_OPTION, "encoder_layers": 0, "bilstm_units": 128, "pooling": "max", "learning_rate": 1e-3,
+                                "teacher": "option_none", "distillation_weight": 0.8},
+    "option_tagger": _TAGGER,
+    "option_tagger_frozen": {**_TAGGER, "freeze_layers": -1, "learning_rate": 1e-3, "layers": "scalar_mix"},
+    "option_tagger_frozen_bilstm": {**_TAGGER, "freeze_layers": -1, "learning_rate": 1e-3, "layers": "scalar_mix", "bilstm_units": 128},
+    # Several stages (TransBERT): RTE after STS-B, and after STS-B and then MRPC.
+    "stage_sts-b": {**_STS_B, "num_train_epochs": 1.0},
+    "stage_mrpc": {**_PAIRS, "task": "mrpc", "data_dir": "glue/MRPC", "after": "stage_sts-b", "num_train_epochs": 1.0},
+    "rte_from_sts-b": {**_PAIRS, "after": "stage_sts-b"},
+    "rte_from_sts-b_mrpc": {**_PAIRS, "after": "stage_mrpc"},
     "option_padded": {**_OPTION, "length_buckets": False},
     "option_bfloat16": {**_OPTION, "precision": "bfloat16"},
 }
@@ -117,6 +130,8 @@ def _given(row, encoder, data_dir):
     given = {"bias_correction": True, "precision": _PRECISION.value, **ROWS[row], "data_dir": os.path.join(data_dir, ROWS[row]["data_dir"])}
     other = given.pop("encoder", None)
     given["init_checkpoint"] = _OTHERS[other].value if other else encoder
+    if earlier := given.pop("after", None):  # the row whose run it starts from
+        given["init_checkpoint"] = os.path.join(_DIRECTORY.value, earlier)
     if teacher := given.get("teacher"):
         given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
     return given

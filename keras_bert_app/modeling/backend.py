@@ -17,6 +17,15 @@ _PRODUCTS_APART = contextvars.ContextVar("products_apart", default=False)
 
 
 @contextlib.contextmanager
+def _set(variable, value):
+    """A contextvars.ContextVar's value for a block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
 def compiled(what):
     """Within the block models are traced for a step of which so much is compiled by XLA.
 
@@ -24,11 +33,7 @@ def compiled(what):
         what: "step" (all of it, by whoever traces), "parts" (what `fused` is given, and an optimizer's updates), "none", or
             "" outside of any step.
     """
-    token = _COMPILED.set(what)
-    try:
-        yield
-    finally:
-        _COMPILED.reset(token)
+    return _set(_COMPILED, what)
 
 
 def compiles_parts():
@@ -51,15 +56,10 @@ def is_kernel():
     return _COMPILED.get() == "kernel"
 
 
-@contextlib.contextmanager
 def products_apart():
     """Within the block what has several products of the same rows is traced with each by itself, for a runtime that holds
     constants once and for all: parts of one product would have to be cut out of it."""
-    token = _PRODUCTS_APART.set(True)
-    try:
-        yield
-    finally:
-        _PRODUCTS_APART.reset(token)
+    return _set(_PRODUCTS_APART, True)
 
 
 def are_products_apart():
