@@ -9,7 +9,7 @@ TF220_VENV := .venv-tf220
 PROGRAMS ?=
 ROWS ?=
 # The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, BENCH has more flags for them, SETUP
-# flags of benchmarks.bench itself, such as --glue_dir or --input_files.
+# flags of benchmarks.bench itself, such as --tasks_dir or --input_files.
 MODEL_GARDEN_VENV := .venv-model-garden
 PEERS_VENV := .venv-peers
 PARTS ?= startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving

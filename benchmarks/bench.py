@@ -2,11 +2,11 @@
 
 python -m benchmarks.bench --parts=startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving
 make bench PARTS=training_step BENCH="--steps=small:32:128:float32 --rounds=3"
-make bench PARTS=length_buckets SETUP="--glue_dir=glue" BENCH="--precision=bfloat16"
+make bench PARTS=length_buckets SETUP="--tasks_dir=tasks" BENCH="--precision=bfloat16"
 
-The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --glue_dir, with
-GLUE's SST-2 folder, adds fine-tuning and prediction on texts of real lengths (part length_buckets). The part quality, what
-pre-training gives for the same minutes, takes an hour and a half and is run when it is named. What follows "--" or is
+The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --tasks_dir, with
+the folders glue and conll2003, is for fine-tuning and prediction on texts of real lengths (part length_buckets) and for what the
+part quality fine-tunes. That part, what pre-training gives for the same minutes, takes an hour and a half and is run when it is named. What follows "--" or is
 given in BENCH goes to every part that is run, so name one part with it; SETUP has flags of this command. Each part's output is in
 OUTPUT_DIR/PART.txt, its figures in OUTPUT_DIR/PART.json, those of quality in OUTPUT_DIR/quality; training_step, training_slopes
 and quality go on where they were stopped. A part that fails does not keep the others from running: all that failed are told at the
@@ -30,7 +30,7 @@ _PARTS = flags.DEFINE_list("parts", ["startup", "tokenizer", "prepare_corpus", "
                            "Parts to run.")
 _INPUT_FILES = flags.DEFINE_string("input_files", "", "Text; by default the documentation of the installed packages.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Vocabulary; by default one of 8,000 pieces learned from the text.")
-_GLUE_DIR = flags.DEFINE_string("glue_dir", "", "Folder of GLUE with SST-2, for the part length_buckets.")
+_TASKS_DIR = flags.DEFINE_string("tasks_dir", "", "Folder with glue/SST-2 and conll2003, for the parts length_buckets and quality.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.")
 _PEERS = flags.DEFINE_string("peers_env", ".venv-peers", "Environment with benchmarks/requirements-serving.txt and MiniLM.")
 _MODEL_GARDEN = flags.DEFINE_string("model_garden_env", ".venv-model-garden", "Environment with Model Garden.")
@@ -155,9 +155,9 @@ def _serving():
 
 
 def _length_buckets():
-    if not _GLUE_DIR.value:
-        raise UserError("--parts=length_buckets needs texts with labels; give --glue_dir, a folder with GLUE's SST-2")
-    return ["--task=sst-2", f"--data_dir={os.path.join(_GLUE_DIR.value, 'SST-2')}", f"--encoder={_minilm()}",
+    if not _TASKS_DIR.value:
+        raise UserError("--parts=length_buckets needs texts with labels; give --tasks_dir, a folder with glue/SST-2")
+    return ["--task=sst-2", f"--data_dir={os.path.join(_TASKS_DIR.value, 'glue', 'SST-2')}", f"--encoder={_minilm()}",
             f"--output_file={_at('length_buckets.json')}"]
 
 
@@ -175,7 +175,7 @@ PARTS = {
     "serving": _serving,
     "length_buckets": _length_buckets,
     "quality": lambda: [f"--corpus_dir={_corpus()}", f"--vocab_file={_vocabulary()}",
-                        f"--transformers_python={_python(_PEERS.value)}", f"--directory={_at('quality')}"],
+                        f"--transformers_python={_python(_PEERS.value)}", f"--directory={_at('quality')}", f"--data_dir={_TASKS_DIR.value}"],
 }
 _MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput",
             "serving": "serving_latency", "quality": "quality_per_minute"}

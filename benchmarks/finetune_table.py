@@ -3,7 +3,7 @@
 python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune
 python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune --rows=mrpc,conll2003
 
-A row that was stopped goes on, and one that is done is only told again. TASKS has the folders glue, conll2003, scibert,
+A row that was stopped goes on; one that is done is only told again, and refused where its flags were others then. TASKS has the folders glue, conll2003, scibert,
 squad, codah, dream, chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts.
 """
 

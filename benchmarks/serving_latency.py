@@ -16,6 +16,7 @@ import os
 from absl import flags
 
 from benchmarks.peer_process import PeerProcess
+from benchmarks.tokenizer_peers import machine
 from benchmarks.turns import in_turn, median, ratio, texts_of, timed
 from keras_bert_app.cli import app
 
@@ -64,7 +65,7 @@ def main(arguments):
     print("\n" + "\n".join(_table(rows, others)))
     if _OUTPUT_FILE.value:
         with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
-            json.dump({"threads": _THREADS.value, "versions": peer.versions, "rows": rows}, file, indent=1)
+            json.dump({"machine": machine(("tensorflow",)), "threads": _THREADS.value, "versions": peer.versions, "rows": rows}, file, indent=1)
     wrong = [row for row in rows if row["difference"] > _LARGEST_DIFFERENCE]
     if wrong:
         raise SystemExit(f"vectors differ by {wrong[0]['difference']:.2g} at {wrong[0]['batch']} x {wrong[0]['tokens']}: no fair race")

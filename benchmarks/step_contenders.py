@@ -36,8 +36,10 @@ _RATE = 0.3
 _TIMED = {"beta_2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
 _COMPARED = {"beta_2": 0.0, "weight_decay": 10.0}
 _COMPARED_STEPS = 3
-# Relative, of the loss of each of the compared steps, without dropout.
+# Relative, of the loss of each of the compared steps, without dropout; of bfloat16 where there are few layers, and a layer: with base's twelve
+# contenders were 5e-4 to 7e-3 from the float32 losses, each to another side, after two updates.
 AGREEMENT = {"float32": 1e-5, "bfloat16": 3e-3}
+_BFLOAT16_A_LAYER = 1e-3
 # KerasHub's losses part from the others' after the first update, by 4.3e-4 after two of small. Keras' clipping (3.15,
 # optimizers/base_optimizer.global_norm) squares gradients of gathered tables before the rows of one id are added up, so that its norm is
 # another; that this is all of the difference was not measured.
@@ -153,16 +155,18 @@ def looked_at(contender, files):
     return {"parameters": made["parameters"], **found, "seconds_alone": min(more["seconds"])}
 
 
-def check_same(looks):
+def check_same(looks, num_layers):
     """Looks at what contenders computed, before any time is told.
 
     Args:
-        looks: name of a contender -> of looked_at; those of one precision are compared.
+        looks: name of a contender -> of looked_at; those of one precision are compared. num_layers: of the model.
 
     Raises:
         UserError: one computes other losses than the rest, or its steps leave the loss where it was, or dropout does.
     """
     for precision, tolerance in AGREEMENT.items():
+        if precision == "bfloat16":
+            tolerance = max(tolerance, num_layers * _BFLOAT16_A_LAYER)
         of_precision = {name: look for name, look in looks.items() if name.endswith(precision)}
         for name, look in of_precision.items():
             expected_of, expected = next(iter(of_precision.items()))

@@ -73,7 +73,8 @@ def measured(steps):
         for step in steps:
             config, rows, length, _ = step_contenders.parsed(step)
             files = stack.enter_context(step_contenders.written(config, rows, length))
-            for contender, look in training_step.looks(step, files, (_SLOPES_PRECISION.value,)).items():
+            looked = training_step.looks(step, files, (_SLOPES_PRECISION.value,), config.num_hidden_layers)
+            for contender, look in looked.items():
                 entrants[step, contender.name] = contender, files
                 figures.setdefault(step, {})[contender.name] = look
         for (step, name), times in training_step.timed(entrants).items():

@@ -96,14 +96,14 @@ def contenders(precisions):
                 yield Contender(peer, compiled, precision, **({"python": _PYTHONS[peer].value} if peer in _PYTHONS else {}))
 
 
-def looks(step, files, precisions):
+def looks(step, files, precisions, num_layers):
     """dict Contender -> of step_contenders.looked_at, printed; raises UserError where they do not do the same work."""
     found = {}
     for contender in contenders(precisions):
         found[contender] = look = step_contenders.looked_at(contender, files)
         print(f"  {step} {contender.name}: losses {', '.join(f'{loss:.5f}' for loss in look['losses'])}, with dropout first "
               f"{look['losses_with_dropout'][0]:.5f}; {look['seconds_alone'] * 1e3:,.0f} ms", flush=True)
-    step_contenders.check_same({contender.name: look for contender, look in found.items()})
+    step_contenders.check_same({contender.name: look for contender, look in found.items()}, num_layers)
     return found
 
 
@@ -114,9 +114,10 @@ def timed(entrants):
 
 def measured(step):
     """dict name of a contender -> figures."""
-    *work, precisions = parsed(step)
-    with step_contenders.written(*work) as files:
-        found = {contender.name: (contender, look) for contender, look in looks(step, files, precisions).items()}
+    config, rows, length, precisions = parsed(step)
+    with step_contenders.written(config, rows, length) as files:
+        looked = looks(step, files, precisions, config.num_hidden_layers)
+        found = {contender.name: (contender, look) for contender, look in looked.items()}
         figures = {name: look for name, (_, look) in found.items()}
         times = timed({name: (found[name][0], files) for name in finalists(figures, _WITHIN.value)})
         return {name: {**figures[name], **times.get(name, {})} for name in figures}

@@ -56,7 +56,7 @@ def in_process(code, argument):
 
 @pytest.mark.parametrize("given", [[], ["--input_files=texts,more", "--vocab_file=vocab.txt"]])
 def test_every_flag_that_a_part_builds_is_one_of_what_it_runs(given, tmp_path):
-    told = in_process(_TELL_COMMANDS, [f"--output_dir={tmp_path}", "--glue_dir=glue", *given])
+    told = in_process(_TELL_COMMANDS, [f"--output_dir={tmp_path}", "--tasks_dir=tasks", *given])
     assert told.returncode == 0, told.stderr
     commands = json.loads(told.stdout)
     modules = {command[0] for command in commands}

@@ -1,5 +1,6 @@
 """What benchmarks.training_step stands on: contenders that do not do the same work are refused, and the tables of the rest."""
 
+import contextlib
 import math
 import os
 import pathlib
@@ -34,11 +35,18 @@ def test_a_wrong_entry_is_named_with_what_was_expected(entry):
 
 
 def test_losses_that_go_up_and_come_back_are_progress():
-    step_contenders.check_same({"ours none float32": {**SAME, "losses": [11.25, 11.5, 11.25]}})
+    step_contenders.check_same({"ours none float32": {**SAME, "losses": [11.25, 11.5, 11.25]}}, 2)
 
 
 def test_precisions_are_compared_each_within_itself_bfloat16_and_keras_more_loosely():
-    step_contenders.check_same(LOOKS)
+    step_contenders.check_same(LOOKS, 2)
+
+
+def test_bfloat16_may_differ_more_where_there_are_more_layers_and_float32_may_not():
+    for precision, num_layers, is_refused in (("bfloat16", 2, True), ("bfloat16", 12, False), ("float32", 12, True)):
+        looks = {f"ours none {precision}": SAME, f"model_garden none {precision}": {**SAME, "losses": [11.25, 10.57, 9.8]}}
+        with pytest.raises(UserError, match="not the same work") if is_refused else contextlib.nullcontext():
+            step_contenders.check_same(looks, num_layers)
 
 
 @pytest.mark.parametrize("name, changes, message", [
@@ -50,7 +58,7 @@ def test_precisions_are_compared_each_within_itself_bfloat16_and_keras_more_loos
     ("model_garden step float32", {"losses_with_dropout": SAME["losses"]}, "it has no dropout")])
 def test_other_losses_idle_steps_and_missing_dropout_are_refused(name, changes, message):
     with pytest.raises(UserError, match=message) as refused:
-        step_contenders.check_same({**LOOKS, name: {**LOOKS[name], **changes}})
+        step_contenders.check_same({**LOOKS, name: {**LOOKS[name], **changes}}, 2)
     assert str(refused.value).startswith(name)
 
 

@@ -27,6 +27,11 @@ class OwnHead:
     labels: tuple
     tensors: dict
 
+    @property
+    def left_out(self):
+        """What is said of it where it does not come along."""
+        return f"  left out: {', '.join(self.tensors)} (the head of a fine-tuned run; finetune takes it along for the same task)"
+
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
@@ -188,5 +193,5 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
     lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
     if weights.own_head:
-        lines.append(f"  a head that finetune alone can go on with, for the same task: {', '.join(weights.own_head.tensors)}")
+        lines.append(weights.own_head.left_out)
     return dataclasses.replace(weights, tensors=kept), lines

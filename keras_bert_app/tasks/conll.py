@@ -77,7 +77,7 @@ def read_sentences(path, label_column, has_labels, text_columns=()):
                             + ("as the lines before" if sentences or words else "between tabs"))
         if word_column >= len(fields):
             raise UserError(f"{path}:{number}: has {_columns_text(fields)}; expected a word in column {word_column}, from 0 "
-                            "(--text_columns)")
+                            "(the run's --text_columns)")
         has_tags = _has_tags(path, number, fields, word_column, tag_column, has_labels)
         for name, column, values in (("word", word_column, words), ("tag", tag_column, tags))[:1 + has_tags]:
             if not fields[column]:

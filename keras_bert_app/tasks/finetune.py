@@ -196,7 +196,8 @@ def of_the_same_task(weights, lines, head, task, labels):
     tensors, own = weights.tensors, weights.own_head
     if own:
         is_ours = own.labels == labels and {**own.description, "dropout": head.dropout} == dataclasses.asdict(head)
-        tensors = {**tensors, **(own.tensors if is_ours else {})}
+        if is_ours:
+            tensors, lines = {**tensors, **own.tensors}, [line for line in lines if line != own.left_out]
         of, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
     else:
         is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels

@@ -100,7 +100,8 @@ def _check_as_many_seeds(workdir, num_seeds):
     """Raises UserError where runs of several seeds would share a directory, and its results.json, with a lone one."""
     if num_seeds > 1 and workdirs.is_started(workdir):
         raise UserError(f"--num_seeds={num_seeds}: --workdir={workdir} holds a run of one seed; give another --workdir")
-    names = tf.io.gfile.listdir(workdir) if num_seeds == 1 and workdirs.exists(workdir) else ()
+    is_new = num_seeds == 1 and workdirs.exists(workdir) and not workdirs.is_started(workdir)
+    names = tf.io.gfile.listdir(workdir) if is_new else ()
     # On object stores names of directories end in a slash.
     if seeds := [name for name in sorted(names) if name.startswith("seed-") and workdirs.is_started(os.path.join(workdir, name))]:
         raise UserError(f"--workdir={workdir}: holds runs of several seeds ({', '.join(name.rstrip('/') for name in seeds)}); give "
@@ -137,6 +138,8 @@ def _load(init_checkpoint, num_layers, task):
         lines.append(f"  left out: the output layer, of task {earlier}")
         kept = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("classifier/")}
         weights = dataclasses.replace(weights, tensors=kept, task="", labels=(), own_head=None)
+    if not earlier:  # of an archive it is not known what its head has learned
+        weights = dataclasses.replace(weights, own_head=None)
     if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, num_layers)
         weights = dataclasses.replace(weights, own_head=None)  # it may stand on layers that are no more

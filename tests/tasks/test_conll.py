@@ -88,7 +88,7 @@ def test_the_column_of_the_words_is_chosen_by_its_number_and_answers_stand_besid
     assert sentence.words == ("Schartau", "sagte") and sentence.tags == ("B-PER", "O")
     name, text = written(tmp_path, [sentence], ["O", "B-PER"])
     assert text == "1\tSchartau\tB-PER\tO\tB-PER\tO\n2\tsagte\tO\tO\tO\tB-PER\n"
-    for column, message in (("9", r":1: has 4 columns; expected a word in column 9, from 0 \(--text_columns\)"),
+    for column, message in (("9", r":1: has 4 columns; expected a word in column 9, from 0 \(the run's --text_columns\)"),
                             ("word", "--text_columns=word: expected the number of the column")):
         with pytest.raises(UserError, match=message):
             read(write(germeval), text_columns=(column,))

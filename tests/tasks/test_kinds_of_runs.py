@@ -42,7 +42,7 @@ def test_further_dev_files_are_scored_with_the_best_weights(nli_dir, tmp_path):
     figures, output = run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
     (scores, *_) = FinetunedRun(str(tmp_path / "run")).evaluate(str(nli_dir / "dev_mismatched.tsv"))
     assert figures["dev_mismatched"] == pytest.approx(scores, abs=1e-6)
-    assert f"dev_mismatched: accuracy {scores['accuracy']:.4f}" in output and "dev_ax" not in figures
+    assert f"dev_mismatched: accuracy {scores['accuracy']:.4f}" in output
 
 
 def test_a_fault_in_a_further_dev_file_is_told_before_anything_is_trained(nli_dir, tmp_path):
