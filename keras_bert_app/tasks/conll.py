@@ -43,7 +43,8 @@ class Sentence:
 def read_sentences(path, label_column, has_labels, text_columns=()):
     """The sentences of a file, in their order.
 
-    Columns stand between tabs, or else between spaces, as the first word's line shows. Blank lines end a sentence, and documents begin at -DOCSTART- lines (of CoNLL-U at # newdoc).
+    Columns stand between tabs, or else between spaces, as the first word's line shows. Blank lines end a sentence, and documents begin at
+    -DOCSTART- lines (of CoNLL-U at # newdoc).
 
     Args:
         path: CoNLL-U where it ends in .conllu, else plain columns. label_column: number of the tag's column, from 0;

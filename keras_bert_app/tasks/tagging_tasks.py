@@ -21,7 +21,8 @@ def read_entities(path, label_column, has_labels, advice, text_columns=()):
     """The sentences of a file whose tags are those of entities, with the scheme that they are written in.
 
     Args:
-        label_column, has_labels, text_columns: of conll.read_sentences. advice: what to do about a tag that is no entity's, for the error.
+        label_column, has_labels, text_columns: of conll.read_sentences. advice: what to do about a tag that is no entity's, for
+            the error.
 
     Raises:
         UserError: see conll.read_sentences; a tag that is no entity's where there must be tags; file:line.
