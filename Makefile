@@ -78,4 +78,4 @@ $(PEERS_VENV)/.installed: benchmarks/requirements-serving.txt
 	@touch $@
 
 clean-demo:
-	rm -rf runs/demo saved_models/docs_bert saved_models/docs_bert_ids
+	rm -rf runs/demo saved_models/docs_bert saved_models/docs_bert_ids saved_models/docs_bert_preprocess
