@@ -2,15 +2,16 @@
 
 python -m benchmarks.bench --parts=startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving
 make bench PARTS=training_step BENCH="--steps=small:32:128:float32 --rounds=3"
-make bench PARTS=length_buckets SETUP="--tasks_dir=tasks" BENCH="--precision=bfloat16"
+make bench PARTS=finetuning,length_buckets SETUP="--tasks_dir=tasks"
 
 The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --tasks_dir, with
-the folders glue and conll2003, is for fine-tuning and prediction on texts of real lengths (part length_buckets) and for what the
-part quality fine-tunes. That part, what pre-training gives for the same minutes, takes an hour and a half and is run when it is named. What follows "--" or is
-given in BENCH goes to every part that is run, so name one part with it; SETUP has flags of this command. Each part's output is in
-OUTPUT_DIR/PART.txt, its figures in OUTPUT_DIR/PART.json, those of quality in OUTPUT_DIR/quality; training_step, training_slopes
-and quality go on where they were stopped. A part that fails does not keep the others from running: all that failed are told at the
-end, and the exit code is 2.
+the folders glue and conll2003, is for fine-tuning and prediction on texts of real lengths (part finetuning, beside the peers, and
+length_buckets, beside padding to the maximum) and for what the part quality fine-tunes. That part, what pre-training gives for the
+same minutes, takes an hour and a half and is run when it is named. What follows "--" or is given in BENCH goes to every part that is
+run, so name one part with it; SETUP has flags of this command. Each part's output is in OUTPUT_DIR/PART.txt, its figures, table and
+picture in OUTPUT_DIR/PART.json, .md and .png, those of quality in OUTPUT_DIR/quality; training_step, training_slopes and quality go on
+where they were stopped. A part that fails does not keep the others from running: all that failed are told at the end, and the exit
+code is 2.
 """
 
 import os
@@ -154,16 +155,16 @@ def _serving():
             f"--peer_python={_python(_PEERS.value)}", f"--output_file={_at('serving.json')}"]
 
 
-def _length_buckets():
+def _labelled_texts(part):
     if not _TASKS_DIR.value:
-        raise UserError("--parts=length_buckets needs texts with labels; give --tasks_dir, a folder with glue/SST-2")
-    return ["--task=sst-2", f"--data_dir={os.path.join(_TASKS_DIR.value, 'glue', 'SST-2')}", f"--encoder={_minilm()}",
-            f"--output_file={_at('length_buckets.json')}"]
+        raise UserError(f"--parts={part} needs texts with labels; give --tasks_dir, a folder with glue/SST-2")
+    return [f"--data_dir={os.path.join(_TASKS_DIR.value, 'glue', 'SST-2')}", f"--encoder={_minilm()}",
+            f"--output_file={_at(f'{part}.json')}"]
 
 
 # Part -> function that gives the flags of its benchmark.
 PARTS = {
-    "startup": lambda: [f"--output_file={_at('startup.json')}"],
+    "startup": lambda: [f"--transformers_python={_python(_PEERS.value)}", f"--output_file={_at('startup.json')}"],
     "tokenizer": lambda: [f"--input_files={_text()}", f"--vocab_file={_vocabulary()}", f"--output_file={_at('tokenizer.json')}"],
     "prepare_corpus": lambda: [f"--text_dir={_INPUT_FILES.value or _text()}", f"--work_dir={_at('prepare_corpus')}",
                                f"--output_file={_at('prepare_corpus.json')}"],
@@ -173,11 +174,12 @@ PARTS = {
                               f"--transformers_python={_python(_PEERS.value)}", f"--output_dir={_OUTPUT_DIR.value}"],
     "training_slopes": lambda: [f"--output_dir={_OUTPUT_DIR.value}"],
     "serving": _serving,
-    "length_buckets": _length_buckets,
+    "length_buckets": lambda: [*_labelled_texts("length_buckets"), "--task=sst-2"],
+    "finetuning": lambda: [*_labelled_texts("finetuning"), f"--transformers_python={_python(_PEERS.value)}"],
     "quality": lambda: [f"--corpus_dir={_corpus()}", f"--vocab_file={_vocabulary()}",
                         f"--transformers_python={_python(_PEERS.value)}", f"--directory={_at('quality')}", f"--data_dir={_TASKS_DIR.value}"],
 }
-_MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput",
+_MODULES = {"finetuning": "finetuning_epoch", "startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput",
             "serving": "serving_latency", "quality": "quality_per_minute"}
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ whose scores stand beside the times. Padding is to what the task is fine-tuned w
 """
 
 import dataclasses
-import json
 import statistics
 import time
 
@@ -18,6 +17,8 @@ import numpy as np
 from absl import flags
 
 from benchmarks import own_commands
+from benchmarks.finetuning_way import Way
+from benchmarks.report import draw_bars, in_words, keep
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -52,19 +53,18 @@ def main(arguments):
     ways = {name: Way(weights, dataclasses.replace(run, length_buckets=name == "buckets"), tokenizer)
             for name in ("buckets", "padded")}
     lengths = ways["buckets"].data.train.row_lengths()
-    report = {"machine": machine(("tensorflow", "keras")), "run": run.to_dict(), "training_examples": len(lengths),
+    found = {"machine": machine(("tensorflow", "keras")), "run": run.to_dict(), "training_examples": len(lengths),
               "mean_tokens": float(lengths.mean())}
-    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()))
+    print(in_words(found["machine"]))
     print(f"{run.task}: {len(lengths):,} training examples of {lengths.mean():.1f} tokens in the mean, "
           f"{ways['buckets'].data.dev.num_units:,} for prediction; batches of {run.global_batch_size}, {run.precision}, padded to "
           f"{run.max_seq_length}\n", flush=True)
-    report |= measured(ways)
-    print("\n" + "\n".join(table(report)))
-    report["difference"] = difference_of_answers(ways, _AGREEMENT[run.precision])
-    print(f"\nthe same weights' answers differ by {report['difference']:.1e} of the largest logit at most")
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
+    found |= measured(ways)
+    lines = list(table(found))
+    print("\n" + "\n".join(lines))
+    found["difference"] = difference_of_answers(ways, _AGREEMENT[run.precision])
+    print(f"\nthe same weights' answers differ by {found['difference']:.1e} of the largest logit at most")
+    keep(_OUTPUT_FILE.value, found, lines, lambda path: draw(found["seconds"], path))
 
 
 def settings(data_dir):
@@ -99,20 +99,28 @@ def measured(ways):
     return {"seconds": seconds, "scores": scores}
 
 
-def table(report):
+def table(found):
     """Markdown: times and their ratios, and the scores of each round."""
     yield "| part | buckets, s, median | padded, s, median | ratio, median | lowest to highest |"
     yield "|---|---|---|---|---|"
-    for part, of_ways in report["seconds"].items():
+    for part, of_ways in found["seconds"].items():
         ratios = [padded / buckets for buckets, padded in zip(of_ways["buckets"], of_ways["padded"])]
         yield (f"| {part} | {statistics.median(of_ways['buckets']):.2f} | {statistics.median(of_ways['padded']):.2f} | "
                f"{statistics.median(ratios):.2f} | {min(ratios):.2f} to {max(ratios):.2f} |")
     yield ""
     yield "| dev, a figure a round | buckets | padded |"
     yield "|---|---|---|"
-    for metric in report["scores"]["buckets"][0]:
-        cells = [", ".join(f"{found[metric]:.4f}" for found in report["scores"][name]) for name in ("buckets", "padded")]
+    for metric in found["scores"]["buckets"][0]:
+        cells = [", ".join(f"{scores[metric]:.4f}" for scores in found["scores"][name]) for name in ("buckets", "padded")]
         yield f"| {metric} | {cells[0]} | {cells[1]} |"
+
+
+def draw(seconds, path):
+    """Bars of both ways, a panel for each part."""
+    panels = {part: {name: (statistics.median(rounds), min(rounds), max(rounds)) for name, rounds in of_ways.items()}
+              for part, of_ways in seconds.items()}
+    draw_bars(panels, "Batches of like lengths against padding to the maximum\nseconds, less is better", path,
+              lambda name: name == "buckets")
 
 
 def difference_of_answers(ways, limit):
@@ -132,62 +140,6 @@ def difference_of_answers(ways, limit):
         raise UserError(f"the same weights' answers differ by {found:.1e} of the largest logit between the two ways of batching; "
                         f"expected {limit:g} at most: not the same work")
     return float(found)
-
-
-class Way:
-    """One way of batching, its model and compiled functions."""
-
-    def __init__(self, weights, run, tokenizer):
-        from keras_bert_app.interop import load
-        from keras_bert_app.modeling.task_model import BertTaskModel
-        from keras_bert_app.tasks import batches
-        from keras_bert_app.tasks.finetune import trained_variables
-        from keras_bert_app.tasks.labelled_data import load_data
-        from keras_bert_app.training import forward, optimizers, steps
-        from keras_bert_app.training import strategy as strategies
-
-        strategy = strategies.make_strategy(run.strategy)
-        self.data = load_data(run, tokenizer)
-        self.run = run = run.resolved(batches.steps_per_epoch(self.data.train, run.global_batch_size))
-        task = self.data.task
-        with strategy.scope():
-            self.model = BertTaskModel(weights.config, task.family.make_head(task, run, self.data.labels),
-                                       dtype=strategies.KERAS_POLICIES[run.precision])
-            load.assign(self.model, weights)
-            optimizer = optimizers.make_optimizer(run, trained_variables(self.model, run), weights.config.num_hidden_layers)
-        self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
-                                                run.length_buckets)
-        self.predict_call = forward.make_prediction_call(strategy, self.model, forward.forward_compilation(strategy, run, True))
-        slots = [slot for of_kind in optimizer.slots.values() for slot in of_kind.values()]
-        self.variables = [*(variable.value for variable in self.model.variables), *slots]
-        self.initial = [variable.numpy() for variable in self.variables]
-
-    def reset(self, number):
-        """As before the first step. Args: number: of the round, whose order of the examples is its own."""
-        for variable, value in zip(self.variables, self.initial):
-            variable.assign(value)
-        self.order = dataclasses.replace(self.run, seed=self.run.seed + number)
-
-    def training(self):
-        """One epoch."""
-        import tensorflow as tf
-
-        from keras_bert_app.tasks import batches
-        for step, (batch, (epoch, _)) in enumerate(batches.training_batches(self.data.train, self.order)):
-            self.train_call({name: values[tf.newaxis] for name, values in batch.items()}, step)
-            if epoch:
-                return
-
-    def prediction(self):
-        """All dev examples; their logits stand in answers."""
-        from keras_bert_app.tasks import predicting
-        self.answers = predicting.unit_logits(self.predict_call, self.model, self.data.dev, self.run, self.run.global_batch_size)
-
-    def scores(self):
-        """dict of the task's figures for answers."""
-        task, examples, labels = self.data.task, self.data.dev_examples, self.data.labels
-        found = task.family.decode(task, examples, self.data.dev, self.answers, self.run, labels)
-        return {name: float(value) for name, value in task.family.score(task, examples, found, labels).items()}
 
 
 if __name__ == "__main__":

@@ -49,6 +49,28 @@ def serve_steps(make, packages):
     serve(answer, packages)
 
 
+def serve_epochs(make, packages):
+    """Answers as a contender of finetuning_epoch.
+
+    Args:
+        make: function of the request to make a model; gives (function that trains an epoch, function that gives the logits of the
+            dev examples, [N, n]).
+    """
+    made = {}
+
+    def answer(request):
+        if "directory" in request:
+            made["train"], made["predict"] = make(request)
+            return {"logits": made["predict"]().tolist()}
+        started = time.perf_counter()
+        made["train"]()
+        trained = time.perf_counter()
+        logits = made["predict"]()
+        return {"training": trained - started, "prediction": time.perf_counter() - trained, "logits": logits.tolist(),
+                "resident_bytes": _resident_bytes()}
+    serve(answer, packages)
+
+
 def _resident_bytes():
     with open("/proc/self/status", encoding="utf-8") as file:
         (line,) = (line for line in file if line.startswith("VmHWM:"))

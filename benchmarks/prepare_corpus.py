@@ -10,7 +10,6 @@ are read from memory. The picture, MB/s and resident memory over the size of the
 BUILD.md has a recorded run.
 """
 
-import json
 import os
 import random
 import re
@@ -21,6 +20,7 @@ import time
 
 from absl import flags
 
+from benchmarks import report
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -34,6 +34,8 @@ _DEDUP = flags.DEFINE_list("dedup", ["exact"], "Ways of --dedup to measure.")
 _WORKERS = flags.DEFINE_list("workers", ["2"], "Numbers of --workers to measure.")
 _REPEATS = flags.DEFINE_integer("repeats", 1, "Runs of each; the fastest is shown.", lower_bound=1)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON, and the picture.")
+_HEAD = ("| text, MB | dedup | workers | seconds | MB/s | seconds from reading on | MB/s | CPU seconds | peak resident, MB | documents "
+         "| shards, MB |")
 _CHANGED = 8
 _SECONDS_BETWEEN_SAMPLES = 0.05
 _WORD = re.compile(r"[a-z]{4,}")
@@ -42,10 +44,8 @@ _WORD = re.compile(r"[a-z]{4,}")
 def main(arguments):
     del arguments
     text_dir, work_dir = app.required("text_dir", "work_dir")
-    report = {"machine": machine(("tensorflow",)), "runs": []}
-    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()), end="\n\n")
-    print("| text, MB | dedup | workers | seconds | MB/s | seconds from reading on | MB/s | CPU seconds "
-          "| peak resident, MB | documents | shards, MB |\n|" + "---|" * 11)
+    found, lines = {"machine": machine(("tensorflow",)), "runs": []}, [_HEAD, "|" + "---|" * 11]
+    print("\n".join([report.in_words(found["machine"]), "", *lines]))
     for megabytes in map(int, _MEGABYTES.value):
         directory = os.path.join(work_dir, f"text-{megabytes}")
         if not os.path.exists(directory):
@@ -53,12 +53,10 @@ def main(arguments):
         for dedup in _DEDUP.value:
             for workers in _WORKERS.value:
                 runs = [measure(directory, os.path.join(work_dir, "corpus"), dedup, workers) for _ in range(_REPEATS.value)]
-                report["runs"].append(min(runs, key=lambda run: run["seconds"]))
-                print(row(report["runs"][-1]), flush=True)
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-        draw(report["runs"], os.path.splitext(_OUTPUT_FILE.value)[0] + ".png")
+                found["runs"].append(min(runs, key=lambda run: run["seconds"]))
+                lines.append(row(found["runs"][-1]))
+                print(lines[-1], flush=True)
+    report.keep(_OUTPUT_FILE.value, found, lines, lambda path: draw(found["runs"], path))
 
 
 def row(run):

@@ -23,7 +23,6 @@ python3.11 -m venv HF_ENV && HF_ENV/bin/pip install -r benchmarks/requirements-h
 python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
 """
 
-import json
 import os
 import statistics
 import tempfile
@@ -31,7 +30,7 @@ import time
 
 from absl import flags
 
-from benchmarks import tokenizer_peers
+from benchmarks import report, tokenizer_peers
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 
@@ -136,16 +135,16 @@ def _row(name, megabytes, runs):
 
 
 def _report(rows, seconds_to_first_batch):
-    """Prints the table and writes the JSON."""
+    """Prints the table and keeps it."""
     machine = tokenizer_peers.machine(("tensorflow", "tensorflow-text"))
     ours = rows[0]
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    print(report.in_words(machine))
     print(f"{_ROUNDS.value} rounds, S={_MAX_SEQ_LENGTH.value}, P={_MAX_PREDICTIONS.value}, "
           f"{_BATCH_SIZE.value} rows a batch, {os.path.basename(_VOCAB_FILE.value)}; "
           f"ours is made and has its first batch after {seconds_to_first_batch:.1f} s\n")
-    print("| contender | MB of text | examples | 1,000 tokens/s with padding, median | lowest to highest | "
-          "without padding, median | lowest to highest | ours is faster by, with padding | without | cores busy |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    lines = ["| contender | MB of text | examples | 1,000 tokens/s with padding, median | lowest to highest | "
+             "without padding, median | lowest to highest | ours is faster by, with padding | without | cores busy |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         cells = [row["contender"], f"{row['megabytes']:.1f}", f"{row['examples']:,}"]
         for kind in _KINDS:
@@ -155,13 +154,20 @@ def _report(rows, seconds_to_first_batch):
             row[f"{kind}_ratio"] = statistics.median(
                 mine / theirs for mine, theirs in zip(ours[f"{kind}_per_second"], row[f"{kind}_per_second"]))
             cells.append(f"{row[f'{kind}_ratio']:.1f}")
-        print("| " + " | ".join([*cells, f"{row['cores']:.1f}"]) + " |")
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as stream:
-            json.dump({"machine": machine, "seconds_to_first_batch": seconds_to_first_batch,
-                       "batch_size": _BATCH_SIZE.value, "max_seq_length": _MAX_SEQ_LENGTH.value,
-                       "max_predictions_per_seq": _MAX_PREDICTIONS.value, "do_lower_case": _DO_LOWER_CASE.value,
-                       "vocab_file": os.path.basename(_VOCAB_FILE.value), "contenders": rows}, stream, indent=1)
+        lines.append("| " + " | ".join([*cells, f"{row['cores']:.1f}"]) + " |")
+    print("\n".join(lines))
+    figures = {"machine": machine, "seconds_to_first_batch": seconds_to_first_batch, "batch_size": _BATCH_SIZE.value,
+               "max_seq_length": _MAX_SEQ_LENGTH.value, "max_predictions_per_seq": _MAX_PREDICTIONS.value,
+               "do_lower_case": _DO_LOWER_CASE.value, "vocab_file": os.path.basename(_VOCAB_FILE.value), "contenders": rows}
+    report.keep(_OUTPUT_FILE.value, figures, lines, lambda path: _draw(rows, path))
+
+
+def _draw(rows, path):
+    def speeds(row, kind):
+        found = [speed / 1e3 for speed in row[f"{kind}_per_second"]]
+        return statistics.median(found), min(found), max(found)
+    panels = {title: {row["contender"]: speeds(row, kind) for row in rows} for title, kind in zip(("with padding", "without"), _KINDS)}
+    report.draw_bars(panels, "Raw text to masked rows beside the peers\n1,000 tokens/s, more is better", path)
 
 
 if __name__ == "__main__":

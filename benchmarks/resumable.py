@@ -7,13 +7,13 @@ import statistics
 from keras_bert_app.errors import UserError
 
 
-def results_of(rows, run, path, settings=None):
+def results_of(rows, run, path, settings=None, shown=str):
     """dict row -> result, each run once and kept in a JSON file.
 
     Args:
         rows: names. run: function of a name that gives a JSON-able result. path: of the file.
         settings: JSON-able dict of all else that a result hangs on, kept with each row, or a function of the row that gives it;
-            None where the names say it all.
+            None where the names say it all. shown: function of a result that gives what is printed of it.
 
     Raises:
         UserError: a row is there already and was run with other settings; names the first that differs.
@@ -35,8 +35,12 @@ def results_of(rows, run, path, settings=None):
             with open(path + ".tmp", "w", encoding="utf-8") as file:
                 json.dump(done, file, indent=1)
             os.replace(path + ".tmp", path)
-        print(row, done[row], flush=True)
-    return {row: done[row] if settings is None else done[row]["result"] for row in rows}
+        print(f"{row}: {shown(_result(done[row], settings))}", flush=True)
+    return {row: _result(done[row], settings) for row in rows}
+
+
+def _result(entry, settings):
+    return entry if settings is None else entry["result"]
 
 
 def _refuse_others(entry, settings, row, path):

@@ -10,14 +10,14 @@ peers in an interpreter of their own that is idle while we run: python3.11 -m ve
 A figure is the median of all calls (p50); a ratio the median over the rounds of the ratio of their medians. Vectors are compared first.
 """
 
-import json
 import os
 
 from absl import flags
 
 from benchmarks.peer_process import PeerProcess
+from benchmarks.report import draw_bars, keep
 from benchmarks.tokenizer_peers import machine
-from benchmarks.turns import in_turn, median, ratio, texts_of, timed
+from benchmarks.turns import in_turn, median, milliseconds, ratio, texts_of, timed
 from keras_bert_app.cli import app
 
 flags.DEFINE_string("model", "", "The weights, in Hugging Face's layout.")
@@ -62,10 +62,10 @@ def main(arguments):
                               _ROUNDS.value, _SECONDS.value)
             rows.append({"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": seconds})
             print(_line(rows[-1], others), flush=True)
-    print("\n" + "\n".join(_table(rows, others)))
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
-            json.dump({"machine": machine(("tensorflow",)), "threads": _THREADS.value, "versions": peer.versions, "rows": rows}, file, indent=1)
+    lines = list(_table(rows, others))
+    print("\n" + "\n".join(lines))
+    keep(_OUTPUT_FILE.value, {"machine": machine(("tensorflow",)), "threads": _THREADS.value, "versions": peer.versions, "rows": rows},
+         lines, lambda path: _draw(rows, path))
     wrong = [row for row in rows if row["difference"] > _LARGEST_DIFFERENCE]
     if wrong:
         raise SystemExit(f"vectors differ by {wrong[0]['difference']:.2g} at {wrong[0]['batch']} x {wrong[0]['tokens']}: no fair race")
@@ -85,6 +85,12 @@ def _table(rows, others):
             middle, low, high = ratio(row['seconds'][OURS], row['seconds'][name])
             cells += [f"{median(row['seconds'][name]) * 1e3:.2f} ms", f"{middle:.2f} ({low:.2f} to {high:.2f})"]
         yield f"| {row['batch']} x {row['tokens']} | {' | '.join(cells)} |"
+
+
+def _draw(rows, path):
+    panels = {f"{row['batch']} x {row['tokens']}": {name: milliseconds(rounds) for name, rounds in row["seconds"].items()}
+              for row in rows}
+    draw_bars(panels, "Sentence vectors from raw text, batch x tokens\nmilliseconds, less is better", path)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import time
 
 from absl import flags
 
-from benchmarks import tokenizer_peers
+from benchmarks import report, tokenizer_peers
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -181,28 +181,32 @@ def _google(lines, vocab_file):
 
 
 def _report(rows):
-    """Prints the table and writes the JSON."""
+    """Prints the table and keeps it."""
     packages = ("tensorflow", "tensorflow-text", "keras-hub", "tokenizers")
     machine = tokenizer_peers.machine(packages)
     reference = next(row for row in rows if row["contender"] == _REFERENCE)["megabytes_per_second"]
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
+    print(report.in_words(machine))
     print(f"{rows[0]['megabytes']:.1f} MB in {rows[0]['lines']:,} lines, {_ROUNDS.value} rounds, "
           f"{_BATCH_SIZE.value} lines a batch, {_THREADS.value} threads, {os.path.basename(_VOCAB_FILE.value)}\n")
-    print(f"| contender | MB/s, median | lowest to highest | times {_REFERENCE} | pieces | lines other than ours |")
-    print("|---|---|---|---|---|---|")
+    lines = [f"| contender | MB/s, median | lowest to highest | times {_REFERENCE} | pieces | lines other than ours |",
+             "|---|---|---|---|---|---|"]
     for row in rows:
         speeds = row["megabytes_per_second"]
         row["median"] = statistics.median(speeds)
         row["ratio"] = statistics.median(mine / theirs for mine, theirs in zip(speeds, reference))
         whole = row["lines"] == rows[0]["lines"]
         part = "" if whole else f" of {row['pieces_ours']:,} in {row['megabytes']:.1f} MB"
-        print(f"| {row['contender']} | {row['median']:.2f} | {min(speeds):.2f} to {max(speeds):.2f} | "
-              f"{row['ratio']:.2f} | {row['pieces']:,}{part} | {row['lines_that_differ']:,} of {row['lines']:,} |")
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as stream:
-            json.dump({"machine": machine, "batch_size": _BATCH_SIZE.value, "threads": _THREADS.value,
-                       "do_lower_case": _DO_LOWER_CASE.value, "vocab_file": os.path.basename(_VOCAB_FILE.value),
-                       "contenders": rows}, stream, indent=1)
+        lines.append(f"| {row['contender']} | {row['median']:.2f} | {min(speeds):.2f} to {max(speeds):.2f} | "
+                     f"{row['ratio']:.2f} | {row['pieces']:,}{part} | {row['lines_that_differ']:,} of {row['lines']:,} |")
+    print("\n".join(lines))
+    figures = {"machine": machine, "batch_size": _BATCH_SIZE.value, "threads": _THREADS.value, "do_lower_case": _DO_LOWER_CASE.value,
+               "vocab_file": os.path.basename(_VOCAB_FILE.value), "contenders": rows}
+    report.keep(_OUTPUT_FILE.value, figures, lines, lambda path: _draw(rows, path))
+
+
+def _draw(rows, path):
+    speeds = {row["contender"]: (row["median"], min(row["megabytes_per_second"]), max(row["megabytes_per_second"])) for row in rows}
+    report.draw_bars({"the same lines": speeds}, "WordPiece beside its peers\nMB/s, more is better", path)
 
 
 if __name__ == "__main__":

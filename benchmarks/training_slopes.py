@@ -13,7 +13,6 @@ Results go to OUTPUT_DIR/training_slopes.json, .md and .png; a series that is th
 """
 
 import contextlib
-import statistics
 
 from absl import flags
 
@@ -38,7 +37,8 @@ def main(arguments):
     training_step.prepare()
     settings = training_step.settings_of_run()
     done = results_of(_WHAT, lambda what: measured(series[what]), training_step.output_path("training_slopes.json"),
-                      {**settings, "series": series, "precision": _SLOPES_PRECISION.value})
+                      {**settings, "series": series, "precision": _SLOPES_PRECISION.value},
+                      shown=lambda figures: f"{len(figures)} steps measured")
     training_step.write_lines("training_slopes.md", settings, table(done))
     draw(done, training_step.output_path("training_slopes.png"))
 
@@ -106,13 +106,9 @@ def draw(done, path):
             sizes = [[*step.split(":")[0].split("x"), *step.split(":")[1:]][place] for step in steps]
             sizes = [int(size) for size in sizes]
             for name in next(iter(steps.values())):
-                rounds = [figures[name]["rounds"] for figures in steps.values()]
-                times = [turns.median(found) * 1e3 for found in rounds]
-                medians = [[statistics.median(seconds) * 1e3 for seconds in found] for found in rounds]
-                errors = [[time - min(found) for time, found in zip(times, medians)],
-                          [max(found) - time for time, found in zip(times, medians)]]
-                axes.errorbar(sizes, times, yerr=[[max(0.0, error) for error in side] for side in errors], marker="o", capsize=3,
-                              label=name)
+                times, lowest, highest = zip(*(turns.milliseconds(figures[name]["rounds"]) for figures in steps.values()))
+                errors = [[max(0.0, high - low) for low, high in zip(*side)] for side in ((lowest, times), (times, highest))]
+                axes.errorbar(sizes, times, yerr=errors, marker="o", capsize=3, label=name)
                 if is_ours(name):
                     axes.plot(sizes, [times[0] * size / sizes[0] for size in sizes], linestyle="--", color="C7")
             axes.set_xscale("log", base=2)

@@ -25,7 +25,7 @@ import os
 
 from absl import flags
 
-from benchmarks import step_contenders
+from benchmarks import report, step_contenders
 from benchmarks.resumable import results_of
 from benchmarks.step_contenders import COMPILED, PEERS, VERSIONS, Contender, parsed
 from benchmarks.tokenizer_peers import machine
@@ -58,7 +58,8 @@ def main(arguments):
         raise UserError("--steps: expected one entry at least")
     prepare()
     settings = settings_of_run()
-    done = results_of(_STEPS.value, measured, output_path("training_step.json"), {**settings, "within": _WITHIN.value})
+    done = results_of(_STEPS.value, measured, output_path("training_step.json"), {**settings, "within": _WITHIN.value},
+                      shown=lambda figures: f"{len(figures)} contenders measured")
     write_lines("training_step.md", settings, table(done))
     draw(done, output_path("training_step.png"))
 
@@ -129,7 +130,7 @@ def output_path(name):
 
 def write_lines(name, settings, lines):
     """Prints the machine and a table, and keeps them."""
-    text = "\n".join([", ".join(f"{key} {value}" for key, value in settings["machine"].items()), "", *lines])
+    text = "\n".join([report.in_words(settings["machine"]), "", *lines])
     print("\n" + text)
     with open(output_path(name), "w", encoding="utf-8") as file:
         file.write(text + "\n")

@@ -1,8 +1,6 @@
 """What training_step shows: who goes on to the rounds, medians, ratios, a table and bars."""
 
-import statistics
-
-from benchmarks import turns
+from benchmarks import report, turns
 
 
 def is_ours(name):
@@ -32,8 +30,7 @@ def summary(figures):
 
 def spread_of(rounds):
     """The median of all steps with the lowest and highest of the rounds' medians, in milliseconds."""
-    medians = [statistics.median(seconds) * 1e3 for seconds in rounds]
-    return f"{turns.median(rounds) * 1e3:,.0f} ({min(medians):,.0f} - {max(medians):,.0f})"
+    return "{:,.0f} ({:,.0f} - {:,.0f})".format(*turns.milliseconds(rounds))
 
 
 def table(done):
@@ -62,20 +59,5 @@ def table(done):
 
 def draw(done, path):
     """Bars of the contenders that took turns, a panel a step."""
-    from keras_bert_app.drawing.figures import picture
-
-    columns = min(3, len(done))
-    lines = -(-len(done) // columns)
-    with picture(4.6 * columns, 0.6 + 2.4 * lines, "A training step beside the peers'\nmilliseconds, less is better") as (figure, image):
-        grid = figure.subplots(lines, columns, squeeze=False).ravel()
-        for axes in grid[len(done):]:
-            axes.set_visible(False)
-        for axes, (step, figures) in zip(grid, done.items()):
-            medians = summary(figures)[0]
-            axes.set_title(step)
-            bars = axes.barh(list(medians), medians.values(), color=["C0" if is_ours(name) else "C7" for name in medians])
-            axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-            axes.invert_yaxis()
-            axes.margins(x=0.18)
-    with open(path, "wb") as file:
-        file.write(image.getvalue())
+    report.draw_bars({step: {name: turns.milliseconds(found["rounds"]) for name, found in figures.items() if "rounds" in found}
+                      for step, figures in done.items()}, "A training step beside the peers'\nmilliseconds, less is better", path)

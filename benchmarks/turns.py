@@ -39,6 +39,12 @@ def median(rounds):
     return statistics.median(second for calls in rounds for second in calls)
 
 
+def milliseconds(rounds):
+    """(median of all calls, lowest and highest of the rounds' medians)."""
+    medians = [statistics.median(calls) * 1e3 for calls in rounds]
+    return median(rounds) * 1e3, min(medians), max(medians)
+
+
 def ratio(ours, theirs):
     """Ours by theirs: (median, lowest, highest) over the rounds."""
     found = [statistics.median(mine) / statistics.median(other) for mine, other in zip(ours, theirs)]

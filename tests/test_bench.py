@@ -60,7 +60,8 @@ def test_every_flag_that_a_part_builds_is_one_of_what_it_runs(given, tmp_path):
     assert told.returncode == 0, told.stderr
     commands = json.loads(told.stdout)
     modules = {command[0] for command in commands}
-    assert {"benchmarks.startup_time", "benchmarks.prepare_corpus", "benchmarks.length_buckets", "keras_bert_app.cli.export"} <= modules
+    assert {"benchmarks.startup_time", "benchmarks.prepare_corpus", "benchmarks.length_buckets", "benchmarks.finetuning_epoch",
+            "keras_bert_app.cli.export"} <= modules
     assert ("keras_bert_app.cli.prepare_corpus" in modules) == bool(given)
     for command in commands:
         found = in_process(_PARSE, command)
@@ -78,6 +79,33 @@ def test_parts_that_fail_are_told_in_one_line_at_the_end_and_the_others_run(tmp_
     assert last.startswith("error: 3 of 4 parts failed: startup (exit code 1") and "tokenizer (its peer is not here)" in last
     assert "serving (exit code 1" in last and "Traceback" not in found.stderr
     assert (tmp_path / "data.txt").read_text().strip()
+
+
+def test_contenders_of_fine_tuning_are_told_what_they_may_be_and_must_start_alike():
+    code = """
+import json, sys
+import numpy as np
+from benchmarks import finetuning_epoch
+from keras_bert_app.errors import UserError
+
+def refusal(function, *arguments):
+    try:
+        return function(*arguments)
+    except UserError as error:
+        return str(error)
+
+entries = json.loads(sys.argv[1])
+found = [refusal(finetuning_epoch.parsed, entry) for entry in entries]
+logits = np.array([[1.0, -2.0], [0.5, 0.25]])
+found += [refusal(finetuning_epoch.check_same, "x", other, logits) for other in (logits + 0.05, logits + 0.2, logits * np.nan)]
+print(json.dumps(found))
+"""
+    good = ["ours@bfloat16@parts", "keras_hub@float32@step"]
+    wrong = ["keras_hub@float32@parts", "ours@float16@none", "ours", "them@float32@none"]
+    told = json.loads(in_process(code, [*good, *wrong]).stdout.splitlines()[-1])
+    assert told[:2] == [entry.split("@") for entry in good]
+    assert all(line.startswith(f"--contenders={entry}: expected NAME@PRECISION@COMPILED") for entry, line in zip(wrong, told[2:6]))
+    assert told[6] is None and all("not the same work" in line for line in told[7:])
 
 
 def test_what_an_interrupted_run_left_is_not_taken_for_whole(tmp_path):
