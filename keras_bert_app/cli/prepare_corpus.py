@@ -4,7 +4,8 @@ python -m keras_bert_app.cli.prepare_corpus --input_files='texts/*.txt' --output
 
 --output_dir receives train-*.tfrecord, heldout-*.tfrecord, manifest.json, and the report as report.txt, report.json and
 report.png. `pretrain --corpus_dir` takes it. Memory is bounded whatever the size of the text; on disk it takes about
-2.3 times the text while it runs. A run that was stopped or killed goes on with the same command.
+2.3 times the text while it runs. A run that was stopped or killed goes on with the same command; in a remote
+directory it starts anew.
 """
 
 import os

@@ -3,8 +3,9 @@
 python -m keras_bert_app.cli.pretrain --input_files='texts/*.txt' --vocab_file=vocab.txt --config=mini --workdir=runs/mine
 python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=corpus --vocab_file=vocab.txt --workdir=runs/mine
 
-A run that was stopped goes on with --workdir alone. SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save;
-the exit code is then 130 or 143, after an error 2.
+A run that was stopped goes on with --workdir alone; while its text was still being prepared, with the same command. SIGINT
+(Ctrl-C) and SIGTERM let it finish the steps under way and save; the exit code is then 130 or 143, after an error 2, after the
+loss of a device 75.
 """
 
 import dataclasses

@@ -3,7 +3,8 @@
 python -m keras_bert_app.cli.serve --model_base_path=saved_models/mine --model_name=mine
 python -m keras_bert_app.cli.serve --model_config_file=saved_models/models.config
 
-The flags that TensorFlow Serving has too mean the same.
+The flags that TensorFlow Serving has too mean the same, but that port 0 takes a free one; --model_name and
+--enable_batching have defaults of their own.
 """
 
 import dataclasses

@@ -10,6 +10,8 @@ from keras_bert_app.tasks.question_answering import Example
 from keras_bert_app.tasks.task import Task
 
 _XQUAD = re.compile(r"xquad\.(\w+)\.json")
+# A question's id as it stands in a file. Within a text the quotation marks would have backslashes before them.
+_ID = re.compile(r'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 _KINDS = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
 
 
@@ -34,24 +36,39 @@ def _reader(has_null):
 
 
 def _questions(path):
-    """Yields (context, question as a dict, "file: question id") of a file."""
+    """Yields (context, question as a dict, "file:line: question id") of a file."""
     try:
         with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
+            text = file.read()
+        content = json.loads(text)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 (byte {error.start}); convert the file") from None
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}:{error.lineno}: is no JSON ({error.msg}, column {error.colno}); expected SQuAD's "
-                        "layout") from None
+    except (ValueError, RecursionError) as error:  # of a number of many digits, and of lists in lists, no place is told
+        column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{path}:{getattr(error, 'lineno', 1)}: is no JSON ({getattr(error, 'msg', error)}{column}); expected "
+                        "SQuAD's layout") from None
+    lines = _lines_of_ids(text)
     for number, article in enumerate(_value(content, "data", list, path), 1):
-        place = f"{path}: article {number}"
-        for of_article, paragraph in enumerate(_value(article, "paragraphs", list, place), 1):
-            of_paragraph = f"{place}, paragraph {of_article}"
+        of_article = f"{path}: article {number}"
+        for count, paragraph in enumerate(_value(article, "paragraphs", list, of_article), 1):
+            of_paragraph = f"{of_article}, paragraph {count}"
             context = _value(paragraph, "context", str, of_paragraph)
             for question in _value(paragraph, "qas", list, of_paragraph):
                 if not isinstance(question, dict) or type(question.get("id")) not in (str, int):
                     raise UserError(f"{of_paragraph}: has a question without an id; give each an id of its own")
-                yield context, question, f"{path}: question {question['id']}"
+                of_id = lines.get(question["id"])
+                place = f"{path}:{of_id.pop(0)}" if of_id else path
+                yield context, question, f"{place}: question {question['id']}"
+
+
+def _lines_of_ids(text):
+    """dict id -> the lines of a file where it stands, in their order."""
+    found, line, at = {}, 1, 0
+    for match in _ID.finditer(text):
+        line += text.count("\n", at, match.start())
+        at = match.start()
+        found.setdefault(json.loads(match[1]), []).append(line)
+    return found
 
 
 def _value(of, key, kind, place):

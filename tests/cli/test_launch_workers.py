@@ -75,6 +75,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     (("--", "no_such_verb"), ["'no_such_verb'", "-- pretrain"]),
     (("--", "../pretrain"), ["'../pretrain'"]),
     (("--", "launch_workers"), ["'launch_workers'"]),
+    (("--", "tokenize"), ["'tokenize'", "expected pretrain, finetune, evaluate, predict"]),
     (("--", "--workdir=somewhere"), ["'--workdir=somewhere'"]),
     (("--", "pretrain", "--strategy", "mirrored"), ["--strategy=mirrored", "multi_worker"]),
     (("--num_workers=0", "--", "pretrain"), ["num_workers"]),

@@ -35,7 +35,7 @@ def test_a_question_has_all_its_answers_and_the_place_of_the_first(read):
     example, = read(question(answers=answers))
     assert (example.guid, example.question, example.context) == ("q1", "Who ground rye?", CONTEXT)
     assert example.answers == ("oats", "rye and oats") and example.span == (32, 36)
-    assert example.place.endswith("questions.json: question q1")
+    assert example.place.endswith("questions.json:1: question q1")
 
 
 def test_an_id_may_be_a_number(read):
@@ -62,7 +62,7 @@ def test_half_a_surrogate_pair_is_a_character_that_no_file_chokes_on(read):
     ("Otto", -1, "answer_start -1"), ("Otto", 500, r"where '' stands"), ("otto", 12, "nor anywhere else"),
     ("  ", 3, "has an empty answer")])
 def test_an_answer_that_is_not_in_its_context_is_refused_by_file_and_question(read, text, start, reason):
-    with pytest.raises(UserError, match=rf"questions.json: question q1: .*{reason}"):
+    with pytest.raises(UserError, match=rf"questions.json:1: question q1: .*{reason}"):
         read(question(text, start))
 
 
@@ -99,8 +99,29 @@ def test_an_id_that_stands_twice_is_refused(read):
         read(question(), question())
 
 
+@pytest.mark.parametrize("ids", [("a", "b"), (1, -2), ('a "b"', "é")])
+def test_a_question_is_named_with_the_line_of_its_id(tmp_path, ids):
+    paragraphs = [{"context": 'Who is \n"id": "b" ?', "qas": [{"question": "Who?", "id": one}]} for one in ids]
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}, indent=1), encoding="utf-8")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    examples = registry.find("squad1").read_file(str(path), RUN, False)
+    for example, one in zip(examples, ids, strict=True):
+        of_id, = (number for number, line in enumerate(lines, 1) if line.strip() == f'"id": {json.dumps(one)}')
+        assert example.place == f"{path}:{of_id}: question {one}"
+
+
+def test_of_an_id_that_stands_twice_the_second_line_is_named(tmp_path):
+    path = tmp_path / "questions.json"
+    one = json.dumps({"question": "Who?", "id": "q"})
+    path.write_text('{"data": [{"paragraphs": [{"context": "c", "qas": [\n%s,\n%s]}]}]}' % (one, one), encoding="utf-8")
+    with pytest.raises(UserError, match=r"questions.json:3: question q: stands there twice"):
+        registry.find("squad1").read_file(str(path), RUN, False)
+
+
 @pytest.mark.parametrize("content, reason", [
-    (b'{"data": [\n{"paragraphs": ]}', ":2: is no JSON"), (b'["data"]', "'data' is missing; expected a list"),
+    (b'{"data": [\n{"paragraphs": ]}', ":2: is no JSON"), (b"[" * 200_000, ":1: is no JSON"), (b"[" + b"1" * 5_000 + b"]", ":1: is no JSON"),
+    (b'["data"]', "'data' is missing; expected a list"),
     (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1, paragraph 1: 'context' is missing"),
     (b'{"data": "\xff"}', "is not UTF-8"), (b'{"data": []}', "holds no example of task squad1")])
 def test_a_file_in_another_layout_is_refused(tmp_path, content, reason):
