@@ -40,7 +40,7 @@ _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it not
 _CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=0.05)
 _SEEDS = flags.DEFINE_list("seeds", ["1", "2", "3"], "One run of each contender a seed.")
-_CONTENDERS = flags.DEFINE_list("contenders", ["ours", "keras_hub@1e-3", "transformers@1e-3"],
+_CONTENDERS = flags.DEFINE_list("contenders", ["ours", "keras_hub@1e-3@float32", "transformers@1e-3"],
                                 "In this order, seed by seed: NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]].")
 _PRECISION = flags.DEFINE_enum("precision", "bfloat16", PRECISIONS, "Compute type of those that name none, and of the tasks.")
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
