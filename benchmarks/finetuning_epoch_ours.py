@@ -1,4 +1,4 @@
-"""Our fine-tuning, asked by benchmarks.finetuning_epoch; not run by hand. Batches of like lengths, each padded to one of few lengths."""
+"""Our fine-tuning, asked by benchmarks.finetuning_epoch; not run by hand. Batches of like lengths, padded to lengths that are fitted to them."""
 
 import peer_answers  # first of all
 import os

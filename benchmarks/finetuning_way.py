@@ -2,6 +2,9 @@
 
 import dataclasses
 
+# As many epochs and evaluations the lengths of batches are fitted for: all have compiled before a clock starts.
+_EPOCHS = 40
+
 
 class Way:
     """One way of batching, its model and compiled functions."""
@@ -9,7 +12,7 @@ class Way:
     def __init__(self, weights, run, tokenizer):
         from keras_bert_app.interop import load
         from keras_bert_app.modeling.task_model import BertTaskModel
-        from keras_bert_app.tasks import batches
+        from keras_bert_app.tasks import batches, lengths
         from keras_bert_app.tasks.finetune import trained_variables
         from keras_bert_app.tasks.labelled_data import load_data
         from keras_bert_app.training import forward, optimizers, steps
@@ -17,7 +20,9 @@ class Way:
 
         strategy = strategies.make_strategy(run.strategy)
         self.data = load_data(run, tokenizer)
-        self.run = run = run.resolved(batches.steps_per_epoch(self.data.train, run.global_batch_size))
+        steps_per_epoch = batches.steps_per_epoch(self.data.train, run.global_batch_size)
+        self.run = run = run.resolved(steps_per_epoch)
+        self.of_many = dataclasses.replace(run, num_train_steps=_EPOCHS * steps_per_epoch)
         task = self.data.task
         with strategy.scope():
             self.model = BertTaskModel(weights.config, task.family.make_head(task, run, self.data.labels),
@@ -26,7 +31,9 @@ class Way:
             optimizer = optimizers.make_optimizer(run, trained_variables(self.model, run), weights.config.num_hidden_layers)
         self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
                                                 run.length_buckets)
-        self.predict_call = forward.make_prediction_call(strategy, self.model, forward.forward_compilation(strategy, run, True))
+        compiled = forward.forward_compilation(strategy, run, True)
+        self.predict_call = forward.make_prediction_call(strategy, self.model, compiled)
+        self.length_costs = [lengths.cost(what, weights.config) for what in (run.jit_compile, compiled)]
         slots = [slot for of_kind in optimizer.slots.values() for slot in of_kind.values()]
         self.variables = [*(variable.value for variable in self.model.variables), *slots]
         self.initial = [variable.numpy() for variable in self.variables]
@@ -40,24 +47,25 @@ class Way:
         self.take_order(number)
 
     def take_order(self, number):
-        """Has the next epoch's examples in an order of that number."""
-        self.order = dataclasses.replace(self.run, seed=self.run.seed + number)
+        """Has the next epoch's examples in the order of the epoch of that number."""
+        self.epoch = number
 
     def training(self):
         """One epoch, which goes on from the one before if there was no reset."""
         import tensorflow as tf
 
         from keras_bert_app.tasks import batches
-        for batch, (epoch, _) in batches.training_batches(self.data.train, self.order):
+        for batch, (epoch, _) in batches.training_batches(self.data.train, self.of_many, (self.epoch, 0), self.length_costs[0]):
             self.train_call({name: values[tf.newaxis] for name, values in batch.items()}, self.num_steps)
             self.num_steps += 1
-            if epoch:
+            if epoch > self.epoch:
                 return
 
     def prediction(self):
         """All dev examples; their logits stand in answers."""
         from keras_bert_app.tasks import predicting
-        self.answers = predicting.unit_logits(self.predict_call, self.model, self.data.dev, self.run, self.run.global_batch_size)
+        self.answers = predicting.unit_logits(self.predict_call, self.model, self.data.dev, self.run, self.run.global_batch_size,
+                                              length_cost=self.length_costs[1], times=_EPOCHS)
 
     def scores(self):
         """dict of the task's figures for answers."""

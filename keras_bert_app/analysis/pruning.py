@@ -50,7 +50,7 @@ def run(subject, options, log):
     places = [head_importance.place_of(head, counts) for head in range(sum(counts))]
     gates.assign([float(head not in heads.get(layer, ())) for layer, head in places])
     gated_scores, pruned_scores = task.score(call), task.score(
-        tf.function(lambda batch: task.outputs(smaller, batch), autograph=False))
+        tf.function(lambda batch: task.outputs(smaller, batch), reduce_retracing=True, autograph=False))
     difference = largest_difference(task.model.encoder, smaller.encoder, tf.split(gates, counts), task.inputs)
     log("exporting both encoders, and timing them")
     length = min(_LENGTH, task.model.config.max_position_embeddings)

@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks.batches import make_batch, padded_length
+from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.features import RowBuilder, piece_ids
+from keras_bert_app.tasks.lengths import rounded
 
 _TOKENS_A_BATCH = 4096
 _MOST_ROWS = 64
@@ -90,7 +91,7 @@ def encode_rows(subject, rows, with_attention=False):
     while at < len(order):
         count = 1
         while (at + count < len(order) and count < _MOST_ROWS and
-               padded_length(lengths[order[at + count]], longest) * (count + 1) <= _TOKENS_A_BATCH):
+               rounded(lengths[order[at + count]], longest) * (count + 1) <= _TOKENS_A_BATCH):
             count += 1
         yield from _encode_batch(subject, [(number, rows[number]) for number in order[at:at + count]], with_attention)
         at += count
@@ -140,7 +141,7 @@ def _encode_batch(subject, rows, with_attention):
             *[None if segment is None else np.concatenate([np.zeros(0, np.int32), *segment]) for segment in row])
     features = builder.features(range(len(rows)))
     lengths = features.row_lengths()
-    length = padded_length(int(lengths.max()), subject.config.max_position_embeddings)
+    length = rounded(lengths.max(), subject.config.max_position_embeddings)
     batch = make_batch(features, range(len(rows)), len(rows), length)
     outputs = _run(subject.encoder, with_attention)({name: tf.constant(batch[name]) for name in _INPUTS})
     states = np.stack([outputs["embedding_output"], *outputs["encoder_outputs"]], axis=1)

@@ -1,19 +1,13 @@
-"""Batches of Features: texts of like lengths together, padded to few lengths; a pure function of seed and position."""
+"""Batches of Features: texts of like lengths together, padded to lengths that fit them; a pure function of seed and position."""
 
 import numpy as np
 import tensorflow as tf
 
-# Lengths that batches are padded to: few, so that a device that compiles for each compiles little.
-BUCKETS = (8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
-_TOKENS_TO_COMPILE = 1 << 15  # of one length, with which MiniLM's kernels spare the time that compiling them takes
+from keras_bert_app.tasks import lengths
+
 _POOL = 32  # batches whose examples are sorted by length together
-
-
-def padded_length(longest, max_seq_length, in_buckets=True):
-    """The length that a batch whose longest row is `longest` is padded to."""
-    if not in_buckets:
-        return max_seq_length
-    return min(next((bucket for bucket in BUCKETS if bucket >= longest), max_seq_length), max_seq_length)
+# How many times as long a batch takes in bfloat16 on a CPU where nothing is compiled (BUILD.md, "Beside the peers").
+_PLAIN = 1.8
 
 
 def make_batch(features, units, batch_size, length, group_size=None):
@@ -61,15 +55,17 @@ def steps_per_epoch(features, batch_size):
     return -(-features.num_units // batch_size)
 
 
-def training_batches(features, run, position=None):
+def training_batches(features, run, position=None, length_cost=0):
     """Endless iterator of (batch of tensors, position after it): each epoch every unit once, in a new order.
 
     Args:
-        run: FinetuningConfig; read are seed, global_batch_size, max_seq_length, length_buckets. position: (epoch, batch)
-            where to go on, or None.
+        run: FinetuningConfig; read are seed, global_batch_size, num_train_steps, max_seq_length, length_buckets. position: (epoch, batch)
+            where to go on, or None. length_cost: of lengths.cost, by which all the run's batches have as many lengths as are worth it.
     """
     epoch, at = position or (0, 0)
-    tensors = _maker(features, run, run.global_batch_size)
+    plan = epoch_plan(features, run, 0)  # other epochs' batches are as long as those
+    epochs = max(1.0, run.num_train_steps / len(plan))
+    tensors = _maker(features, run, run.global_batch_size, _fitted(features, run, plan, length_cost / epochs))
     while True:
         batches = epoch_plan(features, run, epoch)
         for at in range(at, len(batches)):
@@ -94,22 +90,31 @@ def epoch_plan(features, run, epoch):
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
-def evaluation_batches(features, run, batch_size):
-    """(batch of tensors, its units) over all units once, the shortest first."""
-    tensors = _maker(features, run, batch_size)
-    for units in _evaluation_plan(features, batch_size):
+def evaluation_batches(features, run, batch_size, length_cost=0, times=1):
+    """(batch of tensors, its units) over all units once, the shortest first.
+
+    Args:
+        length_cost: of lengths.cost. times: how often all this will be taken.
+    """
+    plan = _evaluation_plan(features, batch_size)
+    tensors = _maker(features, run, batch_size, _fitted(features, run, plan, length_cost / times))
+    for units in plan:
         yield tensors(units), units
 
 
-def is_worth_compiling(features, run, batch_size, times=1):
-    """Whether evaluation_batches, made so many times, have tokens enough to compile a model for each of their lengths."""
-    longest, sizes = features.longest_rows(), features.group_sizes()
-    tokens, lengths = 0, set()
-    for units in _evaluation_plan(features, batch_size):
-        length = padded_length(int(longest[units].max()), run.max_seq_length, run.length_buckets)
-        tokens += times * length * int(sizes[units].sum())
-        lengths.add(length)
-    return tokens >= _TOKENS_TO_COMPILE * len(lengths)
+def is_worth_compiling(features, run, batch_size, length_cost, times=1):
+    """Whether a CPU makes evaluation_batches through so many times sooner in bfloat16 when it compiles the model's parts.
+
+    Args:
+        length_cost: of lengths.cost, where parts are compiled.
+    """
+    plan = _evaluation_plan(features, batch_size)
+    longest, rows = _sizes(features, plan)
+
+    def places(length_cost):
+        found = _fitted(features, run, plan, length_cost)
+        return sum(lengths.padded(size, found) * count for size, count in zip(longest, rows)) + length_cost * len(found)
+    return places(length_cost / times) < _PLAIN * places(0)
 
 
 def _evaluation_plan(features, batch_size):
@@ -118,13 +123,26 @@ def _evaluation_plan(features, batch_size):
     return [order[at:at + batch_size] for at in range(0, len(order), batch_size)]
 
 
-def _maker(features, run, batch_size):
+def _sizes(features, plan):
+    """(each batch's longest row, how many rows it has), int [N]."""
+    longest, sizes = features.longest_rows(), features.group_sizes()
+    return (np.array([longest[units].max() for units in plan]),
+            np.array([len(units) * sizes[units].max() for units in plan]))
+
+
+def _fitted(features, run, plan, length_cost):
+    """The lengths of a plan's batches, with room for the longest row of all."""
+    if not run.length_buckets:
+        return (run.max_seq_length,)
+    return lengths.fitted(*_sizes(features, plan), length_cost, run.max_seq_length)
+
+
+def _maker(features, run, batch_size, of_batches):
     """A function from units to their batch of tensors; without buckets all batches have one shape."""
     longest = features.longest_rows()
     group_size = None if run.length_buckets else int(features.group_sizes().max())
 
     def tensors(units):
-        length = padded_length(int(longest[units].max()), run.max_seq_length, run.length_buckets)
-        batch = make_batch(features, units, batch_size, length, group_size)
+        batch = make_batch(features, units, batch_size, lengths.padded(int(longest[units].max()), of_batches), group_size)
         return {name: tf.constant(values) for name, values in batch.items()}
     return tensors

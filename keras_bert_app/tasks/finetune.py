@@ -9,7 +9,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import batches, objectives, predicting, results, scoring
+from keras_bert_app.tasks import batches, lengths, objectives, predicting, results, scoring
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import forward, initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
@@ -79,9 +79,10 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             reporter.say(f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
                          f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}")
         scorer = Scorer(workdir, data, run, model, strategy, reporter, start["step"])
+        length_cost = lengths.cost(run.jit_compile, model_config, strategies.device_kind(strategy) == "TPU")
         loop.train(loop.Training(
             workdir, run, strategy, model, optimizer, objective,
-            batches.training_batches(data.train, run, start["position"]), scorer.evaluate, start, reporter,
+            batches.training_batches(data.train, run, start["position"], length_cost), scorer.evaluate, start, reporter,
             ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
         return results.write(workdir, data, run, model, scorer, chief, reporter)
 
@@ -107,18 +108,18 @@ class Scorer:
     def __init__(self, workdir, data, run, model, strategy, reporter, first_step):
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
-        times = max(1, run.num_train_steps // run.eval_steps)
-        compiled = forward.forward_compilation(
-            strategy, run, batches.is_worth_compiling(data.dev, run, run.global_batch_size, times))
+        self.times = max(1, run.num_train_steps // run.eval_steps)
+        compiled, self.length_cost = scoring.compilation(strategy, run, model.config, data.dev, self.times)
         self.call = forward.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.
         self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)
                         if f"eval_{self.metric}" in row and row["step"] <= first_step]
 
-    def logits(self, features, should_stop=lambda: False):
-        """The logits of each unit, or None when stopped."""
-        return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop)
+    def logits(self, features, should_stop=lambda: False, times=1):
+        """The logits of each unit, or None when stopped. Args: times: how often they will be asked for."""
+        return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop,
+                                      length_cost=self.length_cost, times=times)
 
     def decoded(self, examples, features, logits, run=None):
         """Predictions for examples; run: in place of the run's FinetuningConfig."""
@@ -127,7 +128,7 @@ class Scorer:
     def evaluate(self, step, should_stop):
         """dict of eval_* figures; the weights are kept if none scored better before."""
         data = self.data
-        logits = self.logits(data.dev, should_stop)
+        logits = self.logits(data.dev, should_stop, self.times)
         if logits is None:
             return {}
         found = self.decoded(data.dev_examples, data.dev, logits)

@@ -8,21 +8,22 @@ from keras_bert_app.tasks import batches
 _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
-def unit_logits(call, model, features, run, batch_size, should_stop=lambda: False):
+def unit_logits(call, model, features, run, batch_size, should_stop=lambda: False, **lengths):
     """The logits of each unit, every one once.
 
     Args:
         call: of forward.make_prediction_call. batch_size: divisible by the replicas. should_stop: asked before each batch.
+        lengths: length_cost and times of batches.evaluation_batches.
 
     Returns:
         [U, n] (on CHOICES [U, G]); for a head on TOKENS a list of U arrays [tokens of the row, n]; None when stopped.
     """
     found = [None] * features.num_units
-    lengths = features.row_lengths()
-    for batch, units in batches.evaluation_batches(features, run, batch_size):
+    num_tokens = features.row_lengths()
+    for batch, units in batches.evaluation_batches(features, run, batch_size, **lengths):
         if should_stop():
             return None
         logits = call({name: batch[name] for name in _INPUTS})
         for row, unit in zip(logits, units):
-            found[unit] = row[:lengths[unit]] if model.head.stands_on == TOKENS else row
+            found[unit] = row[:num_tokens[unit]] if model.head.stands_on == TOKENS else row
     return found if model.head.stands_on == TOKENS else np.stack(found)

@@ -10,7 +10,7 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import batches, predicting, registry, results
+from keras_bert_app.tasks import batches, lengths, predicting, registry, results
 from keras_bert_app.training import forward
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
@@ -62,11 +62,11 @@ class FinetunedRun:
         return self._unit_logits(features)
 
     def _unit_logits(self, features):
-        batch_size = self.run.global_batch_size
-        compiled = forward.forward_compilation(self.strategy, self.run, batches.is_worth_compiling(features, self.run, batch_size))
+        compiled, length_cost = compilation(self.strategy, self.run, self.model.config, features)
         if compiled not in self._calls:
             self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
-        return predicting.unit_logits(self._calls[compiled], self.model, features, self.run, batch_size)
+        return predicting.unit_logits(self._calls[compiled], self.model, features, self.run, self.run.global_batch_size,
+                                      length_cost=length_cost)
 
     def evaluate(self, path, most=0, split=None):
         """(figures: metric -> score, examples, notes, predictions) of a labelled file, or of a split's part of it."""
@@ -97,6 +97,14 @@ class FinetunedRun:
             for name in names:
                 os.replace(os.path.join(temporary, name), os.path.join(output_dir, name))
         return names
+
+
+def compilation(strategy, run, config, features, times=1):
+    """(what XLA compiles of predictions for features, lengths.cost of it). Args: times: how often they will be made."""
+    on_tpu = strategies.device_kind(strategy) == "TPU"
+    is_worth = batches.is_worth_compiling(features, run, run.global_batch_size, lengths.cost("parts", config), times)
+    compiled = forward.forward_compilation(strategy, run, is_worth)
+    return compiled, lengths.cost(compiled, config, on_tpu)
 
 
 def best_seed(workdir):

@@ -146,7 +146,7 @@ def advice(strategy, run, model_config=None, environment=os.environ):
         whole = good * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
         lines.append(f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as --global_batch_size={whole}")
     if run.has_many_lengths:
-        lines.append("advice: rows of many lengths, for each of which the program is compiled anew; --nolength_buckets pads all to one")
+        lines.append("advice: rows of several lengths, each with a program of its own and one step a call; --nolength_buckets pads all to one")
     kind = _CHIPS.get(re.match("[a-z0-9]*", environment.get("TPU_ACCELERATOR_TYPE", "").lower())[0])
     if kind and model_config:
         device = hardware.DEVICES[kind]

@@ -95,19 +95,28 @@ def test_rows_of_a_group_stand_on_an_axis_of_their_own_and_missing_ones_are_empt
     assert batch["labels"].tolist() == [1, 0, 3, 0, 0]
 
 
-def test_batches_are_padded_to_few_lengths_and_without_buckets_to_one_shape():
+def test_batches_are_padded_to_lengths_that_are_worth_it_and_without_buckets_to_one_shape():
     features = made(400, group_sizes=[1, 2, 3, 4] * 100)
-    shapes = {batch["input_mask"].shape[2] for batch, _ in taken(features, run(), 58)}
-    assert shapes <= {*batches.BUCKETS[:7], 61}
-    assert {batch["input_mask"].shape for batch, _ in taken(features, run(length_buckets=False), 58)} == {(BATCH, 4, 61)}
+    settings = run(num_train_steps=58)
+
+    def shapes(settings, **options):
+        return {batch["input_mask"].shape for batch, _ in itertools.islice(batches.training_batches(features, settings, **options), 58)}
+    lengths_of = {cost: {shape[2] for shape in shapes(settings, length_cost=cost)} for cost in (0, 500, 10 ** 6)}
+    assert all(length % 4 == 0 for length in lengths_of[0] - {61})
+    assert len(lengths_of[0]) > len(lengths_of[500]) > len(lengths_of[10 ** 6]) == 1
+    assert shapes(run(length_buckets=False)) == {(BATCH, 4, 61)}
 
 
-def test_no_row_is_cut_and_no_batch_is_longer_than_its_bucket():
-    for longest in range(1, 601):
-        length = batches.padded_length(longest, 600)
-        assert length >= longest and length in (*batches.BUCKETS, 600)
-    assert [batches.padded_length(longest, 40) for longest in (3, 9, 17, 33, 40)] == [8, 16, 24, 40, 40]
-    assert batches.padded_length(3, 40, in_buckets=False) == 40
+def test_a_longer_run_has_more_lengths_and_each_epoch_has_the_same_ones():
+    features = made(400)
+    steps = batches.steps_per_epoch(features, BATCH)
+
+    def lengths_of(epochs, taken_epochs):
+        stream = batches.training_batches(features, run(num_train_steps=epochs * steps), length_cost=1000)
+        found = [batch["input_mask"].shape[1] for batch, _ in itertools.islice(stream, taken_epochs * steps)]
+        return [set(found[at:at + steps]) for at in range(0, len(found), steps)]
+    (few,), several = lengths_of(1, 1), lengths_of(20, 4)
+    assert len(few) < len(several[0]) and len(set.union(*several)) == len(several[0])
 
 
 def test_texts_of_like_lengths_stand_together():
@@ -139,10 +148,11 @@ def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
         assert batch["example_weights"].numpy().sum() == len(units)
 
 
-def test_many_tokens_of_few_lengths_are_worth_compiling_for():
-    features, one_shape = made(64), run(length_buckets=False)
-    rounds = batches._TOKENS_TO_COMPILE // (64 * 61) + 1
-    assert not batches.is_worth_compiling(features, one_shape, 8, rounds - 1)
-    assert batches.is_worth_compiling(features, one_shape, 8, rounds)
-    lengths = {batch["input_mask"].shape[1] for batch, _ in batches.evaluation_batches(features, run(), 8)}
-    assert len(lengths) > 2 and not batches.is_worth_compiling(features, run(), 8, rounds)
+def test_many_tokens_are_worth_compiling_for():
+    features, cost = made(64), 4000
+    by_rounds = [batches.is_worth_compiling(features, run(), 8, cost, rounds) for rounds in (1, 2, 3, 5, 10, 100)]
+    assert not by_rounds[0] and by_rounds[-1] and by_rounds == sorted(by_rounds)
+    # 64 rows of 61: of one shape, compiling makes up for itself when 0.8 of them take longer than a length costs.
+    one_shape, enough = run(length_buckets=False), int(cost / (0.8 * 64 * 61)) + 1
+    assert batches.is_worth_compiling(features, one_shape, 8, cost, enough)
+    assert not batches.is_worth_compiling(features, one_shape, 8, cost, enough - 1)
