@@ -50,7 +50,7 @@ _NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_exa
 ROWS = {
     "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS}, "mrpc_random": {**_MRPC, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
-    "sst-2": {**_SST, **_DECAY, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
+    "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
     "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, "random_init": True},
     "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, "random_init": True},
     "chnsenticorp": _CHNSENTICORP, "chnsenticorp_random": {**_CHNSENTICORP, **_RANDOM},
