@@ -55,6 +55,8 @@ class FinetuningConfig(TrainingConfig):
     learning_rate: float = field(5e-5, "Peak learning rate.", minimum=0.0)
     num_train_epochs: float = field(3.0, "Passes over the training examples.", minimum=0.0)
     num_train_steps: int = field(0, "Steps in all, in place of --num_train_epochs; 0: by epochs.", minimum=0)
+    average_decay: float = field(0.0, "Decay of a running mean of the weights, 0.99 for some 100 steps; the mean is scored, and kept "
+                                 "where it is best, while the weights themselves are trained on. 0: none.", minimum=0.0, below=1.0)
     eval_steps: int = field(0, "Steps between evaluations on the development examples; 0: once an epoch.", minimum=0)
     save_checkpoints_steps: int = field(0, "Steps between checkpoints; 0: at each evaluation.", minimum=0)
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)

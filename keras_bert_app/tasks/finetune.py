@@ -62,6 +62,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
                               encoder_has_dropout=run.freeze_layers >= 0)
         optimizer = optimizers.make_optimizer(run, trained_variables(model, run), model_config.num_hidden_layers)
         optimizer.first_steps = first_steps(optimizer.variables_by_path, run, model_config.num_hidden_layers)
+        if run.average_decay:
+            optimizer.keep_average(run.average_decay)
         if initial:
             initial = of_the_same_task(*initial, head, task, data.labels)
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
@@ -79,10 +81,15 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             reporter.say(f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
                          f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}")
         scorer = Scorer(workdir, data, run, model, strategy, reporter, start["step"])
+
+        def evaluate(step, should_stop):
+            with optimizer.averaged_weights():
+                return scorer.evaluate(step, should_stop)
+
         length_cost = lengths.cost(run.jit_compile, model_config, strategies.device_kind(strategy) == "TPU")
         loop.train(loop.Training(
             workdir, run, strategy, model, optimizer, objective,
-            batches.training_batches(data.train, run, start["position"], length_cost), scorer.evaluate, start, reporter,
+            batches.training_batches(data.train, run, start["position"], length_cost), evaluate, start, reporter,
             ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
         return results.write(workdir, data, run, model, scorer, chief, reporter)
 

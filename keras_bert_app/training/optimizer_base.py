@@ -3,6 +3,7 @@
 Slots and updates are written over tf.Variable: Keras' optimizers clip before the sum over replicas and sum once more.
 """
 
+import contextlib
 import re
 from typing import NamedTuple
 
@@ -45,6 +46,7 @@ class Optimizer(tf.Module):
             has every slot.
         first_steps: dict path -> how many updates pass before a variable is trained (gradual unfreezing); until then
             neither it nor its slots change.
+        average_decay: of the running means that keep_average began; 0 where none are kept.
     """
 
     def __init__(self, variables, weight_decay_rate=0.01, learning_rate_factors=None, not_decayed=NOT_DECAYED):
@@ -53,8 +55,35 @@ class Optimizer(tf.Module):
         self.weight_decay_rate = weight_decay_rate
         self.learning_rate_factors = learning_rate_factors or dict.fromkeys(variables, 1.0)
         self.first_steps = {}
+        self.average_decay = 0.0
         self.not_decayed = re.compile(not_decayed)
         self.slots = self.make_slots()
+
+    def keep_average(self, decay):
+        """Keeps a running mean of the weights after each update (Polyak and Juditsky 1992); call it in the strategy's scope.
+
+        The sums begin with zeros, and beside them grows what they are to be divided by: however many updates are skipped or
+        come late, the mean is one of weights alone.
+        """
+        self.average_decay = decay
+        for name, is_sum in (("average_sum", True), ("average_share", False)):
+            self.slots[name] = {path: new_slot(variable.shape if is_sum else [], f"{name}/{path}")
+                                for path, variable in self.variables_by_path.items()}
+
+    @contextlib.contextmanager
+    def averaged_weights(self):
+        """While it lasts the variables have their running means; as they are where none are kept or nothing was updated yet."""
+        kept = {}
+        try:
+            for path, share in self.slots.get("average_share", {}).items():
+                if share.numpy() > 0.0:
+                    variable = self.variables_by_path[path]
+                    kept[path] = variable.numpy()
+                    variable.assign(self.slots["average_sum"][path].numpy() / share.numpy())
+            yield
+        finally:
+            for path, value in kept.items():
+                self.variables_by_path[path].assign(value)
 
     def apply(self, gradients, learning_rate, step=0, is_good=True, scale=1.0):
         """One update, called in replica context with gradients that are the same on every replica.
@@ -95,6 +124,9 @@ class Optimizer(tf.Module):
 
     def _update(self, variable, slots, gradient, scale, learning_rate, terms, traits):
         self.update(variable, slots, gradient * scale, learning_rate, terms, traits)
+        if "average_sum" in slots:
+            move(slots["average_sum"], variable, self.average_decay)
+            move(slots["average_share"], 1.0, self.average_decay)
 
     # As one kernel it reads and writes each array once. Variables of one shape and like traits share it.
     _compiled_update = tf.function(_update, jit_compile=True, autograph=False)

@@ -99,6 +99,26 @@ def test_a_run_cut_off_after_any_checkpoint_ends_bit_for_bit_the_same(finished, 
     assert all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
 
 
+def test_of_a_run_with_running_means_the_means_are_scored_and_kept_while_the_weights_themselves_go_on(table_dir, tmp_path):
+    settings = dict(num_train_steps=4, eval_steps=2, save_checkpoints_steps=1, keep_checkpoints=9, average_decay=0.5)
+    whole, cut = str(tmp_path / "whole"), str(tmp_path / "cut")
+    run_on(whole, table_dir, **settings)
+    states = [weights_of(path) for path in checkpoints.list_checkpoints(whole)]
+    (best,) = checkpoints.best_checkpoints(whole)
+    num_steps = int(best[-8:])
+    shares = np.array([0.5 ** age for age in reversed(range(num_steps))])
+    for path, tensor in weights_of(best).items():
+        mean = np.tensordot(shares / shares.sum(), np.array([state[path] for state in states[:num_steps]]), 1)
+        np.testing.assert_allclose(tensor, mean, rtol=1e-5, atol=1e-7, err_msg=path)
+    # Goes on from the checkpoint of step 2, which was written before the means were in the weights' place.
+    shutil.copytree(whole, cut)
+    for later in checkpoints.list_checkpoints(cut)[2:]:
+        shutil.rmtree(later)
+    run_on(cut, table_dir, **settings)
+    assert without_times(cut) == without_times(whole)
+    assert all(np.array_equal(tensor, states[-1][path]) for path, tensor in weights_of(newest(cut)).items())
+
+
 @pytest.mark.parametrize("old, new, names, message", [
     ("the", "a", ["train"], "has other training examples than"), ("the", "a", ["dev"], "has other development examples than"),
     ("\t1\n", "\tyes\n", ["train", "dev"], "has other labels than")])

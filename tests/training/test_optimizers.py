@@ -75,6 +75,31 @@ def test_bias_correction_is_that_of_kingma_and_ba_with_epsilon_beside_the_correc
         np.testing.assert_allclose(after, weights, atol=3e-6)
 
 
+@pytest.mark.parametrize("kind", [AdamWeightDecay, Lamb, Muon, Adafactor])
+def test_the_running_mean_is_one_of_the_weights_after_each_update_that_was_made(kind):
+    paths = ("encoder/layer_0/output/kernel", "encoder/layer_1/output/bias", "late/kernel")
+    variables = {path: tf.Variable(np.random.RandomState(5).normal(size=(5, 6)), dtype=tf.float32) for path in paths}
+    optimizer = kind(variables)
+    optimizer.keep_average(0.75)
+    optimizer.first_steps = {"late/kernel": 3}
+    step_of = tf.function(lambda gradient, step, is_good: optimizer.apply([gradient] * 3, tf.constant(0.01), step, is_good))
+    weights, expected = [], {path: variable.numpy() for path, variable in variables.items()}
+    with optimizer.averaged_weights():
+        assert all(np.array_equal(variables[path], expected[path]) for path in paths)  # before any update
+    for step, is_good in enumerate((False, True, True, False, True, True)):
+        step_of(tf.fill([5, 6], float(step)), tf.constant(step), tf.constant(is_good))
+        weights.append({path: variable.numpy() for path, variable in variables.items()})
+    for path in paths:
+        made = [1, 2, 4, 5] if path != "late/kernel" else [4, 5]
+        shares = np.array([0.75 ** age for age in reversed(range(len(made)))])
+        expected[path] = np.tensordot(shares / shares.sum(), np.array([weights[step][path] for step in made]), 1)
+    with pytest.raises(KeyError), optimizer.averaged_weights():
+        for path in paths:
+            np.testing.assert_allclose(variables[path], expected[path], rtol=1e-5, atol=1e-7)
+        raise KeyError
+    assert all(np.array_equal(variables[path], weights[-1][path]) for path in paths)
+
+
 def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_value_apart():
     for path, parts in (("layer/kernel", 1), ("encoder/layer_0/attention/query_key_value/kernel", 3), ("layer/bias", 0)):
         found, weights, gradients = steps_of(Lamb, path, bias_correction=True)
