@@ -8,11 +8,11 @@ TPU_COMPILE_VENV := .venv-tpu-compile
 TF220_VENV := .venv-tf220
 PROGRAMS ?=
 ROWS ?=
-# The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, BENCH has more flags for them, SETUP
+# The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, or all; BENCH has more flags for them, SETUP
 # flags of benchmarks.bench itself, such as --tasks_dir or --input_files.
 MODEL_GARDEN_VENV := .venv-model-garden
 PEERS_VENV := .venv-peers
-PARTS ?= startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving
+PARTS ?=
 BENCH ?=
 SETUP ?=
 

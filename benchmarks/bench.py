@@ -1,19 +1,20 @@
 """Every part of the comparison with the peers, one after the other: what `make bench` runs.
 
-python -m benchmarks.bench --parts=startup,tokenizer,prepare_corpus,data,training_step,training_slopes,serving
+python -m benchmarks.bench
 make bench PARTS=training_step BENCH="--steps=small:32:128:float32 --rounds=3"
-make bench PARTS=finetuning,length_buckets SETUP="--tasks_dir=tasks"
+make bench PARTS=all SETUP="--input_files=enwiki_2014 --vocab_file=bert-base-uncased-vocab.txt --tasks_dir=tasks"
 
-The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --tasks_dir, with
+Left alone it runs all parts but quality; "all" takes that in too: what pre-training gives for the same minutes, an hour and a half and
+more. The text is the embedded default corpus, or --input_files; the vocabulary is learned from it, or --vocab_file. --tasks_dir, with
 the folders glue and conll2003, is for fine-tuning and prediction on texts of real lengths (part finetuning, beside the peers, and
-length_buckets, beside padding to the maximum) and for what the part quality fine-tunes. That part, what pre-training gives for the
-same minutes, takes an hour and a half and is run when it is named. What follows "--" or is given in BENCH goes to every part that is
-run, so name one part with it; SETUP has flags of this command. Each part's output is in OUTPUT_DIR/PART.txt, its figures, table and
-picture in OUTPUT_DIR/PART.json, .md and .png, those of quality in OUTPUT_DIR/quality; training_step, training_slopes and quality go on
-where they were stopped. A part that fails does not keep the others from running: all that failed are told at the end, and the exit
-code is 2.
+length_buckets, beside padding to the maximum), which are left out without it, and for what quality fine-tunes. What follows "--" or is
+given in BENCH goes to every part that is run, so name one part with it; SETUP has flags of this command. Each part's output is in
+OUTPUT_DIR/PART.txt, its figures, table and picture in OUTPUT_DIR/PART.json, .md and .png, those of quality in OUTPUT_DIR/quality;
+training_step, training_slopes and quality go on where they were stopped. An OUTPUT_DIR has the figures of one text and vocabulary. A
+part that fails does not keep the others from running: all that failed are told at the end, and the exit code is 2.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -27,30 +28,64 @@ from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 from pipelines.errors import DataError
 
-_PARTS = flags.DEFINE_list("parts", ["startup", "tokenizer", "prepare_corpus", "data", "training_step", "training_slopes", "serving"],
-                           "Parts to run.")
+_PARTS = flags.DEFINE_list("parts", [], "Parts to run, or all; by default all but quality.")
 _INPUT_FILES = flags.DEFINE_string("input_files", "", "Text; by default the documentation of the installed packages.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Vocabulary; by default one of 8,000 pieces learned from the text.")
-_TASKS_DIR = flags.DEFINE_string("tasks_dir", "", "Folder with glue/SST-2 and conll2003, for the parts length_buckets and quality.")
+_TASKS_DIR = flags.DEFINE_string("tasks_dir", "", "Folder with glue/SST-2 and conll2003, for the parts finetuning, length_buckets and quality.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.")
 _PEERS = flags.DEFINE_string("peers_env", ".venv-peers", "Environment with benchmarks/requirements-serving.txt and MiniLM.")
 _MODEL_GARDEN = flags.DEFINE_string("model_garden_env", ".venv-model-garden", "Environment with Model Garden.")
 
 
 def main(arguments):
-    for part in _PARTS.value:
-        if part not in PARTS:
-            raise UserError(f"--parts={part} is not known: {nearest(part, list(PARTS))}")
+    parts = wanted_parts()
     os.makedirs(_OUTPUT_DIR.value, exist_ok=True)
+    _keep_settings(parts)
     failed = []
-    for part in _PARTS.value:
+    for part in parts:
         try:
             run(part, PARTS[part](), arguments)
         except (UserError, DataError, OSError) as error:
             print(f"part {part} failed: {error}", flush=True)
             failed.append(f"{part} ({error})")
     if failed:
-        raise UserError(f"{len(failed)} of {len(_PARTS.value)} parts failed: {'; '.join(failed)}")
+        raise UserError(f"{len(failed)} of {len(parts)} parts failed: {'; '.join(failed)}")
+
+
+def wanted_parts():
+    """The parts that --parts names, in their order there.
+
+    Raises:
+        UserError: one is not known.
+    """
+    for part in _PARTS.value:
+        if part not in PARTS and part != "all":
+            raise UserError(f"--parts={part} is not known: {nearest(part, ['all', *PARTS])}")
+    if _PARTS.value and "all" not in _PARTS.value:
+        return _PARTS.value
+    parts = [part for part in PARTS if part != "quality" or _PARTS.value]
+    if not _TASKS_DIR.value:
+        print(f"left out, since they need texts with labels (--tasks_dir): {', '.join(_OF_LABELLED_TEXTS)}", flush=True)
+        parts = [part for part in parts if part not in _OF_LABELLED_TEXTS]
+    return parts
+
+
+def _keep_settings(parts):
+    """Raises UserError where the directory has what was made of another text or with another vocabulary."""
+    if not _OF_THE_TEXT.intersection(parts):
+        return
+    path, settings = _at("settings.json"), {"input_files": _INPUT_FILES.value, "vocab_file": _VOCAB_FILE.value}
+    if not os.path.exists(path):
+        if os.path.exists(_at("corpus")):
+            raise UserError(f"--output_dir={_OUTPUT_DIR.value} has a corpus and does not say of which text; give another --output_dir")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(settings, file, indent=1)
+    with open(path, encoding="utf-8") as file:
+        held = json.load(file)
+    for name, value in settings.items():
+        if held[name] != value:
+            raise UserError(f"--{name}={value or '(the default)'}: --output_dir={_OUTPUT_DIR.value} has figures of "
+                            f"{held[name] or 'the default'}; give another --output_dir")
 
 
 def run(part, given, more):
@@ -157,7 +192,7 @@ def _serving():
 
 def _labelled_texts(part):
     if not _TASKS_DIR.value:
-        raise UserError(f"--parts={part} needs texts with labels; give --tasks_dir, a folder with glue/SST-2")
+        raise UserError(f"--parts={part} needs texts with labels; give --tasks_dir, a folder with glue/SST-2 and conll2003")
     return [f"--data_dir={os.path.join(_TASKS_DIR.value, 'glue', 'SST-2')}", f"--encoder={_minilm()}",
             f"--output_file={_at(f'{part}.json')}"]
 
@@ -173,14 +208,20 @@ PARTS = {
     "training_step": lambda: [f"--model_garden_python={_python(_MODEL_GARDEN.value)}",
                               f"--transformers_python={_python(_PEERS.value)}", f"--output_dir={_OUTPUT_DIR.value}"],
     "training_slopes": lambda: [f"--output_dir={_OUTPUT_DIR.value}"],
+    "memory": lambda: [f"--output_file={_at('memory.json')}"],
+    "updates": lambda: [f"--output_file={_at('updates.json')}"],
+    "prediction": lambda: [f"--encoder={_minilm()}", f"--output_file={_at('prediction.json')}"],
     "serving": _serving,
     "length_buckets": lambda: [*_labelled_texts("length_buckets"), "--task=sst-2"],
     "finetuning": lambda: [*_labelled_texts("finetuning"), f"--transformers_python={_python(_PEERS.value)}"],
     "quality": lambda: [f"--corpus_dir={_corpus()}", f"--vocab_file={_vocabulary()}",
                         f"--transformers_python={_python(_PEERS.value)}", f"--directory={_at('quality')}", f"--data_dir={_TASKS_DIR.value}"],
 }
-_MODULES = {"finetuning": "finetuning_epoch", "startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput",
-            "serving": "serving_latency", "quality": "quality_per_minute"}
+_MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput", "memory": "estimate_check",
+            "updates": "update_time", "prediction": "forward_time", "serving": "serving_latency", "finetuning": "finetuning_epoch",
+            "quality": "quality_per_minute"}
+_OF_THE_TEXT = {"tokenizer", "prepare_corpus", "data", "quality"}
+_OF_LABELLED_TEXTS = ("length_buckets", "finetuning")
 
 if __name__ == "__main__":
     app.run(main, __doc__)

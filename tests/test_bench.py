@@ -61,11 +61,48 @@ def test_every_flag_that_a_part_builds_is_one_of_what_it_runs(given, tmp_path):
     commands = json.loads(told.stdout)
     modules = {command[0] for command in commands}
     assert {"benchmarks.startup_time", "benchmarks.prepare_corpus", "benchmarks.length_buckets", "benchmarks.finetuning_epoch",
-            "keras_bert_app.cli.export"} <= modules
+            "benchmarks.estimate_check", "benchmarks.update_time", "benchmarks.forward_time", "keras_bert_app.cli.export"} <= modules
     assert ("keras_bert_app.cli.prepare_corpus" in modules) == bool(given)
     for command in commands:
         found = in_process(_PARSE, command)
         assert found.returncode == 0, f"{command}: {found.stderr}"
+
+
+@pytest.mark.parametrize("given, left_out", [
+    ([], {"quality", "finetuning", "length_buckets"}), (["--tasks_dir=tasks"], {"quality"}),
+    (["--parts=all"], {"finetuning", "length_buckets"}), (["--parts=all", "--tasks_dir=tasks"], set())])
+def test_all_parts_are_run_that_can_be_and_the_long_one_when_all_are_asked_for(given, left_out):
+    code = """
+import json, sys
+from absl import flags
+from benchmarks import bench
+
+flags.FLAGS(["bench", *json.loads(sys.argv[1])])
+print(json.dumps([bench.wanted_parts(), list(bench.PARTS)]))
+"""
+    *said, found = in_process(code, given).stdout.splitlines()
+    wanted, parts = json.loads(found)
+    assert wanted == [part for part in parts if part not in left_out]
+    assert any("--tasks_dir" in line for line in said) == ("finetuning" in left_out)
+
+
+def test_a_directory_of_results_is_one_of_one_text(tmp_path):
+    code = """
+import json, sys
+from benchmarks import bench
+
+bench.PARTS, bench.module_of = {"data": lambda: [], "startup": lambda: []}, {"data": "platform", "startup": "platform"}.get
+sys.argv = ["bench", *json.loads(sys.argv[1])]
+bench.app.run(bench.main, "")
+"""
+    mine = f"--output_dir={tmp_path / 'mine'}"
+    assert in_process(code, [mine, "--parts=data", "--input_files=one"]).returncode == 0
+    found = in_process(code, [mine, "--parts=data", "--input_files=other"])
+    assert found.returncode == 2 and "--input_files=other" in found.stderr and "figures of one; give another" in found.stderr
+    assert in_process(code, [mine, "--parts=startup", "--input_files=other"]).returncode == 0  # reads no text
+    (tmp_path / "before" / "corpus").mkdir(parents=True)
+    found = in_process(code, [f"--output_dir={tmp_path / 'before'}", "--parts=data"])
+    assert found.returncode == 2 and "does not say of which text" in found.stderr
 
 
 def test_a_flag_that_a_program_has_not_is_found():
