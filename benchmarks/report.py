@@ -18,6 +18,7 @@ def keep(output_file, figures, lines, draw):
     """
     if not output_file:
         return
+    os.makedirs(os.path.dirname(output_file) or ".", exist_ok=True)
     with open(output_file, "w", encoding="utf-8") as file:
         json.dump(figures, file, indent=1)
     name = os.path.splitext(output_file)[0]
