@@ -165,3 +165,17 @@ print(os.path.exists(bench._at("export")), os.listdir(bench._whole("export", os.
 bench._whole("export", stopped)
 """
     assert in_process(code, str(tmp_path)).stdout.split() == ["False", "[]"]
+
+
+def test_commits_stand_beside_the_one_before_and_the_first_round_by_round():
+    code = """
+import json, sys
+from benchmarks import step_history
+print(json.dumps(list(step_history.table(*json.loads(sys.argv[1])))))
+"""
+    subjects = {"abc^:false": "1234567 Before", "abc": "abcdef0 Kernels", "HEAD": "fedcba9 Now"}
+    rates = {"abc^:false": [100.0, 200.0, 100.0], "abc": [150.0, 300.0, 160.0], "HEAD": [300.0, 600.0, 80.0]}
+    _, _, *lines = json.loads(in_process(code, [subjects, rates]).stdout)
+    assert lines == ["| 1234567 Before (false) | 133 (100 to 200) |  |  |",
+                     "| abcdef0 Kernels | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
+                     "| fedcba9 Now | 327 (80 to 600) | 2.00 (0.50 to 2.00) | 3.00 (0.80 to 3.00) |"]

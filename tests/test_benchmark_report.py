@@ -6,7 +6,7 @@ import json
 import pytest
 from matplotlib import image
 
-from benchmarks import report, step_history, turns
+from benchmarks import report, turns
 
 FIGURES = {"machine": {"cores": 2, "cpu": "x86_64"}, "rounds": [1.0, 2.0]}
 PANELS = {"1 x 16": {"ours": (2.0, 1.0, 3.0), "a peer": (1234.0, 1200.0, 1300.0)},
@@ -29,12 +29,3 @@ def test_without_a_file_nothing_is_kept(tmp_path, monkeypatch):
 
 def test_milliseconds_are_those_of_all_calls_between_those_of_the_rounds():
     assert turns.milliseconds([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6, 0.7, 0.8]]) == pytest.approx((450, 200, 600))
-
-
-def test_commits_stand_beside_the_one_before_and_the_first_round_by_round():
-    subjects = {"abc^:false": "1234567 Before", "abc": "abcdef0 Kernels", "HEAD": "fedcba9 Now"}
-    rates = {"abc^:false": [100.0, 200.0, 100.0], "abc": [150.0, 300.0, 160.0], "HEAD": [300.0, 600.0, 80.0]}
-    _, _, *lines = step_history.table(subjects, rates)
-    assert lines == ["| 1234567 Before (false) | 133 (100 to 200) |  |  |",
-                     "| abcdef0 Kernels | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
-                     "| fedcba9 Now | 327 (80 to 600) | 2.00 (0.50 to 2.00) | 3.00 (0.80 to 3.00) |"]
