@@ -1,4 +1,4 @@
-"""What the benchmarks of the data engine stand on: texts that are enlarged, and figures of several runs."""
+"""What the benchmarks of the data engine stand on: texts that are enlarged, figures of several runs, and the same masking."""
 
 import json
 import pathlib
@@ -12,11 +12,14 @@ ROOT = pathlib.Path(__file__).parents[1]
 # Benchmarks share names of flags, which are one table of a process: each is asked in a process of its own.
 _CALL = """
 import importlib, json, sys
+from absl import flags
 from keras_bert_app.errors import UserError
 
-module, function, arguments = json.loads(sys.argv[1])
+name, function, arguments = json.loads(sys.argv[1])
+module = importlib.import_module(f"benchmarks.{name}")
+flags.FLAGS([name])
 try:
-    found = getattr(importlib.import_module(f"benchmarks.{module}"), function)(*arguments)
+    found = getattr(module, function)(*arguments)
 except UserError as error:
     found = {"refused": str(error)}
 print(json.dumps(found))
@@ -59,7 +62,20 @@ def test_a_text_without_words_is_refused_in_one_line_where_copies_of_it_are_need
 
 
 def test_of_repeated_runs_the_median_is_shown_between_the_lowest_and_highest_seconds():
-    runs = [{"dedup": "exact", "workers": "2", "text_bytes": 60_000_000, "documents": 1234, "shard_bytes": 56_700_000, "seconds": seconds,
-             "start_seconds": 2.0, "cpu_seconds": 2 * seconds, "peak_bytes": megabytes * 1_000_000}
+    runs = [{"dedup": "exact", "workers": "2", "text_bytes": 60_000_000, "documents": 1234, "shard_bytes": 56_700_000,
+             "seconds": seconds, "start_seconds": 2.0, "cpu_seconds": 2 * seconds, "peak_bytes": megabytes * 1_000_000}
             for seconds, megabytes in ((12.0, 700), (5.0, 900), (8.0, 800))]
     assert call("prepare_corpus", "row", runs) == "| 60 | exact | 2 | 8.0 | 5.0 to 12.0 | 7.5 | 6.0 | 10.0 | 16.0 | 800 | 1,234 | 56.7 |"
+
+
+@pytest.mark.parametrize("labels, tokens, examples, is_fair", [
+    (19, 128, 1, True),  # round(0.15 * 128)
+    (2, 16, 1, True),  # round(0.15 * 16)
+    (14_900, 100_000, 1000, True), (13_900, 100_000, 1000, False), (16_100, 100_000, 1000, False),
+    (20, 512, 1, False), (0, 0, 0, False)])
+def test_a_contender_that_masks_another_share_is_refused_but_for_rounding(labels, tokens, examples, is_fair):
+    found = call("pretraining_throughput", "masked_share", "a peer", {"labels": labels, "real_tokens": tokens, "examples": examples})
+    if is_fair:
+        assert found == pytest.approx(labels / tokens)
+    else:
+        assert found["refused"].startswith("a peer: ") and f"of {tokens:,} real tokens are masked; expected 0.15" in found["refused"]
