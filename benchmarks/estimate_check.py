@@ -18,6 +18,7 @@ import sys
 
 from absl import flags
 
+from benchmarks.report import draw_bars, in_words, keep
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
@@ -39,21 +40,21 @@ _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a wo
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
 _LENGTHS = flags.DEFINE_list("lengths", ["128", "512"], "Tokens a row, for the positions a word.")
 _OBJECTIVE = flags.DEFINE_enum("sentence_objective", "nsp", OBJECTIVES, "As of pretrain, for the positions a word.")
-_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
 
 
 def main(arguments):
     del arguments
     steps = [_parsed(step) for step in _STEPS.value]
-    report = {"machine": machine(("tensorflow", "keras"))}
-    print(", ".join(f"{name} {value}" for name, value in report["machine"].items()), end="\n\n", flush=True)
+    if not steps and not _CORPUS_DIR.value:
+        raise UserError("--steps= leaves nothing to measure; give steps, or --corpus_dir")
+    figures, lines = {"machine": machine(("tensorflow", "keras")), "steps": [], "lengths": {}}, []
+    print(in_words(figures["machine"]), end="\n\n", flush=True)
     if steps:
-        report["steps"] = compared(steps)
+        figures["steps"] = compared(steps, lines)
     if _CORPUS_DIR.value:
-        report["positions_per_word"] = counted_positions(_CORPUS_DIR.value, *app.required("vocab_file"))
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
+        figures["lengths"] = counted_positions(_CORPUS_DIR.value, *app.required("vocab_file"), lines)
+    keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["steps"], figures["lengths"], path))
 
 
 def _parsed(step):
@@ -68,10 +69,16 @@ def _parsed(step):
     return size, config, run
 
 
-def compared(steps):
-    """Measures, prints and returns each step beside its estimate."""
-    print("| config | rows x tokens, parts | precision | memory, estimate, MB | allocator's peak | estimate / peak "
-          "| resident | GFLOP a step | CPU ms | GFLOP/s | of a large product |\n" + "|---" * 11 + "|", flush=True)
+def _tell(lines, *more):
+    """Prints lines of the tables and adds them to those before."""
+    lines += more
+    print("\n".join(more), flush=True)
+
+
+def compared(steps, lines):
+    """Measures, tells and returns each step beside its estimate."""
+    _tell(lines, "| config | rows x tokens, parts | precision | memory, estimate, MB | allocator's peak | estimate / peak "
+          "| resident | GFLOP a step | CPU ms | GFLOP/s | of a large product |", "|---" * 11 + "|")
     results = []
     for size, config, run in steps:
         rows, length = run.global_batch_size, run.max_seq_length
@@ -90,13 +97,13 @@ def compared(steps):
                  f"{seen['peak_bytes'] / 1e6:,.0f}", f"{estimate / seen['peak_bytes']:.2f}",
                  f"{seen['resident_bytes'] / 1e6:,.0f}", f"{flop / 1e9:,.1f}", f"{seen['cpu_seconds'] * 1e3:,.0f}",
                  f"{rate / 1e9:,.1f}", f"{rate / seen['product_flop_per_second']:.2f}"]
-        print(f"| {' | '.join(cells)} |", flush=True)
+        _tell(lines, f"| {' | '.join(cells)} |")
         results.append({**request, **seen, "estimated_bytes": estimate, "flop": flop})
     return results
 
 
-def counted_positions(corpus_dir, vocab_file):
-    """Counts, prints and returns rows and positions a word of one epoch for each of --lengths."""
+def counted_positions(corpus_dir, vocab_file, lines):
+    """Counts, tells and returns rows and positions a word of one epoch for each of --lengths."""
     with app.quiet_start():
         import tensorflow as tf
 
@@ -106,15 +113,32 @@ def counted_positions(corpus_dir, vocab_file):
     manifest = corpora.load_manifest(corpus_dir)
     shards, words = corpora.shard_paths(corpus_dir, manifest, "train"), manifest["train"]["words"]
     tokenizer = BertTokenizer(vocab_file, True)
-    print("\n| tokens a row | words | rows of an epoch | positions a word |\n|---|---|---|---|")
+    _tell(lines, *([""] if lines else []), "| tokens a row | words | rows of an epoch | positions a word |", "|---" * 4 + "|")
     found = {}
     for length in map(int, _LENGTHS.value):
         batches = pretraining_dataset(shards, tokenizer, global_batch_size=512, epochs=1, max_seq_length=length,
                                       max_predictions_per_seq=max(1, round(0.15 * length)), sentence_objective=_OBJECTIVE.value)
         rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch is filled up
-        found[length] = rows * length / words
-        print(f"| {length} | {words:,} | {rows:,} | {found[length]:.2f} |", flush=True)
+        found[length] = {"words": words, "rows": rows, "positions_per_word": rows * length / words}
+        _tell(lines, f"| {length} | {words:,} | {rows:,} | {found[length]['positions_per_word']:.2f} |")
     return found
+
+
+def draw(steps, lengths, path):
+    """Bars of each step's estimate and the allocator's peak, of its share of a large product's rate, and of positions a word; panels
+    of what was asked for."""
+    panels = {"memory of a step, MB": {}, "share of a large product": {}, "positions a word": {}}
+    memory, rate, positions = panels.values()
+    for step in steps:
+        name = ":".join(str(step[part]) for part in ("size", "rows", "length", "precision", "parts"))
+        memory[f"{name}, estimate"] = (step["estimated_bytes"] / 1e6,) * 3
+        memory[f"{name}, peak"] = (step["peak_bytes"] / 1e6,) * 3
+        rate[name] = (step["flop"] / step["cpu_seconds"] / step["product_flop_per_second"],) * 3
+    for length, counted in lengths.items():
+        positions[f"{length} tokens a row"] = (counted["positions_per_word"],) * 3
+    draw_bars({title: bars for title, bars in panels.items() if bars},
+              "What estimate says beside real steps on this CPU\nestimated in blue, measured in grey", path,
+              lambda name: name.endswith("estimate"))
 
 
 if __name__ == "__main__":

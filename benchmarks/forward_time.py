@@ -9,8 +9,9 @@ round after round; before that their logits are compared. What is chosen where: 
 
 from absl import flags
 
+from benchmarks.report import draw_bars, in_words, keep
 from benchmarks.tokenizer_peers import machine
-from benchmarks.turns import in_turn, median, ratio, timed
+from benchmarks.turns import in_turn, median, milliseconds, ratio, timed
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -20,9 +21,11 @@ _WAYS = {"plain": "", "parts": "parts", "step": "step"}
 _PRECISIONS = flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
 
 # Of logits, relative to the largest one.
 _AGREEMENT = {"float32": 1e-4, "bfloat16": 5e-2}
+_HEAD = "| rows x tokens | precision | way | ms, median | of plain, median | lowest to highest |"
 
 
 def main(arguments):
@@ -40,17 +43,20 @@ def main(arguments):
             raise UserError(f"--shapes={rows}x{length}: {encoder} has {weights.config.max_position_embeddings} positions; give so many "
                             "tokens at most")
     models = {precision: classifier(weights, precision) for precision in _PRECISIONS.value}
-    print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
-    print("\n| rows x tokens | precision | way | ms, median | of plain, median | lowest to highest |\n|---|---|---|---|---|---|")
+    figures = {"machine": machine(("tensorflow", "keras")), "config": weights.config.to_dict(), "shapes": {}}
+    lines = [_HEAD, "|---" * 6 + "|"]
+    print("\n".join([in_words(figures["machine"]), "", *lines]), flush=True)
     for rows, length in shapes:
         calls = {(precision, way): call_of(model, compiled, weights.config, rows, length)
                  for precision, model in models.items() for way, compiled in _WAYS.items()}
         check_same({key: call(None) for key, call in calls.items()})
         found = in_turn({key: timed(call, None) for key, call in calls.items()}, _ROUNDS.value, _SECONDS.value)
-        for (precision, way), rounds in found.items():
-            middle, low, high = ratio(rounds, found[precision, "plain"])
-            print(f"| {rows} x {length} | {precision} | {way} | {median(rounds) * 1e3:.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |",
-                  flush=True)
+        seconds = {precision: {way: found[precision, way] for way in _WAYS} for precision in models}
+        figures["shapes"][f"{rows} x {length}"] = seconds
+        of_shape = list(table(f"{rows} x {length}", seconds))
+        print("\n".join(of_shape), flush=True)
+        lines += of_shape
+    keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["shapes"], path))
 
 
 def parsed(shape):
@@ -94,6 +100,22 @@ def check_same(logits):
         if not difference <= _AGREEMENT[precision]:
             raise UserError(f"logits of {precision}, {way} differ from the plain ones by {difference:.1e} of the largest; expected "
                             f"{_AGREEMENT[precision]:g} at most: not the same work")
+
+
+def table(shape, seconds):
+    """Markdown lines of a shape. Args: seconds: precision -> way -> for each round the seconds of its calls."""
+    for precision, ways in seconds.items():
+        for way, rounds in ways.items():
+            middle, low, high = ratio(rounds, ways["plain"])
+            yield f"| {shape} | {precision} | {way} | {median(rounds) * 1e3:.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |"
+
+
+def draw(shapes, path):
+    """Bars of the ways in each precision, a panel for each shape; the plain ones are grey."""
+    panels = {shape: {f"{precision}, {way}": milliseconds(rounds) for precision, ways in seconds.items() for way, rounds in ways.items()}
+              for shape, seconds in shapes.items()}
+    draw_bars(panels, "A forward pass with a classifier's head, rows x tokens\nmilliseconds, less is better", path,
+              lambda name: not name.endswith("plain"))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ def _answer(request):
                 [os.path.join(directory, "examples.tfrecord")])
             seconds = time.perf_counter() - started
     return {"seconds": seconds, "cpu_seconds": time.process_time() - cpu_before, "examples": len(instances),
-            "real_tokens": sum(len(instance.tokens) for instance in instances)}
+            "real_tokens": sum(len(instance.tokens) for instance in instances),
+            "labels": sum(len(instance.masked_lm_positions) for instance in instances)}
 
 
 def main():

@@ -11,7 +11,7 @@ what they are judged by: try them on another corpus (prepare_corpus --seed holds
 one evaluation (benchmarks.heldout; KerasHub's head by its weights under BERT's constants), then by fine-tuning on 10,000
 examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt; TASKS
 the folders glue and conll2003. What is done is not done again; a training of ours that was stopped goes on, the others begin anew. Nothing else should
-run. A directory holds runs of one corpus, vocabulary, size and time.
+run. A directory holds runs of one corpus, vocabulary, size and time; the machine of each stands with its result, and above the table.
 """
 
 import hashlib
@@ -21,10 +21,11 @@ import sys
 
 from absl import flags
 
-from benchmarks import own_commands, quality_texts
+from benchmarks import own_commands, quality_texts, report
 from benchmarks.heldout import evaluate
 from benchmarks.quality_contenders import PRECISIONS, parsed
 from benchmarks.resumable import results_of, spread
+from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
@@ -63,7 +64,7 @@ def main(arguments):
         starts = [*runs, *(f"{_RANDOM}:{seed}" for seed in _SEEDS.value)]
         tasks = results_of([f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS], _finetune,
                            _at("tasks.json"))
-    lines = list(table(found, tasks))
+    lines = [*machines(found), *table(found, tasks)]
     with open(_at("table.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     draw(curves, _at("curves.png"))
@@ -88,7 +89,7 @@ def _keep_settings():
     path = _at("settings.json")
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(settings, file, indent=1)
+            json.dump({**settings, "machine": machine(("tensorflow", "keras"))}, file, indent=1)
     with open(path, encoding="utf-8") as file:
         held = json.load(file)
     if changed := [name for name, value in settings.items() if held.get(name) != value]:
@@ -100,7 +101,7 @@ def _model_dir(row):
 
 
 def _pretrain(row):
-    """Trains a contender for its minutes; what its model gets on the held-out text, and how many steps it took."""
+    """Trains a contender for its minutes; what its model gets on the held-out text, how many steps it took, and on what machine."""
     entry, seed = row.split(":")
     contender, rate, precision, initializer_range = parsed(entry)
     precision = precision or _PRECISION.value
@@ -123,7 +124,8 @@ def _pretrain(row):
         python = _PYTHON.value if contender == "transformers" else sys.executable
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"quality_{contender}.py")
         own_commands.process(os.path.basename(script), [python, script, json.dumps(given)])
-    return {**evaluate(model_dir, _CORPUS.value, _VOCAB.value), "steps": _curve(row)[-1]["step"]}
+    return {**evaluate(model_dir, _CORPUS.value, _VOCAB.value), "steps": _curve(row)[-1]["step"],
+            "machine": machine(("tensorflow", "keras"))}
 
 
 def _num_pieces():
@@ -162,6 +164,17 @@ def _with_default_dropout(row):
             json.dump(config, file, indent=2)
         os.replace(path + ".tmp", path)
     return path
+
+
+def machines(found):
+    """Markdown: a paragraph for each machine that runs were made on, and which, where there are several."""
+    runs = {}
+    for row, result in found.items():
+        # Of runs before it was kept, nothing is known.
+        runs.setdefault(report.in_words(result["machine"]) if "machine" in result else "a machine that was not kept", []).append(row)
+    for words, rows in runs.items():
+        yield words if len(runs) == 1 else f"{words}: {', '.join(rows)}"
+        yield ""
 
 
 def table(found, tasks):

@@ -4,16 +4,17 @@ python -m benchmarks.update_time
 python -m benchmarks.update_time --sizes=small --updates=adamw:none,adamw:parts,muon:parts,muon:parts:bfloat16
 
 An entry of --updates is OPTIMIZER:COMPILED[:PRECISION], COMPILED what --jit_compile is, none or parts. The gradients are random and
-stay the same; clipping and decay are in the update. Prints Markdown: medians of all updates and, by round, how many times as long as
-the first entry's they took.
+stay the same; clipping and decay are in the update. Prints Markdown: medians of all updates between the lowest and highest of the
+rounds' medians and, by round, how many times as long as the first entry's they took.
 """
 
 import gc
 
 from absl import flags
 
+from benchmarks.report import draw_bars, in_words, keep
 from benchmarks.tokenizer_peers import machine
-from benchmarks.turns import in_turn, median, ratio, timed
+from benchmarks.turns import in_turn, milliseconds, ratio, timed
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
@@ -24,6 +25,7 @@ _UPDATES = flags.DEFINE_list("updates", ["adamw:parts", "lamb:parts", "adafactor
                              "What to time: OPTIMIZER:COMPILED[:PRECISION].")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
 
 
 def main(arguments):
@@ -32,15 +34,18 @@ def main(arguments):
     configs = {size: BertConfig.of_size(size) for size in _SIZES.value}
     with app.quiet_start():
         import tensorflow as tf  # noqa: F401
-    print(", ".join(f"{name} {value}" for name, value in machine(("tensorflow", "keras")).items()))
     first = _UPDATES.value[0]
-    print(f"\n| size | update | ms, median | times {first}, median | lowest to highest |\n|---|---|---|---|---|")
+    figures = {"machine": machine(("tensorflow", "keras")), "sizes": {}}
+    lines = [f"| size | update | ms, median | lowest to highest | times {first}, median | lowest to highest |", "|---" * 6 + "|"]
+    print("\n".join([in_words(figures["machine"]), "", *lines]), flush=True)
     for size, config in configs.items():
         found = in_turn({entry: timed(update_of(config, run), None) for entry, run in runs.items()}, _ROUNDS.value, _SECONDS.value)
-        for entry, rounds in found.items():
-            middle, low, high = ratio(rounds, found[first])
-            print(f"| {size} | {entry} | {median(rounds) * 1e3:.1f} | {middle:.2f} | {low:.2f} to {high:.2f} |", flush=True)
+        figures["sizes"][size] = found
+        of_size = list(table(size, found))
+        print("\n".join(of_size), flush=True)
+        lines += of_size
         gc.collect()  # the weights of this size
+    keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["sizes"], path))
 
 
 def parsed(entry):
@@ -78,6 +83,21 @@ def update_of(config, run):
         step = update(step)
         step.numpy()
     return next_update
+
+
+def table(size, seconds):
+    """Markdown lines of a size. Args: seconds: entry of --updates -> for each round the seconds of its updates."""
+    first = next(iter(seconds.values()))
+    for entry, rounds in seconds.items():
+        middle, low, high = milliseconds(rounds)
+        times, least, most = ratio(rounds, first)
+        yield f"| {size} | {entry} | {middle:.1f} | {low:.1f} to {high:.1f} | {times:.2f} | {least:.2f} to {most:.2f} |"
+
+
+def draw(sizes, path):
+    """Bars of the updates, a panel for each size; the first entry's is grey."""
+    panels = {size: {entry: milliseconds(rounds) for entry, rounds in seconds.items()} for size, seconds in sizes.items()}
+    draw_bars(panels, "An optimizer's update of all weights\nmilliseconds, less is better", path, lambda name: name != _UPDATES.value[0])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""What quality_per_minute stands on: the clock that gives the learning rate, passages that fill a row, processes that fail."""
+"""What quality_per_minute stands on: the clock that gives the learning rate, passages that fill a row, processes that fail, machines."""
 
 import json
+import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -10,6 +12,18 @@ from benchmarks.quality_contenders import Contender, parsed
 from benchmarks.quality_texts import passages_of
 from benchmarks.resumable import spread
 from keras_bert_app.errors import UserError
+
+# The benchmark's flags are a table of the process, so that it has one of its own.
+_SETTINGS_AND_TABLE = """
+import json, sys
+from absl import flags
+from benchmarks import quality_per_minute
+
+given, found = json.loads(sys.argv[1])
+flags.FLAGS(["quality_per_minute", *given])
+quality_per_minute._keep_settings()
+print(json.dumps([*quality_per_minute.machines(found), *quality_per_minute.table(found, {})]))
+"""
 
 
 def test_the_rate_rises_and_falls_by_the_clock_and_lines_hold_the_loss_since_the_last(tmp_path, monkeypatch):
@@ -54,3 +68,29 @@ def test_a_contender_stands_with_its_settings():
 def test_a_contender_that_cannot_be_run_is_refused(entry):
     with pytest.raises(UserError, match=f"--contenders={entry}: "):
         parsed(entry)
+
+
+def test_each_run_is_told_with_its_machine_and_a_directory_of_before_machines_were_kept_goes_on(tmp_path):
+    for name in ("manifest.json", "vocab.txt"):
+        (tmp_path / name).write_text(name)
+    given = [f"--corpus_dir={tmp_path}", f"--vocab_file={tmp_path / 'vocab.txt'}", f"--directory={tmp_path}"]
+    result = {"steps": 7, "eval_masked_lm_accuracy": 0.5, "eval_masked_lm_loss": 3.0, "eval_unigram_accuracy": 0.1}
+    fast, slow = {**result, "machine": {"cores": 8, "cpu": "x86_64"}}, {**result, "machine": {"cores": 1, "cpu": "x86_64"}}
+
+    def lines_of(**found):
+        command = [sys.executable, "-c", _SETTINGS_AND_TABLE, json.dumps([given, found])]
+        told = subprocess.run(command, cwd=pathlib.Path(__file__).parents[1], capture_output=True, text=True)
+        assert told.returncode == 0, told.stderr
+        return json.loads(told.stdout)
+
+    assert lines_of(a=fast, b=fast)[:2] == ["cores 8, cpu x86_64", ""]
+    path = tmp_path / "settings.json"
+    settings = json.loads(path.read_text())
+    assert settings["machine"]["cores"] >= 1
+    path.write_text(json.dumps({**settings, "machine": fast["machine"]}))
+    assert lines_of(a=fast, b=slow)[:4] == ["cores 8, cpu x86_64: a", "", "cores 1, cpu x86_64: b", ""]
+    del settings["machine"]
+    path.write_text(json.dumps(settings))
+    lines = lines_of(a=result)
+    assert lines[:2] == ["a machine that was not kept", ""] and lines[2].startswith("| pre-trained by | seeds |")
+    assert json.loads(path.read_text()) == settings
