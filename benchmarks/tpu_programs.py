@@ -124,7 +124,7 @@ def _finetuning(program, what, head, strategy):
 
     from benchmarks import tpu_examples
     from keras_bert_app.modeling.task_model import BertTaskModel
-    from keras_bert_app.tasks import batches, finetune
+    from keras_bert_app.tasks import batches, transfer
     from keras_bert_app.training import forward, optimizers, steps
     from keras_bert_app.training import strategy as strategies
 
@@ -139,8 +139,8 @@ def _finetuning(program, what, head, strategy):
                               dtype=strategies.KERAS_POLICIES[run.precision])
         if what == "predict":
             return forward.prediction_function(strategy, model, "step"), ({name: specs[name] for name in _INPUTS},)
-        optimizer = optimizers.make_optimizer(run, finetune.trained_variables(model, run), config.num_hidden_layers)
-        optimizer.first_steps = finetune.first_steps(optimizer.variables_by_path, run, config.num_hidden_layers)
+        optimizer = optimizers.make_optimizer(run, transfer.trained_variables(model, run), config.num_hidden_layers)
+        optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, config.num_hidden_layers)
     return (steps.train_function(strategy, model, optimizer, run, task.family.make_objective(task, run)),
             _call_arguments(specs, run))
 

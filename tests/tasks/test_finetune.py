@@ -18,9 +18,9 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import batches, launch, results
-from keras_bert_app.tasks.finetune import first_steps, trained_variables
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.tasks.transfer import first_steps, trained_variables
 from keras_bert_app.training import infeed, optimizers, steps
 from pipelines.wordpiece import BertTokenizer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, run_on

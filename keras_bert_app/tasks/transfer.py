@@ -1,0 +1,76 @@
+"""What a fine-tuning run takes over from earlier models, which of its variables learn and when, and what it leaves for the next."""
+
+import dataclasses
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import objectives, scoring
+from keras_bert_app.training import optimizers
+
+# Under which name other libraries know the head of a kind of task.
+_FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequence_classification",
+                "multi_label": "sequence_classification", "tagging": "token_classification",
+                "question_answering": "question_answering", "multiple_choice": "multiple_choice"}
+
+
+def teacher_logits(data, run, strategy):
+    """The teacher's logits of the training examples, float32 [U, n].
+
+    Raises:
+        UserError: it has learned another task, or other labels.
+    """
+    teacher = scoring.FinetunedRun(run.teacher, {"global_batch_size": run.global_batch_size}, strategy)
+    if data.task.kind not in objectives.TAUGHT:
+        raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
+                        f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
+    if teacher.task.kind != data.task.kind or teacher.labels != data.labels:
+        raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
+                        f" expected a run of {data.task.kind} with {', '.join(data.labels[:6]) or 'numbers'}")
+    return teacher.logits(data.train_examples)
+
+
+def trained_variables(model, run):
+    """dict path -> tf.Variable of what a run trains: all but the embeddings and lowest layers that are frozen.
+
+    The pooler is learned with the output layer: where the start had none it is random.
+    """
+    frozen = ()
+    if run.freeze_layers:
+        num_layers = run.freeze_layers if run.freeze_layers > 0 else model.config.num_hidden_layers
+        frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(num_layers)))
+    return {variable.path: variable.value for variable in model.trainable_variables
+            if not variable.path.startswith(frozen)}
+
+
+def first_steps(paths, run, num_layers):
+    """dict path -> step from which on it is trained: gradual unfreezing, one layer more each so many steps."""
+    if not run.gradual_unfreezing:
+        return {}
+    return {path: run.gradual_unfreezing * (num_layers + 1 - optimizers.depth(path, num_layers)) for path in paths}
+
+
+def of_the_same_task(weights, lines, head, task, labels):
+    """(Weights, lines) with the output layer, where it is this head for these labels, and else without it."""
+    tensors, own = weights.tensors, weights.own_head
+    if own:
+        is_ours = own.labels == labels and {**own.description, "dropout": head.dropout} == dataclasses.asdict(head)
+        if is_ours:
+            tensors, lines = {**tensors, **own.tensors}, [line for line in lines if line != own.left_out]
+        of, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
+    else:
+        is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
+        tensors = {path: tensor for path, tensor in tensors.items() if is_ours or not path.startswith("classifier/")}
+        of, its_labels = weights.task, weights.labels
+    if of and not is_ours:
+        lines = [*lines, f"  left out: the output layer, of {of} ({', '.join(its_labels[:6]) or 'no labels'})"]
+    return dataclasses.replace(weights, tensors=tensors), lines
+
+
+def notes_for_others(data, head):
+    """Keys of config.json by which other programs, and convert, know the output layer; and our own description of it."""
+    family = data.task.family
+    notes = {"head": dataclasses.asdict(head), "labels": list(data.labels), "inputs": family.input_names(data.train_examples)}
+    if head.is_plain:
+        notes |= {"task": _FIELD_NAMES[data.task.kind]}
+        if data.labels:
+            notes["id2label"] = {str(index): label for index, label in enumerate(data.labels)}
+    return notes
