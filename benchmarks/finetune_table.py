@@ -41,7 +41,7 @@ _PAIRS = {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_tra
 _OWN = {"encoder": "own", "learning_rate": 4e-4, "max_train_examples": 10_000, "num_train_epochs": 2.0, "num_seeds": 3,
         "eval_steps": 0}
 _OWN_SST, _OWN_CONLL = {**_SST, **_OWN}, {**_CONLL, **_OWN}
-_CHINESE = {"encoder": "chinese", "learning_rate": 4e-4, "num_train_epochs": 3.0, "num_seeds": 1}
+_CHINESE = {"encoder": "chinese", "learning_rate": 4e-4, "num_train_epochs": 2.0, "num_seeds": 1}
 _CHNSENTICORP = {**_CHINESE, "task": "classification", "data_dir": "chinese/chnsenticorp", "text_columns": "text_a",
                  "max_seq_length": 128, "pooling": "mean"}
 _MSRA = {**_CHINESE, "task": "ner", "data_dir": "chinese/peopledaily", "max_train_examples": 10_000}
