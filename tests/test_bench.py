@@ -179,3 +179,23 @@ print(json.dumps(list(step_history.table(*json.loads(sys.argv[1])))))
     assert lines == ["| 1234567 Before (false) | 133 (100 to 200) |  |  |",
                      "| abcdef0 Kernels | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
                      "| fedcba9 Now | 327 (80 to 600) | 2.00 (0.50 to 2.00) | 3.00 (0.80 to 3.00) |"]
+
+
+def test_every_row_of_the_fine_tuning_table_is_a_run_that_its_task_takes():
+    code = """
+import json, sys
+from absl import flags
+from benchmarks import finetune_table
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks import registry
+
+flags.FLAGS([""])
+given = {row: finetune_table._given(row, "MODEL", "TASKS") for row in finetune_table.ROWS}
+for row, values in given.items():
+    run = FinetuningConfig(**{name: value for name, value in values.items() if name not in ("random_init", "num_seeds")})
+    registry.find(run.task).check_options(run)
+print(json.dumps([given["rte_from_sts-b"]["init_checkpoint"], given["option_small_distilled"]["teacher"]]))
+"""
+    told = in_process(code, None)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout.splitlines()[-1]) == ["runs/finetune/stage_sts-b", "runs/finetune/option_none"]
