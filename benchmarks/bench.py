@@ -27,11 +27,13 @@ from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 from pipelines.errors import DataError
+from pipelines.text_files import expand_files
 
 _PARTS = flags.DEFINE_list("parts", [], "Parts to run, or all; by default all but quality.")
 _INPUT_FILES = flags.DEFINE_string("input_files", "", "Text; by default the documentation of the installed packages.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Vocabulary; by default one of 8,000 pieces learned from the text.")
-_TASKS_DIR = flags.DEFINE_string("tasks_dir", "", "Folder with glue/SST-2 and conll2003, for the parts finetuning, length_buckets and quality.")
+_TASKS_DIR = flags.DEFINE_string("tasks_dir", "", "Folder with glue/SST-2 and conll2003, for the parts finetuning, length_buckets "
+                                 "and quality.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.")
 _PEERS = flags.DEFINE_string("peers_env", ".venv-peers", "Environment with benchmarks/requirements-serving.txt and MiniLM.")
 _MODEL_GARDEN = flags.DEFINE_string("model_garden_env", ".venv-model-garden", "Environment with Model Garden.")
@@ -72,20 +74,23 @@ def wanted_parts():
 
 def _keep_settings(parts):
     """Raises UserError where the directory has what was made of another text or with another vocabulary."""
-    if not _OF_THE_TEXT.intersection(parts):
-        return
-    path, settings = _at("settings.json"), {"input_files": _INPUT_FILES.value, "vocab_file": _VOCAB_FILE.value}
-    if not os.path.exists(path):
-        if os.path.exists(_at("corpus")):
-            raise UserError(f"--output_dir={_OUTPUT_DIR.value} has a corpus and does not say of which text; give another --output_dir")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(settings, file, indent=1)
-    with open(path, encoding="utf-8") as file:
-        held = json.load(file)
-    for name, value in settings.items():
-        if held[name] != value:
-            raise UserError(f"--{name}={value or '(the default)'}: --output_dir={_OUTPUT_DIR.value} has figures of "
-                            f"{held[name] or 'the default'}; give another --output_dir")
+    path, held, unknown = _at("settings.json"), {}, [name for name in ("corpus", "prepare_corpus") if os.path.exists(_at(name))]
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            held = json.load(file)
+    elif unknown:
+        raise UserError(f"{_at(unknown[0])} does not say of which text it is; give another --output_dir")
+    for flag, needed_by in ((_INPUT_FILES, _OF_THE_TEXT), (_VOCAB_FILE, _OF_THE_VOCABULARY)):
+        if not needed_by.intersection(parts):
+            continue
+        if flag.value:
+            expand_files(flag.value.split(","))  # raises where there is no such file
+        if held.setdefault(flag.name, flag.value) != flag.value:
+            raise UserError(f"--{flag.name}={flag.value or '(the default)'}: --output_dir={_OUTPUT_DIR.value} has figures of "
+                            f"{held[flag.name] or 'the default'}; give another --output_dir")
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        json.dump(held, file, indent=1)
+    os.replace(f"{path}.tmp", path)
 
 
 def run(part, given, more):
@@ -220,7 +225,8 @@ PARTS = {
 _MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput", "memory": "estimate_check",
             "updates": "update_time", "prediction": "forward_time", "serving": "serving_latency", "finetuning": "finetuning_epoch",
             "quality": "quality_per_minute"}
-_OF_THE_TEXT = {"tokenizer", "prepare_corpus", "data", "quality"}
+_OF_THE_VOCABULARY = {"tokenizer", "data", "quality"}
+_OF_THE_TEXT = _OF_THE_VOCABULARY | {"prepare_corpus"}
 _OF_LABELLED_TEXTS = ("length_buckets", "finetuning")
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ class Way:
         from keras_bert_app.interop import load
         from keras_bert_app.modeling.task_model import BertTaskModel
         from keras_bert_app.tasks import batches, lengths
-        from keras_bert_app.tasks.transfer import trained_variables
         from keras_bert_app.tasks.labelled_data import load_data
+        from keras_bert_app.tasks.transfer import trained_variables
         from keras_bert_app.training import forward, optimizers, steps
         from keras_bert_app.training import strategy as strategies
 

@@ -11,7 +11,7 @@ what they are judged by: try them on another corpus (prepare_corpus --seed holds
 one evaluation (benchmarks.heldout; KerasHub's head by its weights under BERT's constants), then by fine-tuning on 10,000
 examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt; TASKS
 the folders glue and conll2003. What is done is not done again; a training of ours that was stopped goes on, the others begin anew. Nothing else should
-run. A directory holds runs of one corpus, vocabulary, size and time; the machine of each stands with its result, and above the table.
+run. A directory holds runs of one corpus, vocabulary, size and time; the machine of each pre-training stands with its result, and above the table.
 """
 
 import hashlib
@@ -89,7 +89,7 @@ def _keep_settings():
     path = _at("settings.json")
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({**settings, "machine": machine(("tensorflow", "keras"))}, file, indent=1)
+            json.dump(settings, file, indent=1)
     with open(path, encoding="utf-8") as file:
         held = json.load(file)
     if changed := [name for name, value in settings.items() if held.get(name) != value]:

@@ -10,6 +10,7 @@ BUILD.md has a recorded run, and names what each of the commits changed.
 """
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -71,7 +72,9 @@ def git(*arguments):
 def take_out(commit, directory):
     """Writes a commit's files."""
     os.makedirs(directory)
-    subprocess.run(["tar", "-x", "-C", directory], input=git("archive", commit), check=True)
+    done = subprocess.run(["tar", "-x", "-C", directory], input=git("archive", commit), capture_output=True)
+    if done.returncode:
+        raise UserError(f"files of {commit}: tar ended with exit code {done.returncode} ({done.stderr.decode().strip() or 'no message'})")
 
 
 def rate(entry, directory, number, corpus_dir, vocab_file):
@@ -94,8 +97,9 @@ def table(subjects, rates):
     yield "|---|---|---|---|"
     entries = list(subjects)
     for before, entry in zip([None, *entries], entries):
-        cells = [spread(rates[entry], ",.0f"), *(_in_words(rates[entry], rates[other]) if other else "" for other in (before, before and entries[0]))]
-        yield f"| {subjects[entry]}{' (' + entry.partition(':')[2] + ')' if ':' in entry else ''} | {' | '.join(cells)} |"
+        ratios = [_in_words(rates[entry], rates[other]) if other else "" for other in (before, before and entries[0])]
+        subject = subjects[entry].replace("|", "\\|") + (f" ({entry.partition(':')[2]})" if ":" in entry else "")
+        yield f"| {subject} | {spread(rates[entry], ',.0f')} | {' | '.join(ratios)} |"
 
 
 def _in_words(rates, others):
@@ -105,7 +109,7 @@ def _in_words(rates, others):
 
 def draw(found, path):
     """A bar for each commit."""
-    bars = {entry: (sorted(rates)[len(rates) // 2], min(rates), max(rates)) for entry, rates in found["tokens_per_second"].items()}
+    bars = {entry: (statistics.mean(rates), min(rates), max(rates)) for entry, rates in found["tokens_per_second"].items()}
     report.draw_bars({f"{found['config']}, {found['rows']} x 128, {found['precision']}": bars},
                      "Pre-training by commit\ntokens/s, more is better", path, stands_out=lambda name: name == list(bars)[-1])
 

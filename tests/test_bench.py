@@ -91,18 +91,26 @@ def test_a_directory_of_results_is_one_of_one_text(tmp_path):
 import json, sys
 from benchmarks import bench
 
-bench.PARTS, bench.module_of = {"data": lambda: [], "startup": lambda: []}, {"data": "platform", "startup": "platform"}.get
+bench.PARTS = dict.fromkeys(("data", "prepare_corpus", "startup"), lambda: [])
+bench.module_of = dict.fromkeys(bench.PARTS, "platform").get
 sys.argv = ["bench", *json.loads(sys.argv[1])]
 bench.app.run(bench.main, "")
 """
     mine = f"--output_dir={tmp_path / 'mine'}"
-    assert in_process(code, [mine, "--parts=data", "--input_files=one"]).returncode == 0
-    found = in_process(code, [mine, "--parts=data", "--input_files=other"])
-    assert found.returncode == 2 and "--input_files=other" in found.stderr and "figures of one; give another" in found.stderr
-    assert in_process(code, [mine, "--parts=startup", "--input_files=other"]).returncode == 0  # reads no text
-    (tmp_path / "before" / "corpus").mkdir(parents=True)
-    found = in_process(code, [f"--output_dir={tmp_path / 'before'}", "--parts=data"])
-    assert found.returncode == 2 and "does not say of which text" in found.stderr
+    one, other = (f"--input_files={tmp_path / name}" for name in ("one", "other"))
+    found = in_process(code, [mine, "--parts=data", one])
+    assert found.returncode == 2 and "matches no file" in found.stderr  # and is not kept
+    for name in ("one", "other"):
+        (tmp_path / name).write_text("a text")
+    assert in_process(code, [mine, "--parts=prepare_corpus", other]).returncode == 0
+    assert in_process(code, [mine, "--parts=data", other, f"--vocab_file={tmp_path / 'one'}"]).returncode == 0  # the first that needs one
+    found = in_process(code, [mine, "--parts=data", one])
+    assert found.returncode == 2 and one in found.stderr and f"figures of {tmp_path / 'other'}; give another" in found.stderr
+    assert in_process(code, [mine, "--parts=startup", one]).returncode == 0  # reads no text
+    for made in ("corpus", "prepare_corpus"):
+        (tmp_path / made / made).mkdir(parents=True)
+        found = in_process(code, [f"--output_dir={tmp_path / made}", "--parts=data"])
+        assert found.returncode == 2 and "does not say of which text" in found.stderr
 
 
 def test_a_flag_that_a_program_has_not_is_found():
@@ -173,11 +181,11 @@ import json, sys
 from benchmarks import step_history
 print(json.dumps(list(step_history.table(*json.loads(sys.argv[1])))))
 """
-    subjects = {"abc^:false": "1234567 Before", "abc": "abcdef0 Kernels", "HEAD": "fedcba9 Now"}
+    subjects = {"abc^:false": "1234567 Before", "abc": "abcdef0 Kernels: a|b", "HEAD": "fedcba9 Now"}
     rates = {"abc^:false": [100.0, 200.0, 100.0], "abc": [150.0, 300.0, 160.0], "HEAD": [300.0, 600.0, 80.0]}
     _, _, *lines = json.loads(in_process(code, [subjects, rates]).stdout)
     assert lines == ["| 1234567 Before (false) | 133 (100 to 200) |  |  |",
-                     "| abcdef0 Kernels | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
+                     "| abcdef0 Kernels: a\\|b | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
                      "| fedcba9 Now | 327 (80 to 600) | 2.00 (0.50 to 2.00) | 3.00 (0.80 to 3.00) |"]
 
 

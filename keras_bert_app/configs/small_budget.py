@@ -3,7 +3,7 @@ and "Cramming" (Geiping and Goldstein 2023).
 
     python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
 
-The clock decides: warm-up and decay follow --train_minutes. No next-sentence task and no padding (full sentences), no
+The clock decides: warm-up and decay follow --train_minutes. No next-sentence task and little padding (full sentences), no
 dropout, a quarter of the tokens predicted, Muon at a higher rate, positions that begin as sines, and rows of 32, then 64
 tokens in the first 750 steps: a run too short for these wants fewer (--length_ramp_steps). The learning rate and the wider
 initial weights suit narrow models (mini); for base take --learning_rate=1e-4 --initializer_range=0.02.

@@ -9,8 +9,8 @@ from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, lengths, results, transfer
+from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import load_data
-from keras_bert_app.tasks.scorer import Scorer
 from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
