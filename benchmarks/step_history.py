@@ -6,7 +6,7 @@ python -m benchmarks.step_history --corpus_dir=CORPUS --vocab_file=VOCAB --commi
 An entry of --commits is COMMIT[:COMPILED], COMPILED what --jit_compile is there (parts by default; false before there was a choice).
 Each commit's files are taken out of git into a directory of their own and run as a user would run them, by this interpreter, so that
 packages are those of today. A figure is the tokens a second of the last third of the steps: before, functions are traced and compiled.
-BUILD.md has a recorded run, and names what each of the commits changed.
+BUILD.md, "Beside the peers", names what each of the commits changed.
 """
 
 import os

@@ -55,6 +55,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     with lock.locked(workdir) if chief else contextlib.nullcontext(), strategy.scope():
         model = BertTaskModel(model_config, head, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision],
                               encoder_has_dropout=run.freeze_layers >= 0)
+        transfer.begin_with_label_shares(model, data)
         optimizer = optimizers.make_optimizer(run, transfer.trained_variables(model, run), model_config.num_hidden_layers)
         optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, model_config.num_hidden_layers)
         if run.average_decay:

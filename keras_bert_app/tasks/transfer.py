@@ -1,6 +1,9 @@
-"""What a fine-tuning run takes over from earlier models, which of its variables learn and when, and what it leaves for the next."""
+"""What a fine-tuning run begins with and takes over from earlier models, which of its variables learn and when, and what it leaves for
+the next."""
 
 import dataclasses
+
+import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import objectives, scoring
@@ -26,6 +29,17 @@ def teacher_logits(data, run, strategy):
         raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
                         f" expected a run of {data.task.kind} with {', '.join(data.labels[:6]) or 'numbers'}")
     return teacher.logits(data.train_examples)
+
+
+def begin_with_label_shares(model, data):
+    """Gives a new output layer over label sets the log odds of each label in the training examples (Lin et al. 2017, section 3.3).
+
+    Most labels are rare. A bias that begins at 0, where all are as likely as not, moves by hundredths at the rates of fine-tuning.
+    """
+    if data.task.kind == "multi_label":
+        held = data.train.labels["labels"]
+        share = (held.sum(axis=0) + 0.5) / (len(held) + 1.0)
+        model.classifier.bias.assign(np.log(share / (1.0 - share)))
 
 
 def trained_variables(model, run):

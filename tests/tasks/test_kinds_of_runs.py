@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.task_model import BertTaskModel
+from keras_bert_app.tasks import transfer
+from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
-from tests.tasks.conftest import BAD, FILLERS, GOOD, run_on
+from pipelines.wordpiece import BertTokenizer
+from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, SETTINGS, VOCABULARY, run_on
 from tests.tasks.texts import written
 
 _MNLI = ("index", "sentence1", "sentence2", "gold_label")
@@ -94,3 +99,15 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
     (tmp_path / "some.tsv").write_text("text\nthe fine day\n\n", encoding="utf-8")
     count, names, _ = FinetunedRun(str(tmp_path / "run")).predict(str(tmp_path / "some.tsv"), str(tmp_path / "answers"))
     assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
+
+
+def test_a_new_output_layer_over_label_sets_begins_with_the_share_of_each_label(tmp_path):
+    for task, is_held in (("multi_label", True), ("classification", False)):
+        written(tmp_path, "train.tsv", table(("text", "label"), [("the day", "b"), ("fine", "a"), ("grim", "b"), ("so kind", "b"), ("the", "c")]))
+        written(tmp_path, "dev.tsv", table(("text", "label"), [("the day", "a")]))
+        run = FinetuningConfig(**{**SETTINGS, "task": task, "data_dir": str(tmp_path), "text_columns": ("text",)})
+        data = load_data(run, BertTokenizer(VOCABULARY, True))
+        model = BertTaskModel(CONFIG, data.task.family.make_head(data.task, run, data.labels))
+        transfer.begin_with_label_shares(model, data)
+        bias = model.classifier.bias.numpy()
+        np.testing.assert_allclose(1 / (1 + np.exp(-bias)), [1.5 / 6, 3.5 / 6, 1.5 / 6] if is_held else [0.5] * 3, rtol=1e-6)
