@@ -40,6 +40,8 @@ _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figu
 def main(arguments):
     del arguments
     corpus_dir, vocab_file = map(os.path.abspath, app.required("corpus_dir", "vocab_file"))
+    if not _COMMITS.value:
+        raise UserError("--commits: expected one entry at least, COMMIT[:COMPILED], such as HEAD")
     subjects = {entry: git("show", "-s", "--format=%h %s", entry.partition(":")[0]).decode().strip() for entry in _COMMITS.value}
     found = {"machine": machine(("tensorflow", "keras")), "config": _CONFIG.value, "rows": _ROWS.value, "precision": _PRECISION.value,
              "tokens_per_second": {entry: [] for entry in subjects}}
