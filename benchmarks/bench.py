@@ -215,6 +215,7 @@ PARTS = {
     "training_slopes": lambda: [f"--output_dir={_OUTPUT_DIR.value}"],
     "memory": lambda: [f"--output_file={_at('memory.json')}"],
     "updates": lambda: [f"--output_file={_at('updates.json')}"],
+    "kernels": lambda: [f"--output_file={_at('kernels.json')}"],
     "prediction": lambda: [f"--encoder={_minilm()}", f"--output_file={_at('prediction.json')}"],
     "serving": _serving,
     "length_buckets": lambda: [*_labelled_texts("length_buckets"), "--task=sst-2"],
@@ -223,8 +224,8 @@ PARTS = {
                         f"--transformers_python={_python(_PEERS.value)}", f"--directory={_at('quality')}", f"--data_dir={_TASKS_DIR.value}"],
 }
 _MODULES = {"startup": "startup_time", "tokenizer": "tokenizer_speed", "data": "pretraining_throughput", "memory": "estimate_check",
-            "updates": "update_time", "prediction": "forward_time", "serving": "serving_latency", "finetuning": "finetuning_epoch",
-            "quality": "quality_per_minute"}
+            "updates": "update_time", "kernels": "kernel_time", "prediction": "forward_time", "serving": "serving_latency",
+            "finetuning": "finetuning_epoch", "quality": "quality_per_minute"}
 _OF_THE_VOCABULARY = {"tokenizer", "data", "quality"}
 _OF_THE_TEXT = _OF_THE_VOCABULARY | {"prepare_corpus"}
 _OF_LABELLED_TEXTS = ("length_buckets", "finetuning")

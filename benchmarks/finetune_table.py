@@ -28,7 +28,7 @@ _SHORT = {"num_train_steps": 300}
 _MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 4.0, "global_batch_size": 16,
          "pooling": "mean", "eval_steps": 58}
 _SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 2.0, "max_seq_length": 64,
-        "pooling": "mean", "eval_steps": 200, "average_decay": 0.99}
+        "pooling": "mean", "eval_steps": 421, "average_decay": 0.99}
 _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
 # A small task for the options of transfer: one change each against "option_none".
 _OPTION = {**_SST, "eval_steps": 0, "average_decay": 0.0, "max_train_examples": 4000, "num_train_epochs": 2.0, "learning_rate": 2e-4,

@@ -51,13 +51,15 @@ class Way:
         self.epoch = number
 
     def training(self):
-        """One epoch, which goes on from the one before if there was no reset."""
+        """One epoch, which goes on from the one before if there was no reset; what it computed stands in places (rows x length)."""
         import tensorflow as tf
 
         from keras_bert_app.tasks import batches
+        self.places = 0
         for batch, (epoch, _) in batches.training_batches(self.data.train, self.of_many, (self.epoch, 0), self.length_costs[0]):
             self.train_call({name: values[tf.newaxis] for name, values in batch.items()}, self.num_steps)
             self.num_steps += 1
+            self.places += batch["input_word_ids"].shape.num_elements()
             if epoch > self.epoch:
                 return
 

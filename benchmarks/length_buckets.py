@@ -54,12 +54,13 @@ def main(arguments):
             for name in ("buckets", "padded")}
     lengths = ways["buckets"].data.train.row_lengths()
     found = {"machine": machine(("tensorflow", "keras")), "run": run.to_dict(), "training_examples": len(lengths),
-              "mean_tokens": float(lengths.mean())}
+              "tokens": int(lengths.sum())}
     print(in_words(found["machine"]))
     print(f"{run.task}: {len(lengths):,} training examples of {lengths.mean():.1f} tokens in the mean, "
           f"{ways['buckets'].data.dev.num_units:,} for prediction; batches of {run.global_batch_size}, {run.precision}, padded to "
           f"{run.max_seq_length}\n", flush=True)
     found |= measured(ways)
+    found["places"] = {name: way.places for name, way in ways.items()}
     lines = list(table(found))
     print("\n" + "\n".join(lines))
     found["difference"] = difference_of_answers(ways, _AGREEMENT[run.precision])
@@ -115,6 +116,9 @@ def table(found):
     for metric in found["scores"]["buckets"][0]:
         cells = [", ".join(f"{scores[metric]:.4f}" for scores in found["scores"][name]) for name in ("buckets", "padded")]
         yield f"| {metric} | {cells[0]} | {cells[1]} |"
+    yield ""
+    places = " and ".join(f"{places:,} places ({name})" for name, places in found["places"].items())
+    yield f"{found['tokens']:,} tokens of an epoch took {places}"
 
 
 def draw(seconds, path):

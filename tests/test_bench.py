@@ -61,7 +61,8 @@ def test_every_flag_that_a_part_builds_is_one_of_what_it_runs(given, tmp_path):
     commands = json.loads(told.stdout)
     modules = {command[0] for command in commands}
     assert {"benchmarks.startup_time", "benchmarks.prepare_corpus", "benchmarks.length_buckets", "benchmarks.finetuning_epoch",
-            "benchmarks.estimate_check", "benchmarks.update_time", "benchmarks.forward_time", "keras_bert_app.cli.export"} <= modules
+            "benchmarks.estimate_check", "benchmarks.update_time", "benchmarks.kernel_time", "benchmarks.forward_time",
+            "keras_bert_app.cli.export"} <= modules
     assert ("keras_bert_app.cli.prepare_corpus" in modules) == bool(given)
     for command in commands:
         found = in_process(_PARSE, command)
@@ -207,3 +208,32 @@ print(json.dumps([given["rte_from_sts-b"]["init_checkpoint"], given["option_smal
     told = in_process(code, None)
     assert told.returncode == 0, told.stderr
     assert json.loads(told.stdout.splitlines()[-1]) == ["runs/finetune/stage_sts-b", "runs/finetune/option_none"]
+
+
+def test_kernels_are_timed_beside_ops_that_compute_the_same_and_no_others(tmp_path):
+    code = """
+import json, sys
+from absl import flags
+from benchmarks import kernel_time
+from keras_bert_app.config import BertConfig
+from keras_bert_app.errors import UserError
+
+flags.FLAGS(["kernel_time", "--sizes=tiny", "--rows=1", "--length=8", "--precisions=float32", "--rounds=1", "--seconds=0.01",
+             "--output_file=" + json.loads(sys.argv[1])])
+kernel_time.main([])
+for part in kernel_time.parts_of(BertConfig.of_size("tiny"), 1, 8):
+    ops = kernel_time.call_of(part.ops, "none", part.tensors("float32"), None)(None)
+    for number in range(len(ops)):
+        try:
+            kernel_time.check_same(part.name, "float32", ops, [tensor * (1.001 if at == number else 1.0) for at, tensor in enumerate(ops)])
+        except UserError as error:
+            print(error)
+"""
+    found = in_process(code, str(tmp_path / "kernels.json"))
+    assert found.returncode == 0, found.stderr
+    of_tiny = json.loads((tmp_path / "kernels.json").read_text())["sizes"]["tiny"]
+    assert len(of_tiny) == found.stdout.count("| tiny |") == 6
+    assert all(seconds > 0 for ways in of_tiny.values() for seconds in ways["float32"]["ops"][0] + ways["float32"]["kernels"][0])
+    assert (tmp_path / "kernels.png").stat().st_size and "| tiny | cross-entropy" in (tmp_path / "kernels.md").read_text()
+    results_and_gradients = 6 + (5 + 2 + 2 + 1 + 1 + 2)
+    assert found.stdout.count("not the same work") == results_and_gradients

@@ -50,7 +50,7 @@ class MaskedLMHead(keras.layers.Layer):
             length = ops.shape(masked_lm_positions)[1]
             x = ops.take(x, ops.reshape(ops.cast(masked_lm_positions, "int32") + row_start, (-1,)), axis=0)
         x = self.layer_norm(self.transform(x))
-        logits = _product_with_rows(x, ops.cast(embedding_table, self.compute_dtype))
+        logits = product_with_rows(x, ops.cast(embedding_table, self.compute_dtype))
         if self.compute_dtype == "float32":
             # Not as a kernel, whose gradient would copy that of the logits: it is the same with and without the bias.
             logits = with_bias(logits, self.output_bias)
@@ -60,7 +60,7 @@ class MaskedLMHead(keras.layers.Layer):
 
 
 @backend.own_gradient
-def _product_with_rows(x, table):
+def product_with_rows(x, table):
     """[N, H] x [V, H]^T. TensorFlow's gradient of the table is made as [H, V] and transposed, for half of its time again."""
     ops = keras.ops
 

@@ -42,9 +42,9 @@ CASES = {
     "cross_entropies": (losses.cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
     "cross_entropies of large logits": (losses.cross_entropies, [1e4 * random(2, 3, 11), tf.constant([[0, 10, 3], [3, 5, 1]])], {}),
     "wide_with_bias": (heads._wide_with_bias, [random(7, 11), random(11)], {}),
-    "product_with_rows": (heads._product_with_rows, [random(7, 5), random(11, 5)], {}),
+    "product_with_rows": (heads.product_with_rows, [random(7, 5), random(11, 5)], {}),
 }
-WHOLE = (attention_weights, losses.cross_entropies, heads._product_with_rows)  # these ask for kernels themselves
+WHOLE = (attention_weights, losses.cross_entropies, heads.product_with_rows)  # these ask for kernels themselves
 
 
 def with_gradients(what, function, tensors, constants):
