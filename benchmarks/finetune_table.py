@@ -80,6 +80,7 @@ ROWS = {
     "option_pooling_concat": {**_OPTION, "pooling": "concat"},
     "option_last_four": {**_OPTION, "layers": "last_four", "pooling": "mean"},
     "option_scalar_mix": {**_OPTION, "layers": "scalar_mix", "pooling": "mean"},
+    "option_reinit_1": {**_OPTION, "reinit_layers": 1},
     "option_freeze_3": {**_OPTION, "freeze_layers": 3},
     "option_freeze_all": {**_OPTION, "freeze_layers": -1, "learning_rate": 1e-3},
     "option_frozen_bilstm": {**_OPTION, "freeze_layers": -1, "learning_rate": 1e-3, "bilstm_units": 128, "pooling": "max",

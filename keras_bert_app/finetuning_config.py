@@ -48,6 +48,8 @@ class FinetuningConfig(TrainingConfig):
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
     encoder_layers: int = field(-1, "Only so many of the encoder's lowest layers; 0: its embeddings alone; -1: all.",
                                 minimum=-1)
+    reinit_layers: int = field(0, "So many of the highest layers, and the pooler, begin with new random weights, where those of "
+                               "--init_checkpoint have learned what the task has no use for (Zhang et al. 2020).", minimum=0)
     freeze_layers: int = field(0, "Embeddings and so many lowest layers are not trained; -1: all layers, whose dropout is off "
                               "then.", minimum=-1)
     gradual_unfreezing: int = field(0, "Each so many steps one more layer is trained, from the top down (ULMFiT); 0: all from "
@@ -114,6 +116,13 @@ class FinetuningConfig(TrainingConfig):
         num_layers = model_config.num_hidden_layers
         if self.freeze_layers > num_layers:
             raise UserError(f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give so many at most, or -1")
+        if self.reinit_layers and not self.init_checkpoint:
+            raise UserError(f"--reinit_layers={self.reinit_layers}: without weights of --init_checkpoint all layers are new; leave it out")
+        if self.reinit_layers > num_layers:
+            raise UserError(f"--reinit_layers={self.reinit_layers}: the encoder has {num_layers}; give so many at most")
+        if self.reinit_layers and not 0 <= self.freeze_layers <= num_layers - self.reinit_layers:
+            raise UserError(f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins anew "
+                            f"none can be frozen; give {num_layers - self.reinit_layers} at most")
         if self.layers == "last_four" and num_layers < 4:
             raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")
         return super().checked_against(model_config)

@@ -62,6 +62,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             optimizer.keep_average(run.average_decay)
         if initial:
             initial = transfer.of_the_same_task(*initial, head, task, data.labels)
+            if run.reinit_layers:
+                initial = transfer.with_new_layers(*initial, model, run.reinit_layers)
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
         if chief and not checkpoints.list_checkpoints(workdir):
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes,

@@ -42,6 +42,19 @@ def begin_with_label_shares(model, data):
         model.classifier.bias.assign(np.log(share / (1.0 - share)))
 
 
+def with_new_layers(weights, lines, model, count):
+    """(Weights, lines) with the model's own values, random as yet, for the `count` highest layers and the pooler.
+
+    What the highest layers have learned is the nearest to their former task, and may be a worse start than none (Zhang et al. 2020,
+    Revisiting Few-sample BERT Fine-tuning, section 5).
+    """
+    num_layers = model.config.num_hidden_layers
+    parts = [*(f"encoder/layer_{index}" for index in range(num_layers - count, num_layers)), *(["encoder/pooler"] if model.head.has_pooler else [])]
+    new = {variable.path: variable.numpy() for variable in model.weights if variable.path.startswith(tuple(f"{part}/" for part in parts))}
+    return (dataclasses.replace(weights, tensors={path: new.get(path, tensor) for path, tensor in weights.tensors.items()}),
+            [*lines, f"  begun anew: {', '.join(parts)}"])
+
+
 def trained_variables(model, run):
     """dict path -> tf.Variable of what a run trains: all but the embeddings and lowest layers that are frozen.
 

@@ -233,6 +233,23 @@ def test_freezing_leaves_out_embeddings_and_the_lowest_layers():
     assert roots(freeze_layers=-1) == roots(freeze_layers=2) == {"encoder/pooler", "classifier/kernel", "classifier/bias"}
 
 
+def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(table_dir, tmp_path):
+    config = CONFIG.replace(num_hidden_layers=3)
+    run_on(tmp_path / "first", table_dir, config, num_train_steps=2, learning_rate=1e-2)
+    start = str(tmp_path / "first")
+    initial = load.load_weights(start, allow_missing=("masked_lm", "next_sentence"))
+    kept = {}
+    for count in (0, 2):
+        _, output = run_on(tmp_path / str(count), table_dir, config, initial=initial, init_checkpoint=start, learning_rate=0.0,
+                           num_train_steps=1, reinit_layers=count)
+        ends = weights_of(newest(str(tmp_path / str(count))))
+        kept[count] = {"/".join(path.split("/")[:2]) for path, tensor in ends.items() if np.array_equal(tensor, initial[0].tensors.get(path))}
+        assert ("begun anew: encoder/layer_1, encoder/layer_2, encoder/pooler" in output) == bool(count)
+    assert kept[0] >= {"encoder/embeddings", "encoder/layer_0", "encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
+    assert kept[0] - kept[2] == {"encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
+    assert {path for path in ends if path.startswith("encoder/layer_2/") and path.endswith("gamma") and (ends[path] != 1.0).any()} == set()
+
+
 def test_without_gradual_unfreezing_all_is_trained_from_the_beginning():
     assert first_steps(["classifier/kernel"], FinetuningConfig(**SETTINGS), 2) == {}
 
@@ -273,6 +290,7 @@ def test_a_seed_that_broke_off_is_told_and_has_no_part_in_the_mean():
     ({"task": ""}, "--task is missing"),
     ({"data_dir": ""}, "--data_dir is missing"),
     ({"data_dir": "/nowhere"}, "task classification expects train.tsv"),
+    ({"reinit_layers": 1}, "--reinit_layers=1: without weights of --init_checkpoint all layers are new; leave it out"),
     ({"swap_pairs": True}, r"--swap_pairs: classification is not over pairs of texts \(.*train.tsv:2\); leave it out"),
 ])
 def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, table_dir, settings, message):

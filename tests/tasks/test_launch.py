@@ -158,6 +158,9 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
     ({"long_documents": "windows", "doc_stride": 5, "teacher": "x"}, "texts have several rows"),
     ({"encoder_layers": 0}, "knows nothing of the text"),
     ({"freeze_layers": 2}, "--freeze_layers=2: the encoder has 1"),
+    ({"reinit_layers": 2}, "--reinit_layers=2: the encoder has 1"),
+    ({"reinit_layers": 1, "freeze_layers": 1}, "--freeze_layers=1: of the 1 layers that --reinit_layers begins anew none can be frozen; give 0"),
+    ({"reinit_layers": 1, "freeze_layers": -1}, "--freeze_layers=-1: of the 1 layers"),
     ({"document_context": True}, "--document_context=True: task classification does not read it"),
 ])
 def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
