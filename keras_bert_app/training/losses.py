@@ -71,7 +71,8 @@ def classification_sums(logits, labels, weights):
         logits: float32 [..., n]. labels: int32 [...], of 0 to n - 1 also where the weight is 0. weights: float32 [...].
     """
     # As rows, which is what the product gave: on a TPU another shape of as many logits may be a copy of them.
-    logits, labels, weights = tf.reshape(logits, [-1, logits.shape[-1]]), tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
+    num_classes = logits.shape[-1] or tf.shape(logits)[-1]  # of choices they are as many as a batch has
+    logits, labels, weights = tf.reshape(logits, [-1, num_classes]), tf.reshape(labels, [-1]), tf.reshape(weights, [-1])
     losses = cross_entropies(logits, labels)
     correct = tf.cast(tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels), tf.float32)
     return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), tf.reduce_sum(weights)

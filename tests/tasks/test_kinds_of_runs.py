@@ -101,6 +101,21 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
     assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
 
 
+def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_path):
+    """The right ending is the only one with a good word; rows are of many lengths, and a batch has a group of rows for each question."""
+    generator = np.random.default_rng(8)
+
+    def row(place):
+        endings = [" ".join(generator.choice([*FILLERS, *BAD], generator.integers(1, 9))) for _ in range(4)]
+        endings[place] += f" {generator.choice(GOOD)}"
+        return "\t".join(["o", "the day was", *endings, str(place)])
+    written(tmp_path, "full_data.tsv", "".join(f"{row(place)}\n" for place in generator.integers(0, 4, 161)))
+    figures, _ = run_on(tmp_path / "run", str(tmp_path), task="codah", pooling="mean", num_train_epochs=12.0, learning_rate=5e-3, classifier_dropout=0.0)
+    assert figures["dev"]["accuracy"] > 0.6 > figures["baseline"]["accuracy"]
+    count, *_ = FinetunedRun(str(tmp_path / "run")).predict(str(tmp_path / "full_data.tsv"), str(tmp_path / "answers"))
+    assert count == 161
+
+
 def test_a_new_output_layer_over_label_sets_begins_with_the_share_of_each_label(tmp_path):
     for task, is_held in (("multi_label", True), ("classification", False)):
         written(tmp_path, "train.tsv", table(("text", "label"), [("the day", "b"), ("fine", "a"), ("grim", "b"), ("so kind", "b"), ("the", "c")]))
