@@ -130,7 +130,7 @@ def parts_of(config, rows, length):
                lambda rate, seed, *tensors: losses.cross_entropies(*tensors), [[predicted, config.vocab_size]], is_wide=True,
                classes=config.vocab_size)
     yield Part(f"logits' product with the word table, {predicted:,} x {config.hidden_size:,} x {config.vocab_size:,}",
-               lambda rate, seed, x, table: tf.matmul(x, table, transpose_b=True),
+               lambda rate, seed, x, table: tf.matmul(x, tf.transpose(table)),  # as Keras has it in ReversibleEmbedding
                lambda rate, seed, *tensors: heads.product_with_rows(*tensors),
                [[predicted, config.hidden_size], [config.vocab_size, config.hidden_size]])
 
