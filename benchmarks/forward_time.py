@@ -16,7 +16,7 @@ from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
-_SHAPES = flags.DEFINE_list("shapes", ["32x16", "32x128"], "Rows x tokens.")
+flags.DEFINE_list("shapes", ["32x16", "32x128"], "Rows x tokens.")
 _WAYS = {"plain": "", "parts": "parts", "step": "step"}
 _PRECISIONS = flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
@@ -30,8 +30,8 @@ _HEAD = "| rows x tokens | precision | way | ms, median | of plain, median | low
 
 def main(arguments):
     del arguments
-    (encoder,) = app.required("encoder")
-    shapes = [parsed(shape) for shape in _SHAPES.value]
+    encoder, shapes, _ = app.required("encoder", "shapes", "precisions")
+    shapes = [parsed(shape) for shape in shapes]
     for precision in _PRECISIONS.value:
         if precision not in _AGREEMENT:
             raise UserError(f"--precisions={precision}: expected of {', '.join(_AGREEMENT)}")

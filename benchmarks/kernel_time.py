@@ -20,10 +20,10 @@ from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 
-_SIZES = flags.DEFINE_list("sizes", ["small"], "Published sizes.")
+flags.DEFINE_list("sizes", ["small"], "Published sizes.")
 _ROWS = flags.DEFINE_integer("rows", 32, "Rows.", lower_bound=1)
 _LENGTH = flags.DEFINE_integer("length", 128, "Tokens of a row.", lower_bound=2)
-_PRECISIONS = flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
+flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which both run in turn.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 0.5, "About how long each runs in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
@@ -36,8 +36,9 @@ _HEAD = "| size | part | precision | ops, ms | kernels, ms | of the ops' time, m
 
 def main(arguments):
     del arguments
-    configs = {size: BertConfig.of_size(size) for size in _SIZES.value}
-    for precision in _PRECISIONS.value:
+    sizes, precisions = app.required("sizes", "precisions")
+    configs = {size: BertConfig.of_size(size) for size in sizes}
+    for precision in precisions:
         if precision not in _AGREEMENT:
             raise UserError(f"--precisions={precision}: expected of {', '.join(_AGREEMENT)}")
     with app.quiet_start():
@@ -48,7 +49,7 @@ def main(arguments):
     for size, config in configs.items():
         figures["sizes"][size] = {}
         for part in parts_of(config, _ROWS.value, _LENGTH.value):
-            for precision in ["float32"] if part.is_wide else _PRECISIONS.value:
+            for precision in ["float32"] if part.is_wide else precisions:
                 found = measured(part, precision, _ROUNDS.value, _SECONDS.value)
                 figures["sizes"][size].setdefault(part.name, {})[precision] = found
                 lines.append(line(size, part.name, precision, found))

@@ -27,8 +27,8 @@ from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote.")
 flags.DEFINE_string("vocab_file", "", "One piece a line.")
-_COMMITS = flags.DEFINE_list("commits", ["0350a67^:false", "0350a67", "43fd021", "8f5cd99", "c22808e", "27ca529", "HEAD"],
-                             "COMMIT[:COMPILED], the oldest first.")
+flags.DEFINE_list("commits", ["0350a67^:false", "0350a67", "43fd021", "8f5cd99", "c22808e", "27ca529", "HEAD"],
+                  "COMMIT[:COMPILED], the oldest first.")
 _CONFIG = flags.DEFINE_enum("config", "mini", list(SIZES), "Published size.")
 _ROWS = flags.DEFINE_integer("rows", 16, "Rows of 128 tokens a step.", lower_bound=1)
 _PRECISION = flags.DEFINE_enum("precision", "float32", ["float32", "bfloat16"], "Compute type.")
@@ -39,10 +39,9 @@ _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figu
 
 def main(arguments):
     del arguments
-    corpus_dir, vocab_file = map(os.path.abspath, app.required("corpus_dir", "vocab_file"))
-    if not _COMMITS.value:
-        raise UserError("--commits: expected one entry at least, COMMIT[:COMPILED], such as HEAD")
-    subjects = {entry: git("show", "-s", "--format=%h %s", entry.partition(":")[0]).decode().strip() for entry in _COMMITS.value}
+    *paths, commits = app.required("corpus_dir", "vocab_file", "commits")
+    corpus_dir, vocab_file = map(os.path.abspath, paths)
+    subjects = {entry: git("show", "-s", "--format=%h %s", entry.partition(":")[0]).decode().strip() for entry in commits}
     found = {"machine": machine(("tensorflow", "keras")), "config": _CONFIG.value, "rows": _ROWS.value, "precision": _PRECISION.value,
              "tokens_per_second": {entry: [] for entry in subjects}}
     print(report.in_words(found["machine"]), flush=True)

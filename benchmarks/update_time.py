@@ -20,7 +20,7 @@ from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.pretraining_config import PretrainingConfig
 
-_SIZES = flags.DEFINE_list("sizes", ["tiny", "mini", "small"], "Published sizes.")
+flags.DEFINE_list("sizes", ["tiny", "mini", "small"], "Published sizes.")
 _UPDATES = flags.DEFINE_list("updates", ["adamw:parts", "lamb:parts", "adafactor:parts", "muon:parts", "muon:parts:bfloat16"],
                              "What to time: OPTIMIZER:COMPILED[:PRECISION].")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
@@ -30,11 +30,12 @@ _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figu
 
 def main(arguments):
     del arguments
-    runs = {entry: parsed(entry) for entry in _UPDATES.value}
-    configs = {size: BertConfig.of_size(size) for size in _SIZES.value}
+    sizes, updates = app.required("sizes", "updates")
+    runs = {entry: parsed(entry) for entry in updates}
+    configs = {size: BertConfig.of_size(size) for size in sizes}
     with app.quiet_start():
         import tensorflow as tf  # noqa: F401
-    first = _UPDATES.value[0]
+    first = updates[0]
     figures = {"machine": machine(("tensorflow", "keras")), "sizes": {}}
     lines = [f"| size | update | ms, median | lowest to highest | times {first}, median | lowest to highest |", "|---" * 6 + "|"]
     print("\n".join([in_words(figures["machine"]), "", *lines]), flush=True)

@@ -110,7 +110,8 @@ def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_pat
         endings[place] += f" {generator.choice(GOOD)}"
         return "\t".join(["o", "the day was", *endings, str(place)])
     written(tmp_path, "full_data.tsv", "".join(f"{row(place)}\n" for place in generator.integers(0, 4, 161)))
-    figures, _ = run_on(tmp_path / "run", str(tmp_path), task="codah", pooling="mean", num_train_epochs=12.0, learning_rate=5e-3, classifier_dropout=0.0)
+    figures, _ = run_on(tmp_path / "run", str(tmp_path), task="codah", pooling="mean", num_train_epochs=12.0, learning_rate=5e-3,
+                        classifier_dropout=0.0)
     assert figures["dev"]["accuracy"] > 0.6 > figures["baseline"]["accuracy"]
     count, *_ = FinetunedRun(str(tmp_path / "run")).predict(str(tmp_path / "full_data.tsv"), str(tmp_path / "answers"))
     assert count == 161
