@@ -45,7 +45,7 @@ def finetuning(head, **options):
     run = FinetuningConfig(task=name, data_dir="none", length_buckets=False, strategy="one_device", **own, **options)
     task = registry.find(name)
     examples = _examples(task, run)
-    labels = task.family.label_names(task, examples)
+    labels = task.family.label_names(task, examples, run)
     features = task.family.featurize(task, examples, tokenizer(), run, labels)
     if run.teacher:
         features.labels["teacher_logits"] = np.zeros((features.num_units, len(labels)), np.float32)

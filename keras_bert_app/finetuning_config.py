@@ -7,7 +7,8 @@ from keras_bert_app.training_config import TrainingConfig, field
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
-DOCUMENTS = ("head", "head_tail", "windows", "hierarchical")
+WINDOWED = ("windows", "hierarchical")  # of a long text several rows
+DOCUMENTS = ("head", "head_tail", *WINDOWED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +88,7 @@ class FinetuningConfig(TrainingConfig):
         if not self.encoder_layers and self.pooling == "cls" and not self.bilstm_units:
             raise UserError("--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
                             "or concat, or --bilstm_units")
-        if self.long_documents in ("windows", "hierarchical") and self.teacher:
+        if self.long_documents in WINDOWED and self.teacher:
             raise UserError(f"--teacher: with --long_documents={self.long_documents} texts have several rows; take head or "
                             "head_tail")
 
@@ -103,8 +104,9 @@ class FinetuningConfig(TrainingConfig):
 
     def resolved(self, steps_per_epoch):
         """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""
-        steps = self.num_train_steps or max(1, round(self.num_train_epochs * steps_per_epoch))
-        eval_steps = self.eval_steps or min(steps_per_epoch, steps)
+        # Where the clock alone ends a run, steps say nothing but what share of them is warm-up.
+        steps = self.num_train_steps or max(1, round((self.num_train_epochs or 1.0) * steps_per_epoch))
+        eval_steps = self.eval_steps or (steps_per_epoch if self.train_minutes else min(steps_per_epoch, steps))
         changes = {"num_train_steps": steps, "eval_steps": eval_steps,
                    "save_checkpoints_steps": self.save_checkpoints_steps or eval_steps}
         if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:

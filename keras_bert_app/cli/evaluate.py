@@ -4,7 +4,6 @@ python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
 python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 
-import json
 import os
 
 from absl import flags
@@ -26,6 +25,7 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     (workdir,) = app.required("workdir")
     with app.quiet_start():
+        from keras_bert_app.tasks import results
         from keras_bert_app.tasks.scoring import FinetunedRun
     run = FinetunedRun(workdir, _given())
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
@@ -35,8 +35,7 @@ def main(arguments):
         print(f"  {name} {value:.4f}")
     if _OUTPUT_DIR.value:
         names = run.write(_OUTPUT_DIR.value, examples, found)
-        with open(os.path.join(_OUTPUT_DIR.value, "scores.json"), "w", encoding="utf-8") as file:
-            file.write(json.dumps({"file": path, "examples": len(examples), **scores}, indent=1) + "\n")
+        results.write_json(os.path.join(_OUTPUT_DIR.value, "scores.json"), {"file": path, "examples": len(examples), **scores})
         print(f"wrote {_OUTPUT_DIR.value}: {', '.join([*names, 'scores.json'])}")
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _DEV = "#4477aa", "#cc3311"
@@ -59,7 +60,8 @@ def draw_answers(gold, predicted, names, title):
             ends = [min(np.min(gold), np.min(predicted)), max(np.max(gold), np.max(predicted))]
             axis.plot(ends, ends, color="#888888", linewidth=1)
         else:
-            _draw_confusion(figure, axis, np.asarray(gold), np.asarray(predicted), names)
+            # Of dev examples without any label, right or predicted, there are none: an empty picture.
+            _draw_confusion(figure, axis, np.asarray(gold, np.int64), np.asarray(predicted, np.int64), names)
         axis.set_xlabel("predicted")
         axis.set_ylabel("right")
     return image.getvalue()
@@ -74,8 +76,8 @@ def _draw_confusion(figure, axis, gold, predicted, names):
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
     figure.colorbar(image, label="share of the row", shrink=0.8)
-    axis.set_xticks(range(len(columns)), columns, rotation=90 if len(columns) > 3 else 0)
-    axis.set_yticks(range(len(rows)), rows)
+    axis.set_xticks(range(len(columns)), map(fonts.drawable, columns), rotation=90 if len(columns) > 3 else 0)
+    axis.set_yticks(range(len(rows)), map(fonts.drawable, rows))
     for spine in axis.spines.values():
         spine.set_visible(False)
     size = max(4, 11 - len(rows) // 3)

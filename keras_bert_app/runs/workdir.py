@@ -27,6 +27,18 @@ def exists(path):
     return os.path.exists(path)
 
 
+def write_whole(path, content):
+    """Writes a file under another name and renames it: it is there whole or not at all.
+
+    Args:
+        path: anything tf.io.gfile opens. content: str or bytes.
+    """
+    import tensorflow as tf
+    with tf.io.gfile.GFile(f"{path}.tmp", "wb" if isinstance(content, bytes) else "w") as file:
+        file.write(content)
+    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
+
+
 def is_started(workdir):
     """Whether a run lives in this directory."""
     return exists(path_in(workdir, "config.json"))
@@ -93,10 +105,7 @@ def write_config(workdir, model_config, run, vocabulary_bytes, notes=None):
             file.write(vocabulary_bytes)
     values = {**model_config.to_dict(), "vocab_sha256": hashlib.sha256(vocabulary_bytes).hexdigest(), **(notes or {}),
               run.KEY: run.to_dict()}
-    temporary = path_in(workdir, "config.json.tmp")
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(json.dumps(values, indent=2) + "\n")
-    tf.io.gfile.rename(temporary, path_in(workdir, "config.json"), overwrite=True)
+    write_whole(path_in(workdir, "config.json"), json.dumps(values, indent=2) + "\n")
 
 
 def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None, run_class=PretrainingConfig):

@@ -2,7 +2,7 @@
 
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import predicting, results, scoring
-from keras_bert_app.training import forward
+from keras_bert_app.training import forward, reporting
 from keras_bert_app.training import strategy as strategies
 
 
@@ -43,14 +43,15 @@ class Scorer:
         scores = data.task.family.score(data.task, data.dev_examples, found, data.labels)
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier = [score for at, score in self.history if at < step]
-        is_best = not earlier or scores[self.metric] > max(earlier)
+        score = reporting.as_written(scores[self.metric])  # as a resumed run reads it
+        is_best = not earlier or score > max(earlier)
         if is_best and self.chief:
             checkpoints.save_best(self.workdir, self.model, step, figures)
         strategies.wait_for_all(self.strategy)  # who reads the best weights next finds them written
         self.reporter.write(step, figures)
         self.reporter.say(f"step {step:,}: dev " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
                           + (" (the best so far)" if is_best and earlier else ""))
-        self.history = [(at, score) for at, score in self.history if at < step] + [(step, figures[f"eval_{self.metric}"])]
+        self.history = [(at, score) for at, score in self.history if at < step] + [(step, score)]
         return figures
 
     def best_step(self):

@@ -54,7 +54,7 @@ def _label(path, number, value, kind):
         try:
             if math.isfinite(number_found := float(value)):
                 return number_found
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
         raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a number")
     if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():

@@ -48,7 +48,7 @@ def _reader(text_a, text_b=None, label="label", kind=CLASSIFICATION, columns=Non
 def read_nli(path, run, has_labels, group_of=lambda row: ""):
     """Examples of inference; rows without a gold label are left out. Args: group_of: function row -> its group."""
     examples, columns, without_label = [], None, 0
-    for number, row in read_rows(path):
+    for count, (number, row) in enumerate(read_rows(path)):
         columns = columns or [next((name for name in names if name in row), names[0]) for names in _NLI_COLUMNS]
         value = None
         if has_labels:
@@ -59,7 +59,7 @@ def read_nli(path, run, has_labels, group_of=lambda row: ""):
         if value in _NO_LABEL:
             without_label += 1
             continue
-        examples.append(Example(guid_of(row, len(examples)), text_of(path, number, row, columns[0]),
+        examples.append(Example(guid_of(row, count), text_of(path, number, row, columns[0]),
                                 text_of(path, number, row, columns[1]), value, f"{path}:{number}", group_of(row)))
     return Examples(examples, {"rows without a gold label": without_label} if without_label else {})
 

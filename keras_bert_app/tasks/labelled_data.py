@@ -33,7 +33,7 @@ def load_data(run, tokenizer):
     task = registry.find(run.task)
     task.check_options(run)
     train_examples = task.read_split(run.data_dir, "train", run)
-    labels = task.family.label_names(task, train_examples)
+    labels = task.family.label_names(task, train_examples, run)
     train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
     if run.swap_pairs:
         train_examples = with_swapped_pairs(train_examples, task)

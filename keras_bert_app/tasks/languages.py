@@ -17,9 +17,9 @@ _PAWS_X_LANGUAGES = ("de", "en", "es", "fr", "ja", "ko", "zh")
 
 
 def _read_xnli(path, run, has_labels):
-    # multinli.train.de.tsv; dev and test hold all languages and name them in a column.
+    # multinli.train.de.tsv; dev and test hold all languages and name them in a column. GLUE's train.tsv is in English.
     parts = os.path.basename(path).split(".")
-    of_file = parts[2] if path.endswith(".tsv") and parts[:2] == ["multinli", "train"] else ""
+    of_file = parts[2] if path.endswith(".tsv") and parts[:2] == ["multinli", "train"] else "en"
     return read_nli(path, run, has_labels, lambda row: row.get("language", of_file))
 
 

@@ -43,7 +43,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     init_checkpoint, takes_weights, model_config, vocabulary = start
     if init_checkpoint and not takes_weights:
         wanted = {**wanted, "init_checkpoint": ""}
-    first_seed = wanted.get("seed", FinetuningConfig.seed)
+    first_seed = _first_seed(workdir, wanted, num_seeds)
     directories = {seed: workdir if num_seeds == 1 else os.path.join(workdir, f"seed-{seed}")
                    for seed in range(first_seed, first_seed + num_seeds)}
     started = {seed: directory for seed, directory in directories.items() if workdirs.is_started(directory)}
@@ -51,7 +51,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     if started:
         # The runs that were begun say how those that were not are to be.
         seed, directory = next(iter(started.items()))
-        model_config, run = _resumed(directory, wanted, seed)
+        model_config, run = _resumed(directory, wanted, seed if num_seeds > 1 else None)
         vocabulary, settings = workdirs.read_vocabulary(directory), run.to_dict()
     else:
         settings = {**_task_defaults(wanted), **wanted}
@@ -69,7 +69,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     found = []
     for seed, directory in directories.items():
         if seed in started:
-            _, run = _resumed(directory, wanted, seed)
+            _, run = _resumed(directory, wanted, seed if num_seeds > 1 else None)
         else:
             run = FinetuningConfig(**{**settings, "seed": seed}).checked_against(model_config)
         has_begun = workdirs.has_checkpoint(directory)
@@ -96,22 +96,35 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     return figures
 
 
+def _first_seed(workdir, wanted, num_seeds):
+    """The seed that was asked for, or with which the runs of a directory began, or the default."""
+    if "seed" in wanted or num_seeds == 1 or not workdirs.exists(workdir):
+        return wanted.get("seed", FinetuningConfig.seed)
+    return min(map(int, _seeds_of(workdir)), default=FinetuningConfig.seed)
+
+
+def _seeds_of(workdir):
+    """The seeds, as text, whose runs live in a directory."""
+    # On object stores names of directories end in a slash.
+    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(workdir))
+    return [name.removeprefix("seed-") for name in names
+            if name.startswith("seed-") and name[5:].isdecimal() and workdirs.is_started(os.path.join(workdir, name))]
+
+
 def _check_as_many_seeds(workdir, num_seeds):
     """Raises UserError where runs of several seeds would share a directory, and its results.json, with a lone one."""
     if num_seeds > 1 and workdirs.is_started(workdir):
         raise UserError(f"--num_seeds={num_seeds}: --workdir={workdir} holds a run of one seed; give another --workdir")
     is_new = num_seeds == 1 and workdirs.exists(workdir) and not workdirs.is_started(workdir)
-    names = tf.io.gfile.listdir(workdir) if is_new else ()
-    # On object stores names of directories end in a slash.
-    if seeds := [name for name in sorted(names) if name.startswith("seed-") and workdirs.is_started(os.path.join(workdir, name))]:
-        raise UserError(f"--workdir={workdir}: holds runs of several seeds ({', '.join(name.rstrip('/') for name in seeds)}); give "
+    if seeds := _seeds_of(workdir) if is_new else ():
+        raise UserError(f"--workdir={workdir}: holds runs of several seeds ({', '.join(f'seed-{seed}' for seed in seeds)}); give "
                         "--num_seeds=2 or more to go on with them, or another --workdir")
 
 
 def _resumed(directory, wanted, seed):
-    """(BertConfig, FinetuningConfig) of the run in a directory."""
+    """(BertConfig, FinetuningConfig) of the run in a directory. Args: seed: one of several, each its own; None for a lone run's."""
     pruned_runs.check_not_pruned(directory)
-    return workdirs.check_resumable(directory, None, {**wanted, "seed": seed}, run_class=FinetuningConfig)
+    return workdirs.check_resumable(directory, None, wanted if seed is None else {**wanted, "seed": seed}, run_class=FinetuningConfig)
 
 
 def _task_defaults(wanted):

@@ -13,9 +13,14 @@ def _f1(average, positive=1):
     return score
 
 
+def _micro_f1_of_label_sets(gold, predicted):
+    return _f1("binary")(gold.ravel(), predicted.ravel())  # each label of each example a yes or no
+
+
 def _macro_f1_of_label_sets(gold, predicted):
-    occurs = np.any((gold > 0) | (predicted > 0), axis=0)
-    return _f1("macro")(gold[:, occurs], predicted[:, occurs]) if occurs.any() else 0.0
+    # Label by label: of a single column scikit-learn would score its absence too.
+    occurs = np.flatnonzero(np.any((gold > 0) | (predicted > 0), axis=0))
+    return float(np.mean([_f1("binary")(gold[:, label], predicted[:, label]) for label in occurs])) if len(occurs) else 0.0
 
 
 def _matthews(gold, predicted):
@@ -45,7 +50,7 @@ OF_NUMBERS = {"spearman": _correlation("spearmanr"), "pearson": _correlation("pe
               "negative_rmse": lambda gold, predicted: -float(np.sqrt(np.mean((gold - predicted) ** 2)))}
 # Of label sets: 0 or 1 [N, n]. macro_f1 is the mean over the labels that occur, right or predicted, as of classes: of a
 # label that a split does not have every answer would score 0.
-OF_LABEL_SETS = {"micro_f1": _f1("micro"), "macro_f1": _macro_f1_of_label_sets, "samples_f1": _f1("samples"),
+OF_LABEL_SETS = {"micro_f1": _micro_f1_of_label_sets, "macro_f1": _macro_f1_of_label_sets,
                  "exact_match": lambda gold, predicted: float(np.mean(np.all(gold == predicted, axis=1)))}
 
 

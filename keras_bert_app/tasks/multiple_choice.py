@@ -38,7 +38,7 @@ class Example:
     place: str
 
 
-def label_names(task, examples):
+def label_names(task, examples, run):
     """None: a choice has no name that holds for other examples."""
     return ()
 

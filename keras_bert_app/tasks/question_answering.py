@@ -18,9 +18,10 @@ from keras_bert_app.tasks import answer_spans, objectives, squad_scores
 from keras_bert_app.tasks.answer_report import answers, baseline, mistakes  # part of a kind of task, as what follows is
 from keras_bert_app.tasks.features import RowBuilder, piece_ids, pieces_with_spans
 from keras_bert_app.tasks.squad_scores import may_have_no_answer
+from keras_bert_app.tasks.task import names_in_answers
 
 QUESTION_ANSWERING = "question_answering"
-READS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size", "null_score_diff_threshold")
+READS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Example:
     group: str = ""
 
 
-def label_names(task, examples):
+def label_names(task, examples, run):
     """(): the two outputs are an answer's first and last token."""
     return ()
 
@@ -190,8 +191,7 @@ def write_predictions(task, directory, examples, predictions):
     From ids to what was found, as run_squad.py writes them and SQuAD's official scripts read them. Of several
     languages, whose ids are the same, the language stands before the id.
     """
-    is_mixed = len({example.group for example in examples}) > 1
-    ids = [f"{example.group}:{example.guid}" if is_mixed else example.guid for example in examples]
+    ids = names_in_answers(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}
     if may_have_no_answer(task):
         files["null_odds"] = "null_odds"

@@ -17,6 +17,12 @@ def answer_alike(one, other):
     return one == other or any({one, other} <= group for group in _ALIKE)
 
 
+def may_be_alike(one, other):
+    """Whether what one task answers may be what the other asks: of a task over anybody's tables nobody but its owner knows."""
+    of_anybody = {task.name for task in generic.TASKS}
+    return answer_alike(one, other) or bool({one, other} & of_anybody)
+
+
 def find(name):
     """The Task of a name.
 

@@ -64,16 +64,14 @@ def write(workdir, data, run, model, scorer, chief, reporter):
     mistakes = family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES)
     if chief:
         write_json(workdirs.path_in(workdir, "results.json"), figures)
-        with tf.io.gfile.GFile(workdirs.path_in(workdir, "mistakes.jsonl"), "w") as file:
-            # One write, since without any there would be no file.
-            file.write("".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes))
+        workdirs.write_whole(workdirs.path_in(workdir, "mistakes.jsonl"),
+                             "".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes))
         picture = drawing.draw_answers(*family.answers(task, data.dev_examples, found, data.labels),
                                        f"{workdir}: {task.name} dev, step {manifest['step']:,}")
-        with tf.io.gfile.GFile(workdirs.path_in(workdir, "answers.png"), "wb") as file:
-            file.write(picture)
+        workdirs.write_whole(workdirs.path_in(workdir, "answers.png"), picture)
         if model.scalar_mix is not None:
-            with tf.io.gfile.GFile(workdirs.path_in(workdir, "layer_shares.png"), "wb") as file:
-                file.write(drawing.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers"))
+            workdirs.write_whole(workdirs.path_in(workdir, "layer_shares.png"),
+                                 drawing.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers"))
     for line in summary(figures):
         reporter.say(line)
     for mistake in mistakes[:_SHOWN_MISTAKES]:
@@ -140,9 +138,7 @@ def seeds_summary(figures):
 
 def write_json(path, values):
     """Writes a file as a whole."""
-    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
-        file.write(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
-    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+    workdirs.write_whole(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def _rounded(scores):

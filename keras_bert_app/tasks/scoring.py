@@ -11,6 +11,7 @@ from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
+from keras_bert_app.tasks.task import names_in_answers
 from keras_bert_app.training import forward
 from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
@@ -39,6 +40,7 @@ class FinetunedRun:
         self.run = FinetuningConfig(**{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}).checked_against(
             model_config)
         self.task, self.labels = registry.find(run.task), tuple(values["labels"])
+        self.task.check_options(self.run, changes or {})
         self.checkpoint = best_weights(self.directory)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
         strategies.check_batch_size(strategy, self.run.global_batch_size)
@@ -91,8 +93,8 @@ class FinetunedRun:
         with tempfile.TemporaryDirectory(dir=output_dir, prefix=".") as temporary:
             self.task.family.write_predictions(self.task, temporary, examples, found)
             with open(os.path.join(temporary, "probabilities.jsonl"), "w", encoding="utf-8") as file:
-                for example, one in zip(examples, found):
-                    file.write(json.dumps({"guid": example.guid, **one}, ensure_ascii=False) + "\n")
+                for name, one in zip(names_in_answers(examples), found):
+                    file.write(json.dumps({"guid": name, **one}, ensure_ascii=False) + "\n")
             names = sorted(os.listdir(temporary))
             for name in names:
                 os.replace(os.path.join(temporary, name), os.path.join(output_dir, name))

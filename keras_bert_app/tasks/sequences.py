@@ -10,10 +10,11 @@ import os
 import numpy as np
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import WINDOWED
 from keras_bert_app.modeling.task_model import TEXT, Head
 from keras_bert_app.tasks import metrics, objectives
 from keras_bert_app.tasks.features import RowBuilder, head_length, piece_ids, truncated
-from keras_bert_app.tasks.task import Examples
+from keras_bert_app.tasks.task import Examples, names_in_answers
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
 READS = ("pooling", "long_documents", "max_windows", "doc_stride")
@@ -38,8 +39,12 @@ class Example:
     group: str = ""
 
 
-def label_names(task, examples):
+def label_names(task, examples, run):
     """The names of a task's classes, in the order of the outputs; () for numbers.
+
+    Args:
+        run: FinetuningConfig; the columns that it names for label sets are labels of the task, whether or not one of the examples
+            has them.
 
     Raises:
         UserError: there is nothing to tell apart.
@@ -50,6 +55,8 @@ def label_names(task, examples):
         return task.labels
     of = {example.label for example in examples} if task.kind == CLASSIFICATION else {
         label for example in examples for label in example.label}
+    if of and task.kind == MULTI_LABEL and "," in run.label_column:
+        of.update(" ".join(name.split()) for name in run.label_column.split(","))
     if len(of) < (2 if task.kind == CLASSIFICATION else 1):
         raise UserError(f"{examples[0].place.rpartition(':')[0]}: {len(examples):,} training examples with "
                         f"{f'the one label {min(of)!r}' if of else 'no label'}; a task needs labels to tell apart")
@@ -73,7 +80,7 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     pieces_a = piece_ids(tokenizer, [example.text_a for example in examples])
     second = [number for number, example in enumerate(examples) if example.text_b is not None]
     pieces_b = dict(zip(second, piece_ids(tokenizer, [examples[number].text_b for number in second])))
-    in_windows = run.long_documents in ("windows", "hierarchical")
+    in_windows = run.long_documents in WINDOWED
     if second and run.long_documents != "head":
         raise UserError(f"{examples[second[0]].place}: --long_documents={run.long_documents} is for single texts; pairs "
                         "take head")
@@ -236,16 +243,17 @@ def _matched(gold, found, names):
 
 
 def write_predictions(task, directory, examples, predictions):
-    """Writes a row of index, tab, answer for each example, as GLUE's server takes them; several labels are joined by commas."""
+    """Writes a row of index, tab, answer for each example, as GLUE's server takes them; several labels are joined by commas. Of several
+    languages, whose indices are the same, the language stands before the index."""
     answered = os.path.basename(examples[0].place.rpartition(":")[0])
     with open(os.path.join(directory, task.answer_files.get(answered, "predictions.tsv")), "w", encoding="utf-8") as file:
         file.write("index\tprediction\n")
-        for example, one in zip(examples, predictions):
+        for name, one in zip(names_in_answers(examples), predictions):
             if task.kind == REGRESSION:
                 answer = f"{np.clip(one['value'], *task.value_range) if task.value_range else one['value']:.3f}"
             else:
                 answer = one.get("label", ",".join(one.get("labels", ())))
-            file.write(f"{example.guid}\t{answer}\n")
+            file.write(f"{name}\t{answer}\n")
 
 
 def mistakes(task, examples, predictions, most):

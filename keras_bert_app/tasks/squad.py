@@ -97,7 +97,8 @@ def _answers(question, context, place, has_null):
         raise UserError(f"{place}: has no answer; --task=squad2 is for questions without one")
     if not texts and question.get("is_impossible") is False:
         raise UserError(f"{place}: has no answer, but is_impossible is false; give an answer, or true")
-    return texts, _span(context, texts[0], _value(answers[0], "answer_start", int, place), place) if texts else None
+    spans = [_span(context, text, _value(answer, "answer_start", int, place), place) for text, answer in zip(texts, answers)]
+    return texts, spans[0] if spans else None
 
 
 def _span(context, text, start, place):
@@ -133,5 +134,5 @@ TASKS = (
     Task("squad2", "SQuAD 2.0: which part of a text answers a question, if any does", question_answering,
          question_answering.QUESTION_ANSWERING, _reader(True), _files("v2.0"),
          ("best_f1", "best_exact", "f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact"),
-         defaults={**_DEFAULTS, "num_train_epochs": 2.0}, tune=question_answering.tune),
+         defaults={**_DEFAULTS, "num_train_epochs": 2.0}, tune=question_answering.tune, reads=("null_score_diff_threshold",)),
 )

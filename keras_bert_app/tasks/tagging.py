@@ -26,13 +26,19 @@ def _as_trained(task, tags):
     return entities.write_tags(entities.spans(tags), len(tags), "IOB2") if has_entities(task) else tags
 
 
-def label_names(task, examples):
+def label_names(task, examples, run):
     """The tags in the order of the outputs; the first one is that of words of which nothing is known.
 
     Of entities that is O, then B- and I- of each type. Other tags stand by how often they come, the most frequent one
     first.
+
+    Raises:
+        UserError: all words have the same tag.
     """
     tags = collections.Counter(itertools.chain.from_iterable(example.tags for example in examples))
+    if len(tags) < 2 and (not has_entities(task) or "O" in tags):
+        raise UserError(f"{examples[0].path}: {sum(tags.values()):,} training words with the one tag {min(tags)!r}; a task needs tags to "
+                        "tell apart; --label_column is their column")
     if not has_entities(task):
         return tuple(sorted(tags, key=lambda tag: (-tags[tag], tag)))
     kinds = sorted({tag.partition("-")[2] for tag in tags if tag != "O"})

@@ -7,11 +7,15 @@ import types
 from collections.abc import Callable
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.finetuning_config import WINDOWED
 
 SPLITS = ("train", "dev", "test")
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = ("text_columns", "label_column", "language", "fold", "long_documents", "max_windows", "doc_stride", "max_query_length",
              "max_answer_length", "n_best_size", "null_score_diff_threshold", "document_context", "pooling")
+
+_OF_WINDOWS = ("max_windows", "doc_stride")
+_OF_TEACHERS = ("distillation_weight", "distillation_temperature")
 
 
 class Examples(list):
@@ -73,12 +77,24 @@ class Task:
     answer_files: dict = dataclasses.field(default_factory=dict)
     value_range: tuple = ()
 
-    def check_options(self, run):
-        """Raises UserError where a FinetuningConfig has another value than the default for what this task does not read."""
+    def check_options(self, run, names=None):
+        """Raises UserError where a FinetuningConfig has another value than the default for what this task does not read.
+
+        Args:
+            names: of the fields that were asked for; None for all.
+        """
         defaults = {field.name: field.default for field in dataclasses.fields(run)}
-        for name in SELECTIVE:
-            if getattr(run, name) != defaults[name] and name not in (*self.family.READS, *self.reads):
+        asked_for = [name for name in defaults if (names is None or name in names) and getattr(run, name) != defaults[name]]
+        for name in asked_for:
+            if name in SELECTIVE and name not in (*self.family.READS, *self.reads):
                 raise UserError(f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out")
+            if name in _OF_WINDOWS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
+                raise UserError(f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; leave it out, "
+                                f"or take {' or '.join(WINDOWED)}")
+            if name in _OF_TEACHERS and not run.teacher:
+                raise UserError(f"--{name}={getattr(run, name)}: there is no --teacher to learn from; give one, or leave it out")
+            if name == "distillation_temperature" and self.kind == "regression":
+                raise UserError(f"--{name}={getattr(run, name)}: task {self.name} learns numbers, which have no temperature; leave it out")
         if run.has_many_lengths and run.iterations_per_loop > 1:
             raise UserError(f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave it "
                             "out, or give --nolength_buckets")
@@ -143,6 +159,13 @@ class Task:
         if not examples:
             raise UserError(f"{path}: holds no example of task {self.name}")
         return Examples(examples, left_out).first(most)
+
+
+def names_in_answers(examples):
+    """The names under which examples are answered: of several groups, whose names may be the same, after that of the group."""
+    groups = [getattr(example, "group", "") for example in examples]
+    return [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples)] if len(
+        set(groups)) > 1 else [example.guid for example in examples]
 
 
 def _as_flag(value):

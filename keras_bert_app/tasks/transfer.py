@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import objectives, scoring
+from keras_bert_app.tasks import objectives, registry, scoring
 from keras_bert_app.training import optimizers
 
 # Under which name other libraries know the head of a kind of task.
@@ -25,9 +25,10 @@ def teacher_logits(data, run, strategy):
     if data.task.kind not in objectives.TAUGHT:
         raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
                         f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
-    if teacher.task.kind != data.task.kind or teacher.labels != data.labels:
+    if (teacher.task.kind != data.task.kind or teacher.labels != data.labels
+            or not registry.may_be_alike(teacher.task.name, data.task.name)):
         raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
-                        f" expected a run of {data.task.kind} with {', '.join(data.labels[:6]) or 'numbers'}")
+                        f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}")
     return teacher.logits(data.train_examples)
 
 

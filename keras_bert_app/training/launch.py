@@ -90,10 +90,7 @@ def _keep_lexicon(workdir, run):
     """Copies the lexicon beside the vocabulary, since the directory alone resumes a run."""
     kept = data.lexicon_of(workdir)
     if run.lexicon_file and not workdirs.has_checkpoint(workdir):
-        phrases = data.read_lexicon(run.lexicon_file)
-        with tf.io.gfile.GFile(kept + ".tmp", "w") as file:
-            file.write("".join(f"{phrase}\n" for phrase in phrases))
-        tf.io.gfile.rename(kept + ".tmp", kept, overwrite=True)
+        workdirs.write_whole(kept, "".join(f"{phrase}\n" for phrase in data.read_lexicon(run.lexicon_file)))
 
 
 def _report_corpus(corpus_dir, manifest):
@@ -180,10 +177,7 @@ def _read_note(workdir):
 
 
 def _write_note(workdir, note):
-    path = workdirs.path_in(workdir, "corpus.json")
-    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
-        file.write(json.dumps(note, indent=1) + "\n")
-    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+    workdirs.write_whole(workdirs.path_in(workdir, "corpus.json"), json.dumps(note, indent=1) + "\n")
 
 
 def _wait_for_chief(workdir, run):

@@ -53,7 +53,7 @@ class Reporter:
         """One row of metrics.jsonl and TensorBoard; an evaluation of a step stands there once, however often it is made."""
         if not self.active or (_is_evaluation(figures) and step in self.evaluated_steps):
             return
-        row = {"step": int(step), **{name: float(f"{value:.7g}") for name, value in figures.items()}}
+        row = {"step": int(step), **{name: as_written(value) for name, value in figures.items()}}
         with tf.io.gfile.GFile(self.path, "a") as file:
             file.write(json.dumps(row) + "\n")
         with self.events.as_default(step=step):
@@ -91,10 +91,13 @@ class Reporter:
         path = workdirs.path_in(self.workdir, "curves.png")
         with tf.io.gfile.GFile(self.path) as file:
             rows = [json.loads(line) for line in file.read().splitlines()]
-        with tf.io.gfile.GFile(path + ".tmp", "wb") as file:
-            file.write(self.draw(rows, f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
-        tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+        workdirs.write_whole(path, self.draw(rows, f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
         self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
+
+
+def as_written(value):
+    """A figure as metrics.jsonl has it: with seven digits."""
+    return float(f"{value:.7g}")
 
 
 def memory_mb():
@@ -134,7 +137,5 @@ def _drop_later_steps(path, step):
                     evaluated_steps.add(row["step"])
         except (ValueError, KeyError):
             continue  # a line cut by a kill
-    with tf.io.gfile.GFile(path + ".tmp", "w") as file:
-        file.write("".join(line + "\n" for line in kept))
-    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+    workdirs.write_whole(path, "".join(line + "\n" for line in kept))
     return evaluated_steps

@@ -112,4 +112,4 @@ def test_the_real_newsgroups_have_their_counts(shared, tmp_path):
     directory, task = extracted(shared, "20newsgroups-bydate.tar.xz", tmp_path), registry.find("newsgroups")
     train, dev, test = (task.read_split(directory, which, FinetuningConfig()) for which in ("train", "dev", "test"))
     assert (len(train), len(dev), len(test)) == (10_183, 1131, 7532)
-    assert len(task.family.label_names(task, dev)) == 20
+    assert len(task.family.label_names(task, dev, None)) == 20

@@ -1,5 +1,7 @@
 """GLUE's official files: layouts, faults that they are known for, counts of the real ones."""
 
+import json
+
 import pytest
 
 from keras_bert_app.errors import UserError
@@ -54,7 +56,7 @@ def test_every_task_is_one_of_these():
 
 
 def test_labels_stand_in_the_order_of_googles_processors():
-    labels = {name: sequences.label_names(registry.find(name), []) for name in ("cola", "mnli", "snli", "qnli", "rte")}
+    labels = {name: sequences.label_names(registry.find(name), [], None) for name in ("cola", "mnli", "snli", "qnli", "rte")}
     assert labels == {"cola": ("0", "1"), "mnli": ("contradiction", "entailment", "neutral"),
                       "snli": ("contradiction", "entailment", "neutral"), "qnli": ("entailment", "not_entailment"),
                       "rte": ("entailment", "not_entailment")}
@@ -72,6 +74,9 @@ def test_rows_of_inference_without_a_gold_label_are_left_out_counted_and_said(tm
     features = task.family.featurize(task, examples, tokenizer(), FinetuningConfig(), task.labels)
     assert features.notes == examples.notes() and features.labels["labels"].tolist() == [2, 1]
     assert len(read("mnli", path, has_labels=False)) == 4
+    # SNLI's rows have no number of their own: they are counted as they stand in the file.
+    rows = "".join(json.dumps({"sentence1": "a", "sentence2": "b", "gold_label": label}) + "\n" for label in ("neutral", "-", "neutral"))
+    assert [example.guid for example in read("snli", written(tmp_path, "snli_1.0_dev.jsonl", rows))] == ["0", "2"]
 
 
 def test_broken_rows_of_qqp_are_left_out_and_counted_and_refused_where_answers_would_shift(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import registry
+from keras_bert_app.tasks.task import names_in_answers
 from tests.tasks.texts import read, split, written
 
 _XNLI = ("language\tgold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1"
@@ -78,7 +79,19 @@ def test_a_language_that_is_not_there_is_named_beside_those_that_are(xnli, paws_
 def test_glues_english_file_trains_xnli_too(tmp_path):
     written(tmp_path, "train.tsv", "index\tsentence1\tsentence2\tgold_label\n7\ta\tb\tneutral\n")
     (example,) = split("xnli", tmp_path, "train", language="en")
-    assert (example.text_a, example.label, example.group) == ("a", "neutral", "")
+    assert (example.text_a, example.label, example.group) == ("a", "neutral", "en")
+    with pytest.raises(UserError, match="--language=de: .*train.tsv has en; give one of these"):
+        split("xnli", tmp_path, "train", language="de")
+
+
+def test_answers_in_several_languages_are_named_with_the_language(paws_x, tmp_path):
+    task, answers = registry.find("paws-x"), tmp_path / "answers"
+    answers.mkdir()
+    for language, names in (("", ["de:7", "en:7"]), ("en", ["7"])):
+        examples = task.read_split(str(paws_x), "dev", FinetuningConfig(language=language))
+        task.family.write_predictions(task, str(answers), examples, [{"label": "1"}] * len(examples))
+        lines = (answers / "predictions.tsv").read_text(encoding="utf-8").splitlines()
+        assert [line.split("\t")[0] for line in lines[1:]] == names_in_answers(examples) == names
 
 
 def test_a_file_to_answer_needs_no_labels_and_keeps_all_languages(xnli):

@@ -4,13 +4,15 @@ import io
 import json
 import os
 import shutil
+import types
 
 import numpy as np
 import pytest
 
 from keras_bert_app.errors import NotFinite, UserError
+from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import launch, scoring
+from keras_bert_app.tasks import launch, registry, scoring, transfer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, write_table
 
 
@@ -106,6 +108,18 @@ def test_one_run_and_several_do_not_share_a_directory(finished, table_dir, tmp_p
     assert sorted(os.listdir(tmp_path / "several")) == ["seed-3"]
 
 
+def test_a_run_goes_on_with_the_seed_that_it_began_with(finished, table_dir, tmp_path):
+    def go_on(name, num_seeds, **wanted):
+        return launch.launch(str(tmp_path / name), wanted, num_seeds, (None, False, None, None), io.StringIO())
+
+    shutil.copytree(finished[0], tmp_path / "one")  # of seed 3, which is not the default
+    assert go_on("one", 1)["seed"] == 3
+    shutil.copytree(finished[0], tmp_path / "two" / "seed-3")
+    assert [run["seed"] for run in go_on("two", 2, data_dir=table_dir)["runs"]] == [3, 4]
+    with pytest.raises(UserError, match="holds a run with seed=3, but --seed=5 was asked for"):
+        go_on("one", 1, seed=5)
+
+
 def test_more_epochs_let_a_finished_run_go_on(finished, table_dir, tmp_path):
     shutil.copytree(finished[0], tmp_path / "run")
     _, output = launched(tmp_path / "run", {"data_dir": table_dir, "num_train_epochs": 6.0}, start=(None, False, None, None))
@@ -149,6 +163,23 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
     with pytest.raises(UserError, match="answers classification with 0, 1; expected a run of classification with no, yes"):
         launched(tmp_path / "run", {"data_dir": str(tmp_path), "init_checkpoint": finished[0], "teacher": finished[0]})
     assert not os.path.exists(tmp_path / "run" / "config.json")
+
+
+@pytest.mark.parametrize("teacher, task, is_taken", [
+    ("sst-2", "mrpc", False), ("mrpc", "paws-x", True), ("classification", "cola", True), ("sst-2", "sst-2", True)])
+def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_the_same(
+        finished, table_dir, tmp_path, monkeypatch, teacher, task, is_taken):
+    shutil.copytree(finished[0], tmp_path / "teacher")
+    path = tmp_path / "teacher" / "config.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"task": "classification"', f'"task": "{teacher}"'), encoding="utf-8")
+    examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
+    data = types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples)
+    run = FinetuningConfig(teacher=str(tmp_path / "teacher"))
+    if is_taken:
+        assert transfer.teacher_logits(data, run, None).shape == (len(examples), 2)
+    else:
+        with pytest.raises(UserError, match=f"answers {teacher} with 0, 1; expected a run of {task} with 0, 1"):
+            transfer.teacher_logits(data, run, None)
 
 
 @pytest.mark.parametrize("wanted, message", [

@@ -51,7 +51,6 @@ def test_scores_of_label_sets():
     # Labels right, too many, missing: 1 0 0; 1 0 1; 1 1 0.
     assert OF_LABEL_SETS["micro_f1"](gold, found) == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
     assert OF_LABEL_SETS["macro_f1"](gold, found) == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
-    assert OF_LABEL_SETS["samples_f1"](gold, found) == pytest.approx((2 / 3 + 2 / 3 + 1 + 0) / 4)
     assert OF_LABEL_SETS["exact_match"](gold, found) == 2 / 4
 
 
@@ -61,6 +60,15 @@ def test_labels_that_do_not_occur_have_no_part_in_the_mean():
     # Of the second label there is a wrong answer alone, of the third none for one that is right.
     assert OF_LABEL_SETS["macro_f1"](gold, np.array([[1, 1, 0], [1, 0, 0]])) == pytest.approx((1 + 0 + 0) / 3)
     assert OF_LABEL_SETS["macro_f1"](np.zeros((2, 3), int), np.zeros((2, 3), int)) == 0.0
+
+
+@pytest.mark.parametrize("name", ["micro_f1", "macro_f1"])
+def test_of_a_single_label_its_absence_is_no_class(name):
+    gold, found = np.array([[1], [1], [0], [0]]), np.array([[1], [0], [0], [0]])
+    assert OF_LABEL_SETS[name](gold, found) == pytest.approx(2 / 3)
+    # Nor of the one that is left of several.
+    pad = ((0, 0), (0, 1))
+    assert OF_LABEL_SETS[name](np.pad(gold, pad), np.pad(found, pad)) == pytest.approx(2 / 3)
 
 
 def test_a_class_is_found_when_it_is_among_the_k_most_probable_and_ties_go_by_the_order_of_the_classes():

@@ -26,6 +26,31 @@ def test_what_it_reads_is_taken(task, settings):
     registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
 
+@pytest.mark.parametrize("task, settings, message", [
+    ("squad1", {"null_score_diff_threshold": -2.0}, "task squad1 does not read it"),
+    ("sst-2", {"max_windows": 3}, "--max_windows=3: --long_documents=head has one row for each text; leave it out, or take windows or hierarchical"),
+    ("reuters", {"long_documents": "head_tail", "doc_stride": 64}, "--doc_stride=64: --long_documents=head_tail has one row"),
+    ("sst-2", {"distillation_weight": 0.8}, "--distillation_weight=0.8: there is no --teacher to learn from"),
+    ("sts-b", {"distillation_temperature": 3.0}, "--distillation_temperature=3.0: there is no --teacher to learn from"),
+    ("sts-b", {"distillation_temperature": 3.0, "teacher": "x"}, "task sts-b learns numbers, which have no temperature")])
+def test_what_the_other_options_leave_no_use_for_is_refused(task, settings, message):
+    with pytest.raises(UserError, match=message):
+        registry.find(task).check_options(FinetuningConfig(task=task, **settings))
+
+
+def test_of_a_run_that_answers_only_what_was_asked_for_is_checked():
+    run = FinetuningConfig(task="sst-2", max_windows=3, n_best_size=5)  # begun when that was not refused
+    registry.find("sst-2").check_options(run, {"max_seq_length": 64})
+    with pytest.raises(UserError, match="--n_best_size=5: task sst-2 does not read it; leave it out"):
+        registry.find("sst-2").check_options(run, {"n_best_size": 5})
+
+
+def test_without_epochs_the_clock_ends_a_run_which_is_scored_once_an_epoch():
+    run = FinetuningConfig(num_train_epochs=0.0, train_minutes=30.0).resolved(steps_per_epoch=500)
+    assert (run.eval_steps, run.save_checkpoints_steps, run.num_train_steps, run.num_warmup_steps) == (500, 500, 500, 50)
+    assert FinetuningConfig(num_train_epochs=0.0, num_train_steps=20).resolved(500).eval_steps == 20
+
+
 def test_every_task_s_own_defaults_are_what_it_reads():
     for task in registry.TASKS.values():
         task.check_options(FinetuningConfig(**{"task": task.name, **task.defaults}))

@@ -31,15 +31,17 @@ def classes(*labels, sure=0.75):
 
 
 def test_labels_are_in_alphabetical_order_and_numbers_by_their_size():
-    assert sequences.label_names(CLASSES, examples_of(["b", "a", "b"])) == ("a", "b")
-    assert sequences.label_names(CLASSES, examples_of(["10", "9", "1"])) == ("1", "9", "10")
+    assert sequences.label_names(CLASSES, examples_of(["b", "a", "b"]), RUN) == ("a", "b")
+    assert sequences.label_names(CLASSES, examples_of(["10", "9", "1"]), RUN) == ("1", "9", "10")
     # Equal as numbers: the order must not hang on that of a set, which is another in each process.
-    assert sequences.label_names(CLASSES, examples_of([f"{'0' * zeros}1" for zeros in range(9)])) == tuple(
+    assert sequences.label_names(CLASSES, examples_of([f"{'0' * zeros}1" for zeros in range(9)]), RUN) == tuple(
         f"{'0' * zeros}1" for zeros in range(8, -1, -1))
-    assert sequences.label_names(SETS, examples_of([("b",), (), ("a", "c")])) == ("a", "b", "c")
-    assert sequences.label_names(NUMBERS, examples_of([1.0])) == ()
+    assert sequences.label_names(SETS, examples_of([("b",), (), ("a", "c")]), RUN) == ("a", "b", "c")
+    of_columns = dataclasses.replace(RUN, label_column="c,a, b")
+    assert sequences.label_names(SETS, examples_of([("c",), (), ("a", "c")]), of_columns) == ("a", "b", "c")  # b is 0 in all rows
+    assert sequences.label_names(NUMBERS, examples_of([1.0]), RUN) == ()
     labels = ("contradiction", "entailment", "neutral")
-    assert sequences.label_names(registry.find("mnli"), examples_of(["neutral"])) == labels
+    assert sequences.label_names(registry.find("mnli"), examples_of(["neutral"]), RUN) == labels
 
 
 @pytest.mark.parametrize("task, labels, message", [
@@ -48,7 +50,7 @@ def test_labels_are_in_alphabetical_order_and_numbers_by_their_size():
 ])
 def test_training_examples_of_one_kind_only_are_refused(task, labels, message):
     with pytest.raises(UserError) as error:
-        sequences.label_names(task, examples_of(labels))
+        sequences.label_names(task, examples_of(labels), RUN)
     assert str(error.value) == message
 
 

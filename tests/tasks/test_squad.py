@@ -66,6 +66,16 @@ def test_an_answer_that_is_not_in_its_context_is_refused_by_file_and_question(re
         read(question(text, start))
 
 
+def test_each_of_several_answers_is_to_stand_in_the_context(read):
+    several = question()
+    several["answers"] += [{"text": "miller\u00a0Otto", "answer_start": 5}, {"text": "Anna", "answer_start": 12}]
+    with pytest.raises(UserError, match="question q1: answer 'Anna' is not at answer_start 12"):
+        read(several)
+    del several["answers"][2]
+    (example,) = read(several)
+    assert example.answers == ("Otto", "miller\u00a0Otto") and example.span == (12, 16)
+
+
 def test_a_file_without_labels_is_read_for_its_questions_alone(read):
     plain = {"id": "q1", "question": "Who?"}
     for task in ("squad1", "squad2"):

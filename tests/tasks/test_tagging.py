@@ -184,9 +184,9 @@ def test_figures_are_those_of_entities_and_of_words():
 
 def test_labels_of_entities_are_o_and_both_tags_of_each_type_and_others_stand_by_their_number():
     examples = [sentence("anna met in paris", "S-PER O O S-LOC", "BIOES")]
-    assert tagging.label_names(NER, examples) == LABELS
-    assert tagging.label_names(NER, [sentence("anna met", "B O")]) == ("O", "B", "I")
-    assert tagging.label_names(POS, [sentence("a b c d", "NN VB NN DT")]) == ("NN", "DT", "VB")
+    assert tagging.label_names(NER, examples, None) == LABELS
+    assert tagging.label_names(NER, [sentence("anna met", "B O")], None) == ("O", "B", "I")
+    assert tagging.label_names(POS, [sentence("a b c d", "NN VB NN DT")], None) == ("NN", "DT", "VB")
 
 
 @pytest.mark.parametrize("task, tags, name", [(NER, "O I-LAW", "I-LAW"), (POS, "O NN", "NN")])
