@@ -200,6 +200,16 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
     assert all(np.abs(one - two).max() < 1e-6 for one, two in zip(*ends))
 
 
+def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, tmp_path):
+    workdir, settings = str(tmp_path / "run"), dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=9)
+    figures, _ = run_on(workdir, table_dir, **settings)
+    assert figures["dev"]["accuracy"] == pytest.approx(4 / 9, abs=1e-6)  # which is more than the seven digits in metrics.jsonl
+    shutil.rmtree(newest(workdir))
+    _, output = run_on(workdir, table_dir, **settings)
+    assert "resumed at step 2" in output and "the best so far" not in output
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000002"]
+
+
 def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
     figures, _ = run_on(tmp_path / "run", table_dir, learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
     rows = [row["step"] for row in results.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
