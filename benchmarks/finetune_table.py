@@ -4,11 +4,13 @@ python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory
 python -m benchmarks.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune --rows=mrpc,conll2003
 
 A row that was stopped goes on; one that is done is only told again, and refused where its flags were others then. TASKS has the folders glue, conll2003, scibert,
-squad, codah, dream, chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts.
+squad, codah, dream, chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts. Of several seeds the
+further metrics are means, too.
 """
 
 import json
 import os
+import statistics
 
 from absl import flags
 
@@ -96,6 +98,8 @@ ROWS = {
     "option_bilstm_distilled": {**_OPTION, "encoder_layers": 0, "bilstm_units": 128, "pooling": "max", "learning_rate": 1e-3,
                                 "teacher": "option_none", "distillation_weight": 0.8},
     "option_tagger": _TAGGER,
+    "option_tagger_document_context": {**_TAGGER, "document_context": True},
+    "option_tagger_pos": {**_TAGGER, "task": "pos", "label_column": "1"},
     "option_tagger_frozen": {**_TAGGER, "freeze_layers": -1, "learning_rate": 1e-3, "layers": "scalar_mix"},
     "option_tagger_frozen_bilstm": {**_TAGGER, "freeze_layers": -1, "learning_rate": 1e-3, "layers": "scalar_mix", "bilstm_units": 128},
     # Several stages (TransBERT): RTE after STS-B, and after STS-B and then MRPC.
@@ -160,7 +164,7 @@ def table(done):
         runs = [run for run in all_runs if "dev" in run]  # others broke off
         scores = [run["dev"][metric] for run in runs]
         shown = f"{figures['mean']:.4f} +- {figures['standard_deviation']:.4f}" if "runs" in figures else f"{scores[0]:.4f}"
-        others = ", ".join(f"{name} {value:.4f}" for name, value in runs[0]["dev"].items() if name != metric)
+        others = ", ".join(f"{name} {statistics.mean(run['dev'][name] for run in runs):.4f}" for name in runs[0]["dev"] if name != metric)
         others += "".join(f"; {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if name.startswith(metric))
                           for split, scores in runs[0].items() if split.startswith("dev_") and isinstance(scores, dict))
         if len(runs) < len(all_runs):
