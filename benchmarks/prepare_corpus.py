@@ -6,7 +6,7 @@ python -m benchmarks.prepare_corpus --text_dir=enwiki --megabytes=49,200,1000 --
 A text larger than that in --text_dir is made by repeating it with one word in eight of every line changed to another
 word of the text, so that no copy is a duplicate of another. Each command runs in a process of its own; its resident
 memory is that of its whole tree of processes, sampled twenty times a second from /proc. Files that were just written
-are read from memory. With --repeats a figure is the median of the runs, MB/s those of the median seconds. The picture, MB/s and
+are read from memory. A figure is the median of --repeats runs, MB/s those of the median seconds. The picture, MB/s and
 resident memory over the size of the text between the lowest and highest, is OUTPUT_FILE with .png in place of .json.
 BUILD.md has a recorded run.
 """
@@ -34,7 +34,7 @@ flags.DEFINE_string("work_dir", "", "Directory for the texts and corpora; needs 
 _MEGABYTES = flags.DEFINE_list("megabytes", ["49", "200", "1000"], "Sizes of text, in MB.")
 _DEDUP = flags.DEFINE_list("dedup", ["exact"], "Ways of --dedup to measure.")
 _WORKERS = flags.DEFINE_list("workers", ["2"], "Numbers of --workers to measure.")
-_REPEATS = flags.DEFINE_integer("repeats", 1, "Runs of each; their median is shown.", lower_bound=1)
+_REPEATS = flags.DEFINE_integer("repeats", 3, "Runs of each; their median is shown.", lower_bound=1)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON, and the picture.")
 _HEAD = ("| text, MB | dedup | workers | seconds | lowest to highest | MB/s | seconds from reading on | MB/s | CPU seconds "
          "| peak resident, MB | documents | shards, MB |")
