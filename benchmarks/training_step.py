@@ -34,8 +34,8 @@ from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 from keras_bert_app.training_config import COMPILATIONS
 
-_STEPS = flags.DEFINE_list("steps", ["tiny:32:128", "mini:32:128", "small:32:128", "medium:16:128", "base:8:128", "small:8:512"],
-                           "Steps to measure, SIZE:ROWS:LENGTH[:PRECISION].")
+_STEPS = flags.DEFINE_list("steps", ["tiny:32:128", "mini:32:128", "small:32:128", "medium:16:128", "base:8:128", "tiny:8:512", "mini:8:512",
+                                     "small:8:512", "medium:4:512", "base:2:512"], "Steps to measure, SIZE:ROWS:LENGTH[:PRECISION].")
 PEERS_FLAG = flags.DEFINE_list("peers", list(PEERS), "Peers to measure beside.")
 OURS_FLAG = flags.DEFINE_list("ours", ["none", "parts", "step"], "What --jit_compile is, of ours.")
 _PYTHONS = {
