@@ -24,14 +24,21 @@ def predict(model, inputs, signature="serving_default", url="http://127.0.0.1:85
     Raises:
         RuntimeError: the server's one-line reason why there is no answer.
     """
-    # As rows, so that the answer has a name for every output; a model with one output alone gives bare values.
+    # As rows, so that the answer has a name for every output; of a signature with one output alone it gives bare values, whose name
+    # stands in the model's metadata.
     rows = [dict(zip(inputs, values)) for values in zip(*inputs.values(), strict=True)]
     body = json.dumps({"signature_name": signature, "instances": rows}).encode()
+    model_url = f"{url}/v1/models/{urllib.parse.quote(model)}"
     for attempt in range(attempts):
         try:
-            with urllib.request.urlopen(f"{url}/v1/models/{urllib.parse.quote(model)}:predict", body) as response:
+            with urllib.request.urlopen(f"{model_url}:predict", body) as response:
                 predictions = json.load(response)["predictions"]
-            return {name: [row[name] for row in predictions] for name in predictions[0]}
+            if isinstance(predictions[0], dict):
+                return {name: [row[name] for row in predictions] for name in predictions[0]}
+            with urllib.request.urlopen(f"{model_url}/metadata") as response:
+                signatures = json.load(response)["metadata"]["signature_def"]["signature_def"]
+            (name,) = signatures[signature]["outputs"]
+            return {name: predictions}
         except urllib.error.HTTPError as error:
             reason = json.load(error)["error"]
             if error.code != 503 or attempt == attempts - 1:

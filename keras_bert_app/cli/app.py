@@ -69,7 +69,8 @@ def _advice(message):
     if "No space left" in str(message):
         return "make room there and give the same command again"
     if "OOM" in str(message):
-        return "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps"
+        return ("lower --batch_size" if "batch_size" in flags.FLAGS else
+                "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps")
     return "give a path that can be read or written"
 
 

@@ -6,6 +6,7 @@ python -m keras_bert_app.cli.embed --init_checkpoint=MODEL --layer=-1 --input_fi
 Every line gives a row, an empty one too. X.npy is float32 [texts, size]; X.tsv has a line of numbers for each text.
 """
 
+import os
 import sys
 
 from absl import flags
@@ -30,7 +31,7 @@ def main(arguments):
     if arguments:
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     input_file, output_file = app.required("input_file", "output_file")
-    _check_flags(output_file)
+    _check_flags(input_file, output_file)
     source, counts = (input_file, _INPUT_FORMAT.value, _TEXT_FIELD.value), ReaderCounts()
     # Read once to be counted, so that a fault in the last line is known before hours of work.
     num_texts, work = texts.count_work(texts.read_texts(*source, counts))
@@ -54,7 +55,7 @@ def main(arguments):
             print(f"{number:,} lines {what}", file=sys.stderr)
 
 
-def _check_flags(output_file):
+def _check_flags(input_file, output_file):
     if bool(_SAVED_MODEL.value) == bool(_INIT_CHECKPOINT.value):
         raise UserError("--saved_model and --init_checkpoint were both given; give one of them" if _SAVED_MODEL.value else
                         "--saved_model is missing; give an export of embeddings, or a model as --init_checkpoint")
@@ -64,6 +65,8 @@ def _check_flags(output_file):
                         "was exported")
     if not output_file.endswith((".npy", ".tsv")):
         raise UserError(f"--output_file={output_file}: give a name that ends in .npy (for numpy) or .tsv (text)")
+    if os.path.realpath(input_file) == os.path.realpath(output_file):
+        raise UserError(f"--output_file={output_file}: is the --input_file, whose texts would be lost; give another name")
 
 
 def _embedder():

@@ -41,6 +41,7 @@ def main(arguments):
         _refuse(_TOP_K, whose="a fine-tuned run; leave it out")
         written = finetuned.export_finetuned(workdir, export_dir, _MAX_WINDOWS.value or finetuned.MAX_WINDOWS, _LITERT.value)
     else:
+        finetuned.refuse_single_checkpoint(workdir)
         _refuse(_MAX_WINDOWS, whose="a pre-trained model; leave it out")
         written = pretrained.export_pretrained(workdir, export_dir, _TOP_K.value or pretrained.TOP_K, print, _LITERT.value)
         if not written[0]:

@@ -44,11 +44,14 @@ def main(queries):
     with tempfile.TemporaryDirectory() as directory:
         vectors = _vectors(embed, corpus_file, os.path.join(directory, "corpus.npy"))
         for batch in _batches(queries):
-            cosines, rows = nearest_rows(embed(batch)[0], vectors, _TOP_K.value)
+            of_queries, truncated = embedding.embed_texts(embed, batch)
+            cosines, rows = nearest_rows(of_queries, vectors, _TOP_K.value)
             found = texts.texts_at(_corpus(corpus_file), rows.ravel())
             for query, of_query, numbers in zip(batch, cosines.tolist(), rows.tolist()):
                 sys.stdout.write(show(query, [(row, cosine, found[row]) for row, cosine in zip(numbers, of_query)]))
             sys.stdout.flush()
+            if truncated.any():
+                print(f"{truncated.sum():,} queries had more tokens than the model reads; their ends were left out", file=sys.stderr)
 
 
 def _check_flags(queries, corpus_file):
@@ -60,9 +63,12 @@ def _check_flags(queries, corpus_file):
                         '"a query", or give --query_file=FILE (- for standard input)')
     texts.format_of(corpus_file, _INPUT_FORMAT.value)
     for path in (corpus_file, _QUERY_FILE.value):
-        if path not in ("", "-") and "://" not in path:
-            with open_text(path):  # a wrong name is refused before TensorFlow is loaded
+        # A wrong name is refused before TensorFlow is loaded. What a pipe holds can be read only once.
+        if path not in ("", "-") and "://" not in path and (os.path.isfile(path) or not os.path.exists(path)):
+            with open_text(path):
                 pass
+    if "://" not in corpus_file and os.path.exists(corpus_file) and not os.path.isfile(corpus_file):
+        raise UserError(f"--corpus_file={corpus_file}: is no file that can be read several times; give one, not a pipe or directory")
 
 
 def _corpus(corpus_file):

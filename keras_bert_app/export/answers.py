@@ -22,7 +22,8 @@ def fill_mask(saved_model, texts):
     signatures = saved_models.load(saved_model).signatures
     arguments = signatures["serving_default"].structured_input_signature[1]
     if list(arguments) != ["text"]:
-        raise UserError(f"{saved_model}: takes {', '.join(arguments)}, not text; give the export without _ids")
+        mend = "give the export without _ids" if "input_word_ids" in arguments else "give an export of a pre-training run"
+        raise UserError(f"{saved_model}: takes {', '.join(arguments)}, not text; {mend}")
     outputs = signatures["serving_default"](text=tf.constant([os.fsencode(text) for text in texts], tf.string))
     if "tokens" not in outputs:
         raise UserError(f"{saved_model}: does not fill masks; give an export of a pre-training run")

@@ -12,8 +12,10 @@ from keras_bert_app.export import litert, rows, saved_models, scoring
 from keras_bert_app.export.pretrained import TRAINING, facts, training_record
 from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
 from keras_bert_app.interop import load, surgery
+from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.tasks import scoring as scoring_of_runs
 from pipelines.wordpiece import BertTokenizer
 
 _EXAMPLE = "A cat sat on the mat."
@@ -103,7 +105,7 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     """An EmbeddingModule of a model in any layout.
 
     Args:
-        path: see interop.load.load_weights. how: Pooling. log: called with the lines of the report of what was loaded.
+        path: see interop.load.load_weights; of runs of several seeds the best one is taken. how: Pooling. log: called with the lines of the report of what was loaded.
 
     Returns:
         (EmbeddingModule, Weights whose layers are those that it computes).
@@ -111,7 +113,7 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     Raises:
         UserError: nothing to load there, or the model cannot be pooled so.
     """
-    weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
+    weights, lines = load.load_weights(_best_seed(path), allow_missing=PARTS[1:])
     for line in lines:
         log(line)
     if weights.vocabulary is None:
@@ -129,6 +131,11 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
     how = dataclasses.replace(how, layer=layers[-1], max_seq_length=how.max_seq_length or positions)
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
+
+
+def _best_seed(path):
+    """Of runs of several seeds the best one's directory, else the path."""
+    return scoring_of_runs.best_seed(path) if not is_handle(path) and scoring_of_runs.has_several_seeds(path) else path
 
 
 def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, has_litert=False):
@@ -149,12 +156,12 @@ def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, ha
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_vectors")
     module, weights = embedding_module(path, how, log)
     files = {"config.json": (json.dumps(weights.config.to_dict(), indent=2) + "\n").encode(),
-             "vocab.txt": weights.vocabulary, TRAINING: training_record(path, weights.origin)}
+             "vocab.txt": weights.vocabulary, TRAINING: training_record(_best_seed(path), weights.origin)}
     if has_litert:
         files |= litert.files(module.anew, "ids")
     version = saved_models.next_version(export_dir)
     return saved_models.write_saved_model(module, export_dir, version, files,
-                                          {"Vectors": _told(module.about.how), **facts(path, weights)})
+                                          {"Vectors": _told(module.about.how), **facts(_best_seed(path), weights)})
 
 
 def _told(how):

@@ -14,12 +14,13 @@ from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import multiple_choice, question_answering, sequences, tagging
+from keras_bert_app.tasks import multiple_choice, question_answering, results, sequences, tagging
 from keras_bert_app.tasks.scoring import FinetunedRun, best_seed
 from keras_bert_app.training import strategy as strategies
 
-MAX_WINDOWS = 64  # of a long text: enough for 8,000 tokens, and a bound on what one request can cost
+MAX_WINDOWS = 64  # of a long text: enough for 8,000 tokens, and a bound on the time that one text can cost
 
 
 class IdsModule(tf.Module):
@@ -41,6 +42,14 @@ def is_finetuned(path):
     return FinetuningConfig.KEY in values
 
 
+def refuse_single_checkpoint(path):
+    """Raises UserError where a path is one checkpoint of a fine-tuning run: its answers are made with the best one, as tuned for it."""
+    if checkpoints.is_checkpoint_name(path) and not workdirs.is_started(path):
+        directory, _ = checkpoints.find(path)
+        if is_finetuned(directory):
+            raise UserError(f"--workdir={path}: is a checkpoint of a fine-tuned run, whose best weights are exported; give --workdir={directory}")
+
+
 def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS, has_litert=False):
     """Writes EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION from the best weights of a run.
 
@@ -54,6 +63,9 @@ def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS, has_litert=Fa
     Raises:
         UserError: no fine-tuning run lives there, or it has saved nothing yet.
     """
+    export_dir = str(export_dir).rstrip("/")
+    if not export_dir:
+        raise UserError("--export_dir is empty; name a directory such as saved_models/my_task")
     # Answers in the numbers of one machine, whatever the run was trained on.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
     values = read_json(workdirs.path_in(finetuned.directory, "config.json"))
@@ -64,7 +76,6 @@ def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS, has_litert=Fa
     files = {"config.json": (json.dumps(finetuned.model.config.to_dict(), indent=2) + "\n").encode(),
              "vocab.txt": workdirs.read_vocabulary(finetuned.directory)}
     facts = _facts(finetuned)
-    export_dir = str(export_dir).rstrip("/")
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
     of_ids = IdsModule(module)
     converted = litert.files(lambda: IdsModule(make())) if has_litert else {}
@@ -85,8 +96,7 @@ def _module(finetuned, inputs, max_windows):
 def _facts(finetuned):
     """What a model card tells of a run, dict heading -> lines."""
     run, task = finetuned.run, finetuned.task
-    path = workdirs.path_in(finetuned.directory, "results.json")
-    found = read_json(path) if workdirs.exists(path) else {}
+    found = results.of_best_weights(finetuned.directory)
     facts = {"Trained on": [
         f"task {task.name}: {task.summary}",
         f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, batches of {run.global_batch_size} examples, "

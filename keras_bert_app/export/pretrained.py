@@ -3,8 +3,6 @@
 import json
 import os
 
-import tensorflow as tf
-
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import litert, saved_models
 from keras_bert_app.export.encoder import EncoderModule
@@ -15,7 +13,7 @@ from keras_bert_app.interop import load, workdir
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import evaluation
+from keras_bert_app.training import evaluation, reporting
 from pipelines.wordpiece import BertTokenizer
 
 TRAINING = "training.json"
@@ -130,10 +128,5 @@ def _pretraining_run(path):
 
 def _last_evaluation(run_directory, step):
     """The newest held-out figures that are not newer than a step, or {}."""
-    path, found = workdirs.path_in(run_directory, "metrics.jsonl"), {}
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path) as file:
-            for row in map(json.loads, file.read().splitlines()):
-                if "eval_masked_lm_accuracy" in row and row["step"] <= step:
-                    found = row
-    return found
+    rows = [row for row in reporting.read_metrics(run_directory) if "eval_masked_lm_accuracy" in row and row["step"] <= step]
+    return rows[-1] if rows else {}

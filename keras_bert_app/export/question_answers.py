@@ -6,6 +6,7 @@ What tasks.answer_spans does of files, in graph. Dimensions: B questions, N wind
 import tensorflow as tf
 
 from keras_bert_app.export import best_answers, rows
+from keras_bert_app.export.chunks import logits_of_rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
 from keras_bert_app.tasks.squad_scores import may_have_no_answer
 
@@ -51,7 +52,7 @@ class QuestionAnsweringModule(tf.Module):
         inputs = rows.pack(
             self.tokenizer, tokens, (tf.gather(question_start, example), tf.gather(question_length, example)),
             (tf.gather(text_start, example) + start + tf.size(question.flat_values), window))
-        logits = tf.cast(self.model(inputs)["logits"], tf.float64)
+        logits = tf.cast(logits_of_rows(self.model, inputs), tf.float64)
         # [N, S] Where in all contexts' tokens each token of a row stands, and whether it is of a context at all.
         offset = tf.gather(question_length, example) + 2
         column = tf.range(tf.shape(logits)[1])

@@ -43,9 +43,9 @@ def write_saved_model(module, export_dir, version, files, facts=None):
             _write_files(module, temporary, name, files, facts)
             _copy(temporary, directory)
         return directory
-    temporary = os.path.join(export_dir, f"writing-{version}")
-    if tf.io.gfile.exists(temporary):
-        tf.io.gfile.rmtree(temporary)
+    _remove_broken_off(export_dir)
+    # Its own: another process may write there at the same time. Who comes second to a version's name is told so.
+    temporary = os.path.join(export_dir, f"writing-{version}-{os.getpid()}")
     try:
         _write_files(module, temporary, name, files, facts)
         tf.io.gfile.rename(temporary, directory)
@@ -54,6 +54,24 @@ def write_saved_model(module, export_dir, version, files, facts=None):
             tf.io.gfile.rmtree(temporary)
         raise
     return directory
+
+
+def _remove_broken_off(export_dir):
+    """Removes what exports left behind whose processes are no more."""
+    for name in os.listdir(export_dir) if os.path.isdir(export_dir) else ():
+        process = name.rpartition("-")[2]
+        if name.startswith("writing-") and name.count("-") == 2 and process.isdecimal() and not _is_alive(int(process)):
+            tf.io.gfile.rmtree(os.path.join(export_dir, name))
+
+
+def _is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # of another user
+    return True
 
 
 def _copy(source, target):
@@ -121,11 +139,11 @@ def find(path):
     path = str(path).rstrip("/")
     if tf.io.gfile.exists(os.path.join(path, _GRAPH)):
         return path
-    found = versions(path)
+    found = saved_model_files.version_directories(path)
     if not found:
         raise UserError(f"{path}: no SavedModel there; expected a directory that `export` wrote, with or without its "
                         "version number")
-    return os.path.join(path, str(found[-1]))
+    return found[max(found)]
 
 
 def load(path):

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.export import rows
+from keras_bert_app.export.chunks import logits_of_rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
 from keras_bert_app.export.words import WordSplitter
 from keras_bert_app.tasks.tagging import has_entities
@@ -85,8 +86,8 @@ class TaggingModule(tf.Module):
         step = max(1, min(self.run.doc_stride, room // 2))
         example, start, window, counts = rows.windows(
             length, tf.fill(tf.shape(length), room), tf.fill(tf.shape(length), step), self.max_windows)
-        logits = self.model(rows.pack(self.tokenizer, pieces.flat_values,
-                                      (tf.gather(text_start, example) + start, window)))["logits"]
+        logits = logits_of_rows(self.model, rows.pack(self.tokenizer, pieces.flat_values,
+                                                      (tf.gather(text_start, example) + start, window)))
         # [W] Of the windows that hold a piece the middle of one of two neighbours, or of the last one, is the nearest.
         place = first - tf.gather(text_start, row)
         before = tf.gather(tf.cumsum(counts, exclusive=True), row)

@@ -74,6 +74,8 @@ class Routes:
         except web.HTTPRequestEntityTooLarge:
             limit = self._options.max_request_bytes
             response = _error(413, f"the body is larger than {limit:,} bytes (--max_request_bytes)")
+        except web.RequestPayloadError as error:
+            response = _error(400, f"the body cannot be read: {one_line(error)}; send JSON, compressed as its Content-Encoding says or not at all")
         except web.HTTPException as error:
             response = _error(error.status, f"{request.method} {short(request.path)}: {error.reason}; see /v1/models")
         except TimeoutError:

@@ -69,6 +69,7 @@ async def serve(configs, batching, options, stop, log=print, started=None):
     Args:
         stop: asyncio.Event that ends it. started: called with the port when requests are taken.
     """
+    log = _never_failing(log)
     listener = _bind(options.host, options.port)
     port = listener.getsockname()[1]
     metrics = Metrics()
@@ -85,7 +86,10 @@ async def serve(configs, batching, options, stop, log=print, started=None):
             return
         await runner.setup()
         site = web.SockSite(runner, listener, backlog=1024)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:  # another server bound the port too, and was the first to listen
+            raise _cannot_listen(options.host, options.port, error) from None
         routes.is_ready = True
         for model in models.by_name.values():
             versions = ", ".join(str(version.number) for version in model.available())
@@ -135,11 +139,25 @@ def _bind(host, port):
         listener = socket.socket(info[0], info[1])
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(info[4])
-    except OSError as error:
-        mend = "give another --rest_api_port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else \
-            "give an address of this machine as --rest_api_host"
-        raise UserError(f"cannot listen on {host}:{port}: {error.strerror}; {mend}") from None
+    except (OSError, UnicodeError) as error:  # the latter of a name that none can have
+        raise _cannot_listen(host, port, error) from None
     return listener
+
+
+def _cannot_listen(host, port, error):
+    mend = "give another --rest_api_port" if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES) else \
+        "give an address of this machine as --rest_api_host"
+    return UserError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}; {mend}")
+
+
+def _never_failing(log):
+    """A log whose reader may go away or whose disk may be full: answers and new versions do not hang on it."""
+    def write(line):
+        try:
+            log(line)
+        except OSError:
+            pass
+    return write
 
 
 def _silent_logger():

@@ -1,7 +1,7 @@
 """Scores of a model on the dev examples while it is trained, and which of its weights are kept."""
 
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import predicting, results, scoring
+from keras_bert_app.tasks import predicting, scoring
 from keras_bert_app.training import forward, reporting
 from keras_bert_app.training import strategy as strategies
 
@@ -21,7 +21,7 @@ class Scorer:
         self.call = forward.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.
-        self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in results.read_metrics(workdir)
+        self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in reporting.read_metrics(workdir)
                         if f"eval_{self.metric}" in row and row["step"] <= first_step]
 
     def logits(self, features, should_stop=lambda: False, times=1):

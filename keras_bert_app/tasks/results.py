@@ -5,8 +5,6 @@ import json
 import os
 import statistics
 
-import tensorflow as tf
-
 from keras_bert_app.config import read_json
 from keras_bert_app.drawing import finetuning as drawing
 from keras_bert_app.errors import NotFinite
@@ -16,19 +14,16 @@ from keras_bert_app.runs import workdir as workdirs
 _MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
 
 
-def read_metrics(workdir):
-    """The rows of WORKDIR/metrics.jsonl, [] before there are any; a line that a kill cut off is left out."""
-    path = workdirs.path_in(workdir, "metrics.jsonl")
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path) as file:
-        return [json.loads(line) for line in file.read().splitlines() if line.endswith("}")]
-
-
 def tuned(workdir):
     """dict of the fields of FinetuningConfig that were tuned on the dev examples of a run; {} before it ends."""
-    path = workdirs.path_in(workdir, "results.json")
-    return read_json(path).get("tuned", {}) if workdirs.exists(path) else {}
+    return of_best_weights(workdir).get("tuned", {})
+
+
+def of_best_weights(workdir):
+    """results.json of a run, {} before it ends and of one that went on since and has other best weights."""
+    path, best = workdirs.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
+    found = read_json(path) if best and workdirs.exists(path) else {}
+    return found if found and found.get("best_step") == checkpoints.read_manifest(best[-1])["step"] else {}
 
 
 def write(workdir, data, run, model, scorer, chief, reporter):

@@ -243,17 +243,19 @@ def _matched(gold, found, names):
 
 
 def write_predictions(task, directory, examples, predictions):
-    """Writes a row of index, tab, answer for each example, as GLUE's server takes them; several labels are joined by commas. Of several
+    """Writes a row of index, tab, answer for each example, as GLUE's server takes them, to a file for each of its own; several labels are joined by commas. Of several
     languages, whose indices are the same, the language stands before the index."""
-    answered = os.path.basename(examples[0].place.rpartition(":")[0])
-    with open(os.path.join(directory, task.answer_files.get(answered, "predictions.tsv")), "w", encoding="utf-8") as file:
-        file.write("index\tprediction\n")
-        for name, one in zip(names_in_answers(examples), predictions):
-            if task.kind == REGRESSION:
-                answer = f"{np.clip(one['value'], *task.value_range) if task.value_range else one['value']:.3f}"
-            else:
-                answer = one.get("label", ",".join(one.get("labels", ())))
-            file.write(f"{name}\t{answer}\n")
+    by_file = {}
+    for example, name, one in zip(examples, names_in_answers(examples), predictions):
+        if task.kind == REGRESSION:
+            answer = f"{np.clip(one['value'], *task.value_range) if task.value_range else one['value']:.3f}"
+        else:
+            answer = one.get("label", ",".join(one.get("labels", ())))
+        answered = os.path.basename(example.place.rpartition(":")[0])
+        by_file.setdefault(task.answer_files.get(answered, "predictions.tsv"), []).append(f"{name}\t{answer}\n")
+    for file_name, lines in by_file.items():
+        with open(os.path.join(directory, file_name), "w", encoding="utf-8") as file:
+            file.write("index\tprediction\n" + "".join(lines))
 
 
 def mistakes(task, examples, predictions, most):

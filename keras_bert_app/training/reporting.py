@@ -89,10 +89,17 @@ class Reporter:
         if not self.active:
             return
         path = workdirs.path_in(self.workdir, "curves.png")
-        with tf.io.gfile.GFile(self.path) as file:
-            rows = [json.loads(line) for line in file.read().splitlines()]
-        workdirs.write_whole(path, self.draw(rows, f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
+        workdirs.write_whole(path, self.draw(read_metrics(self.workdir), f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
         self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
+
+
+def read_metrics(workdir):
+    """The rows of WORKDIR/metrics.jsonl, [] before there are any; a line that a kill cut off is left out."""
+    path = workdirs.path_in(workdir, "metrics.jsonl")
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path) as file:
+        return [json.loads(line) for line in file.read().splitlines() if line.endswith("}")]
 
 
 def as_written(value):

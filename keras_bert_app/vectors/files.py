@@ -74,7 +74,7 @@ def load_vectors(path):
         if os.path.isdir(path):
             raise ValueError("a directory")
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise UserError(f"{path}: cannot be read as vectors ({getattr(error, 'strerror', None) or error}); give a local "
                         ".npy file that `embed` wrote") from None
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":

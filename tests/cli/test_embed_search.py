@@ -86,6 +86,13 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     (place / "queries.txt").write_text("d e f\nh\n")
     filed = search(*flags, f"--query_file={place}/queries.txt")
     assert piped.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and filed.stdout.count("\n") == 2
+    reading, writing = os.pipe()  # as of <(...), which can be read once
+    os.write(writing, b"d e f\n" + b"c b a " * 20)
+    os.close(writing)
+    once = search(*flags, f"--query_file=/dev/fd/{reading}")
+    os.close(reading)
+    assert once.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and once.stdout.count("\n") == 2
+    assert "1 queries had more tokens than the model reads" in once.stderr
 
 
 @pytest.mark.parametrize("flags, parts", [
@@ -102,13 +109,16 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     (["--init_checkpoint=PLACE/model", "--pooling=avg"], ["--pooling=avg"]),
     (["--init_checkpoint=PLACE/model", "--layer=7"], ["layers 1 to 3"]),
     (["--saved_model=PLACE/export", "surplus"], ["unexpected argument 'surplus'"]),
+    (["--saved_model=PLACE/export", "--input_file=PLACE/texts.tsv", "--output_file=PLACE/../PLACE_NAME/texts.tsv"],
+     ["is the --input_file, whose texts would be lost"]),
 ])
 def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flags, parts):
     (place / "empty.txt").touch()
+    (place / "texts.tsv").write_text("a b c\n")
     (place / "folder.npy").mkdir(exist_ok=True)
     (place / "out.npy").unlink(missing_ok=True)
     before = set(os.listdir(place))
-    assert_refused(embed(*(flag.replace("PLACE", str(place)) for flag in flags)), *parts)
+    assert_refused(embed(*(flag.replace("PLACE_NAME", place.name).replace("PLACE", str(place)) for flag in flags)), *parts)
     assert set(os.listdir(place)) == before
 
 
@@ -117,10 +127,12 @@ def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flag
     (["x", "--output_format=csv"], ["csv", "table"]), (["x", "--top_k=0"], ["top_k"]),
     (["x", "--corpus_file=PLACE/empty.txt"], ["has no text"]),
     (["x", "--vectors=PLACE/texts.txt"], ["texts.txt", "embed"]),
-    (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]),
+    (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]), (["x", "--vectors=PLACE/none.npy"], ["none.npy", "`embed` wrote"]),
+    (["x", "--corpus_file=/dev/null"], ["is no file that can be read several times"]),
     (["x", "--vectors=PLACE/other.npy"], ["vector 1 is not that of text 1"])])
 def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
     (place / "empty.txt").touch()
+    (place / "none.npy").touch()
     np.save(place / "few.npy", np.ones((5, 33), np.float32))
     np.save(place / "other.npy", np.random.default_rng(0).normal(size=(6, 33)))
     assert_refused(search(*(argument.replace("PLACE", str(place)) for argument in arguments)), *parts)

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import answers, saved_models
+from keras_bert_app.export import answers, chunks, saved_models
 from keras_bert_app.export.pretrained import export_pretrained
 from keras_bert_app.export.signatures import FillMaskModule
 from keras_bert_app.interop import surgery, workdir
@@ -136,6 +137,38 @@ def test_the_next_export_gets_a_version_that_is_free_in_all_places_and_as_many_p
     assert os.listdir(tmp_path / "bert") == ["5"]
     (masks, *_), _ = answers.fill_mask(written[0], TEXTS)
     assert [len(mask) for mask in masks] == [2, 2]
+
+
+def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(plain_run, tmp_path):  # noqa: F811
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for process in (dead.pid, os.getppid()):
+        (tmp_path / "bert" / f"writing-1-{process}").mkdir(parents=True)
+    (tmp_path / "bert" / "writing-notes").mkdir()
+    export_pretrained(plain_run[0], str(tmp_path / "bert"))
+    assert sorted(os.listdir(tmp_path / "bert")) == ["1", f"writing-1-{os.getppid()}", "writing-notes"]
+    (tmp_path / "bert" / "1").rename(tmp_path / "bert" / "007")
+    assert saved_models.find(tmp_path / "bert") == str(tmp_path / "bert" / "007")
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6])
+def test_logits_of_many_rows_are_computed_in_parts(monkeypatch, count):
+    monkeypatch.setattr(chunks, "_PLACES_AT_A_TIME", 8)  # two rows of four
+    model = types.SimpleNamespace(classifier=types.SimpleNamespace(units=2))
+    seen = []
+
+    class Model:
+        classifier = model.classifier
+
+        def __call__(self, inputs):
+            tf.py_function(lambda rows: seen.append(int(rows)), [tf.shape(inputs["input_word_ids"])[0]], [])
+            ids = tf.cast(inputs["input_word_ids"], tf.float32)
+            return {"logits": tf.stack([ids, -ids], axis=2)}
+
+    ids = np.arange(4 * count, dtype=np.int32).reshape(count, 4)
+    logits = tf.function(lambda ids: chunks.logits_of_rows(Model(), {"input_word_ids": ids}))(ids)
+    np.testing.assert_array_equal(logits, np.stack([ids, -ids], axis=2))
+    assert max(seen, default=0) <= 2 and sum(seen) == count
 
 
 def test_a_changed_an_added_and_a_missing_file_are_refused_by_name(exported, tmp_path):

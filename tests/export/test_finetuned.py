@@ -15,7 +15,10 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
-from keras_bert_app.export.finetuned import export_finetuned, is_finetuned
+from keras_bert_app.export.embeddings import embedding_module
+from keras_bert_app.export.finetuned import export_finetuned, is_finetuned, refuse_single_checkpoint
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.tasks import results
 from keras_bert_app.tasks.scoring import FinetunedRun
 from tests.cli.conftest import run  # noqa: F401  fixture
 from tests.export.test_export import run_python
@@ -90,6 +93,33 @@ def test_only_fine_tuned_runs_are_taken_for_such(exported, tmp_path):
     with pytest.raises(UserError, match="no fine-tuning run lives there"):
         export_finetuned(str(tmp_path), str(tmp_path / "out"))
     assert not os.path.exists(tmp_path / "out")
+
+
+def test_a_single_checkpoint_of_a_fine_tuned_run_is_refused_and_so_is_no_name(exported):
+    (best,) = checkpoints.best_checkpoints(exported[0])
+    with pytest.raises(UserError, match=f"is a checkpoint of a fine-tuned run, whose best weights are exported; give --workdir={exported[0]}"):
+        refuse_single_checkpoint(best)
+    refuse_single_checkpoint(exported[0])
+    with pytest.raises(UserError, match="--export_dir is empty"):
+        export_finetuned(exported[0], "/")
+
+
+def test_vectors_of_several_seeds_are_those_of_the_best(exported, tmp_path):
+    shutil.copytree(exported[0], tmp_path / "seeds" / "seed-3")
+    values = {"metric": "accuracy", "runs": [{"seed": 3, "dev": {"accuracy": 0.9}}, {"seed": 4, "failed": "step 1"}]}
+    (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
+    vectors = [embedding_module(str(path))[0].exported["serving_default"](["so kind"])["embedding"] for path in (tmp_path / "seeds", exported[0])]
+    np.testing.assert_array_equal(*vectors)
+
+
+def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_path):
+    shutil.copytree(exported[0], tmp_path / "run")
+    path = tmp_path / "run" / "results.json"
+    found = {**json.loads(path.read_text()), "tuned": {"n_best_size": 3}}
+    path.write_text(json.dumps(found))
+    assert results.tuned(str(tmp_path / "run")) == {"n_best_size": 3}
+    path.write_text(json.dumps({**found, "best_step": found["best_step"] + 1}))  # of before the run went on
+    assert results.of_best_weights(str(tmp_path / "run")) == results.tuned(str(tmp_path / "run")) == {}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

@@ -88,6 +88,12 @@ def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
         assert connection.recv(20).startswith(b"HTTP/1.1 413")
 
 
+def test_a_body_that_is_not_compressed_as_it_says_is_400(client):
+    with socket.create_connection(("127.0.0.1", client.port)) as connection:
+        connection.sendall(b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n{\"inst\":1")
+        assert connection.recv(20).startswith(b"HTTP/1.1 400")
+
+
 def test_what_the_model_itself_refuses_is_400_and_what_is_not_http_too(client):
     status, answer = client.predict(signature_name="refuses_bad", instances=["good", "bad"])
     assert status == 400 and "a bad text" in answer["error"]

@@ -91,6 +91,45 @@ def test_a_taken_port_and_a_strange_address_are_named(base_path):
         server._bind("no.such.host.invalid", 0)
 
 
+def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_path):
+    async def case():
+        port = socket.create_server(("127.0.0.1", 0), reuse_port=False)
+        number = port.getsockname()[1]
+        port.close()
+        first = server._bind("127.0.0.1", number)  # as of a server that is loading its models
+        second = asyncio.ensure_future(server.serve([ModelConfig("tiny", str(base_path))], BatchingOptions(),
+                                                    server.ServerOptions(port=number), asyncio.Event()))
+        await asyncio.sleep(0)
+        first.listen()
+        try:
+            await second
+        finally:
+            first.close()
+    with pytest.raises(UserError, match="Address already in use; give another --rest_api_port"):
+        asyncio.run(case())
+    with pytest.raises(UserError, match="cannot listen on 127.0..1:0: .*--rest_api_host"):
+        server._bind("127.0..1", 0)
+
+
+def test_a_log_whose_reader_went_away_costs_no_answer_and_no_version(base_path, saved):
+    def gone(line):
+        raise BrokenPipeError(32, "Broken pipe")
+    log = type("Log", (), {"append": staticmethod(gone)})
+    with running(ModelConfig("tiny", str(base_path)), log=log, log_requests=True, poll_seconds=0.05) as client:
+        assert client.predict(instances=["x"])[0] == 200
+        put_version(saved[2], base_path / "2")
+        wait_for(lambda: client.get("/healthz")[1]["loaded"] == {"tiny": [2]})
+
+
+def test_the_client_of_the_readme_names_the_output_of_a_signature_that_has_one(client):
+    path = ROOT / "saved_models" / "client.py"
+    scope = {"__name__": "client"}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
+    url = f"http://127.0.0.1:{client.port}"
+    assert scope["predict"]("tiny", {"x": [1.0, 3.0]}, "half", url) == {"y": [0.5, 1.5]}
+    assert scope["predict"]("tiny", {"text": ["x"]}, url=url)["length"] == [1]
+
+
 def test_serve_as_a_process_answers_and_stops_with_code_0(saved, tmp_path):
     put_version(saved[1], tmp_path / "docs_bert" / "1")
     (tmp_path / "models.config").write_text((ROOT / "saved_models" / "models.config").read_text())

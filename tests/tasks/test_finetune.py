@@ -21,7 +21,7 @@ from keras_bert_app.tasks import batches, launch, results
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.tasks.transfer import first_steps, trained_variables
-from keras_bert_app.training import infeed, optimizers, steps
+from keras_bert_app.training import infeed, optimizers, reporting, steps
 from pipelines.wordpiece import BertTokenizer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, run_on
 from tests.training.conftest import two_replicas
@@ -37,7 +37,7 @@ def newest(workdir):
 
 def without_times(workdir):
     times = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")
-    return [{name: value for name, value in row.items() if name not in times} for row in results.read_metrics(workdir)]
+    return [{name: value for name, value in row.items() if name not in times} for row in reporting.read_metrics(workdir)]
 
 
 def test_a_task_that_one_word_decides_is_learned(finished):
@@ -62,7 +62,7 @@ def test_the_run_leaves_results_pictures_and_its_mistakes(finished):
 
 def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_score(finished):
     workdir, figures, _ = finished
-    scores = {row["step"]: row["eval_accuracy"] for row in results.read_metrics(workdir) if "eval_accuracy" in row}
+    scores = {row["step"]: row["eval_accuracy"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row}
     assert sorted(scores) == [20, 40, 60]
     assert figures["best_step"] == min(step for step, score in scores.items() if score == max(scores.values()))
     (best,) = checkpoints.best_checkpoints(workdir)
@@ -212,7 +212,7 @@ def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, t
 
 def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
     figures, _ = run_on(tmp_path / "run", table_dir, learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
-    rows = [row["step"] for row in results.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
+    rows = [row["step"] for row in reporting.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
     assert rows == [2, 4, 6] and figures["best_step"] == 2
     assert newest(str(tmp_path / "run")).endswith("step-00000006")
 

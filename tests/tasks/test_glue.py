@@ -89,6 +89,18 @@ def test_broken_rows_of_qqp_are_left_out_and_counted_and_refused_where_answers_w
         read("qqp", path, has_labels=False)
 
 
+def test_answers_to_several_files_go_to_a_file_each(tmp_path):
+    header, rows = f"{_MNLI}\tsentence1\tsentence2\n", "0\t1\t1e\tf\t()\t()\t()\t()\ta\tb\n"
+    for name in ("test_matched", "test_mismatched"):
+        written(tmp_path, f"{name}.tsv", header + rows)
+    task = registry.find("mnli")
+    examples = task.read_file(str(tmp_path / "test_*.tsv"), FinetuningConfig(), has_labels=False)
+    (tmp_path / "answers").mkdir()
+    task.family.write_predictions(task, str(tmp_path / "answers"), examples, [{"label": "neutral"}, {"label": "entailment"}])
+    assert (tmp_path / "answers" / "MNLI-m.tsv").read_text() == "index\tprediction\n0\tneutral\n"
+    assert (tmp_path / "answers" / "MNLI-mm.tsv").read_text() == "index\tprediction\n0\tentailment\n"
+
+
 @pytest.mark.parametrize("value", ["5.1", "-0.1", "nan", "", "high"])
 def test_a_score_of_sts_b_out_of_its_range_is_named_by_file_and_line(tmp_path, value):
     path = written(tmp_path, "dev.tsv", f"sentence1\tsentence2\tscore\na\tb\t{value}\n")
