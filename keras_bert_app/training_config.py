@@ -1,6 +1,7 @@
 """TrainingConfig: what every kind of training is told besides its data and its model. Loads no TensorFlow."""
 
 import dataclasses
+import math
 import re
 
 from keras_bert_app.config import nearest
@@ -65,7 +66,7 @@ class TrainingConfig:
     clip_norm: float = field(1.0, "Global norm that gradients are clipped to, after the sum over devices.", minimum=1e-6)
     precision: str = field("auto", "Compute type; weights stay float32. auto: bfloat16 on a TPU, else float32.",
                            choices=PRECISIONS)
-    seed: int = field(12345, "Of initial weights, document order, pairs, masks and dropout.", minimum=0)
+    seed: int = field(12345, "Of initial weights, document order, pairs, masks and dropout.", minimum=0, below=1 << 63)
     init_checkpoint: str = field("", "A model to start the weights from: a work directory, or any layout that convert reads.")
     strategy: str = field("auto", "How to spread the work over devices.", choices=STRATEGIES)
     iterations_per_loop: int = field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
@@ -122,6 +123,8 @@ class TrainingConfig:
             return
         if type(value) is not entry.type:
             raise UserError(f"{name} is {value!r}; expected {entry.type.__name__}")
+        if entry.type is float and not math.isfinite(value):
+            raise UserError(f"--{name}={value}: expected a finite number")
         if limits["choices"] and value not in limits["choices"]:
             raise UserError(f"--{name}={value} is not known: {nearest(value, limits['choices'])}")
         if limits["minimum"] is not None and not value >= limits["minimum"]:

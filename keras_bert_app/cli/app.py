@@ -78,7 +78,8 @@ def _is_about_a_file(error):
     """Whether it is one of tf.io.gfile's errors; TensorFlow is not loaded to find out."""
     names = ("NotFoundError", "PermissionDeniedError", "FailedPreconditionError", "AlreadyExistsError",
              "ResourceExhaustedError")
-    return type(error).__module__.startswith("tensorflow.") and type(error).__name__ in names
+    is_no_file_system = type(error).__name__ == "UnimplementedError" and "File system scheme" in str(error)
+    return type(error).__module__.startswith("tensorflow.") and (type(error).__name__ in names or is_no_file_system)
 
 
 def _fail(message):

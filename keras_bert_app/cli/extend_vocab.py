@@ -42,9 +42,11 @@ def main(arguments):
     input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
     load_vocabulary(vocab_file)
-    if "://" not in output_file and os.path.realpath(output_file) == os.path.realpath(vocab_file):
-        raise UserError(f"--output_file={output_file} is the vocabulary itself, which a checkpoint may need as it is; "
-                        "give another name")
+    for name, others in (("output_file", ("vocab_file",)), ("words_file", ("vocab_file", "output_file"))):
+        path = flags.FLAGS[name].value
+        for other in others if path and "://" not in path else ():
+            if os.path.realpath(path) == os.path.realpath(flags.FLAGS[other].value):
+                raise UserError(f"--{name}={path} is the --{other} too, which would be lost; give another name")
     input_text.make_place_for(output_file, "output_file")
     if _WORDS_FILE.value:
         input_text.make_place_for(_WORDS_FILE.value, "words_file")

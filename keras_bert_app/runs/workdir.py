@@ -101,8 +101,7 @@ def write_config(workdir, model_config, run, vocabulary_bytes, notes=None):
         if found != vocabulary_bytes and not is_started(workdir):
             raise UserError(f"{path}: is there already and is another vocabulary; take another --workdir")
     if found != vocabulary_bytes:
-        with tf.io.gfile.GFile(path, "wb") as file:
-            file.write(vocabulary_bytes)
+        write_whole(path, vocabulary_bytes)
     values = {**model_config.to_dict(), "vocab_sha256": hashlib.sha256(vocabulary_bytes).hexdigest(), **(notes or {}),
               run.KEY: run.to_dict()}
     write_whole(path_in(workdir, "config.json"), json.dumps(values, indent=2) + "\n")

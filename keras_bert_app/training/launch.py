@@ -121,13 +121,15 @@ def prepared_corpora(workdir, run):
     corpus_dirs = _corpus_dirs(workdir, run)
     has_begun = workdirs.has_checkpoint(workdir)
     if not has_begun and note is not None and note["source"] != source:
-        # A start that never came to a checkpoint, now with other text: what was prepared then is of no use.
-        if tf.io.gfile.exists(workdirs.path_in(workdir, "corpus")):
-            tf.io.gfile.rmtree(workdirs.path_in(workdir, "corpus"))
+        # A start that never came to a checkpoint, now with other text: what was prepared then, by that start, is of no use.
+        own = workdirs.path_in(workdir, "corpus")
+        is_given = os.path.realpath(own) in map(os.path.realpath, run.corpus_dir)
+        if note["source"].get("input_files") and not is_given and tf.io.gfile.exists(own):
+            tf.io.gfile.rmtree(own)
         note = None
     if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dirs[0], "manifest.json")):
         tf.io.gfile.makedirs(str(workdir))
-        _write_note(workdir, {"source": source})
+        _write_note(workdir, {**(note or {}), "source": source})  # with the shards that a run in progress began with
         corpus.prepare_corpus(corpus_dirs[0], input_files=list(run.input_files), input_format=run.input_format,
                               text_field=run.text_field, holdout_fraction=run.holdout_fraction, seed=run.seed,
                               strict=run.strict, progress=_Progress(),

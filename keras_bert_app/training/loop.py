@@ -76,12 +76,14 @@ def train(training):
     # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
     alone = strategies.num_machines(training.strategy) == 1
     is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
-    is_over, figures = is_over or training.ends_early(), None
+    is_over, figures, is_spent = is_over or training.ends_early(), None, False
 
     def save(evaluation_due):
+        # The end by the clock is foretold before the last call, which may take less: a run that has ended is to say so.
+        seconds = max(pace.seconds(), run.train_minutes * 60 if is_spent else 0.0)
         if chief:
             checkpoints.save(training.workdir, training.model, training.optimizer, step, position, keep=run.keep_checkpoints,
-                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=pace.seconds(),
+                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=seconds,
                              evaluation_due=evaluation_due)
 
     def steps_of_call(first_step):
@@ -102,6 +104,9 @@ def train(training):
         # finished, since only the chief could know.
         if start.get("evaluation_due") and not is_over and not (alone and step in reporter.evaluated_steps):
             figures = evaluate()
+            if alone and signals.received:
+                raise Interrupted(signals.received, step, chief)  # the checkpoint still says that it is due
+            is_over = training.ends_early()
             window.restart_clock()
         while not is_over:
             # 1. k global batches and the position after them
@@ -116,7 +121,8 @@ def train(training):
                                        for first, some in pace.calls(stacked)])
             _check_finite(rows[:, columns["bad_variable"]], step, list(training.optimizer.variables_by_path), run)
             before, step = step, step + num_steps
-            is_over = rows[-1, columns["progress"]] >= 1.0 if run.train_minutes else step >= run.num_train_steps
+            is_spent = bool(run.train_minutes) and rows[-1, columns["progress"]] >= 1.0
+            is_over = is_spent if run.train_minutes else step >= run.num_train_steps
             # All machines stop at the same step: at one that all of them were told of.
             stop = signals.received
             if not alone:

@@ -34,7 +34,7 @@ def depth(path, num_hidden_layers):
     """How far up in the model a variable is: 0 for embeddings, 1 for the lowest layer, one more than layers for heads."""
     if match := re.search(r"layer_(\d+)/", path):
         return 1 + int(match[1])
-    return 0 if "embeddings" in path else num_hidden_layers + 1
+    return 0 if path.startswith("encoder/embeddings/") else num_hidden_layers + 1
 
 
 def make_norms_call(strategy, optimizer):

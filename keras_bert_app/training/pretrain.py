@@ -60,7 +60,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     examples = data.example_arguments(run, tokenizer, data.lexicon_of(workdir))
     heldout = data.heldout_dataset(run, heldout_shards, tokenizer, examples)
     if heldout is None:
-        reporter.say("no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some")
+        reporter.say("no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some where text is prepared")
     compiled = forward.forward_compilation(strategy, run, is_worth=run.jit_compile == "parts")
     evaluation_call = forward.make_evaluation_call(strategy, model, objective, compiled)
 

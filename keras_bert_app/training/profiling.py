@@ -61,7 +61,9 @@ def op_times(directory):
     """dict op type, or "XLA" and a kernel's name, -> (count, seconds) of the calls in the newest trace below a directory, added up
     over threads and devices."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
-    traces = sorted(tf.io.gfile.glob(os.path.join(directory, "plugins", "profile", "*", "*.xplane.pb")))
+    # Not by glob: the directory may have its signs in its name.
+    traces = sorted(os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(os.path.join(directory, "plugins", "profile"))
+                    for name in names if name.endswith(".xplane.pb"))
     space = xplane_pb2.XSpace()
     with tf.io.gfile.GFile(traces[-1], "rb") as file:
         space.ParseFromString(file.read())

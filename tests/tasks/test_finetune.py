@@ -18,6 +18,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import batches, launch, results
+from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.tasks.transfer import first_steps, trained_variables
@@ -215,6 +216,33 @@ def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(ta
     rows = [row["step"] for row in reporting.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
     assert rows == [2, 4, 6] and figures["best_step"] == 2
     assert newest(str(tmp_path / "run")).endswith("step-00000006")
+
+
+@pytest.mark.parametrize("stops_again", [False, True])
+def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(table_dir, tmp_path, monkeypatch, stops_again):
+    workdir, settings = str(tmp_path / "run"), dict(learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
+    figures, _ = run_on(workdir, table_dir, **settings)
+    # As a kill within the last evaluation leaves it.
+    manifest = checkpoints.read_manifest(newest(workdir))
+    pathlib.Path(newest(workdir), "manifest.json").write_text(checkpoints._manifest_text({**manifest, "evaluation_due": True}))
+    path = pathlib.Path(workdir, "metrics.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not (json.loads(line)["step"] == 6 and "eval_accuracy" in line)))
+    os.remove(os.path.join(workdir, "results.json"))
+    if stops_again:
+        real = Scorer.evaluate
+
+        def evaluate(self, step, should_stop):
+            signal.raise_signal(signal.SIGTERM)
+            return real(self, step, should_stop)
+        with monkeypatch.context() as patched:
+            patched.setattr(Scorer, "evaluate", evaluate)
+            with pytest.raises(Interrupted) as stop:
+                run_on(workdir, table_dir, **settings)
+        assert stop.value.step == 6
+    again, _ = run_on(workdir, table_dir, **settings)
+    assert newest(workdir).endswith("step-00000006") and again["dev"] == figures["dev"]
+    assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [2, 4, 6]
 
 
 def test_layers_thaw_from_the_top_and_frozen_ones_keep_their_bits(table_dir, tmp_path):

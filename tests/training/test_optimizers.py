@@ -242,6 +242,8 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
     paths = ["bert/masked_lm/output_bias", "encoder/pooler/kernel", "encoder/layer_1/output/kernel",
              "encoder/layer_0/attention/output/bias", "encoder/embeddings/word_embeddings"]
     assert list(optimizers.learning_rate_factors(paths, 2, 0.5).values()) == [1.0, 1.0, 0.5, 0.25, 0.125]
+    # A table of the masked-LM head's own is of the head.
+    assert optimizers.learning_rate_factors(["masked_lm/output_embeddings"], 2, 0.5) == {"masked_lm/output_embeddings": 1.0}
     variable = tf.Variable([1.0])
     optimizer = AdamWeightDecay({"encoder/layer_0/kernel": variable}, weight_decay_rate=0.0,
                                 learning_rate_factors={"encoder/layer_0/kernel": 0.25})

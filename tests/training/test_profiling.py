@@ -7,7 +7,7 @@ from keras_bert_app.training import profiling
 
 def test_a_profile_counts_ops_of_steps_and_none_of_what_goes_on_between_them(tmp_path):
     lines = []
-    profiler = profiling.Profiler(str(tmp_path), 3, lines.append)
+    profiler = profiling.Profiler(str(tmp_path / "lr[3]*"), 3, lines.append)
     values, other = tf.random.stateless_normal([70, 70], [1, 2]), tf.random.stateless_normal([70, 70], [1, 3])
     product = tf.function(lambda values: values @ other)
     kernel = tf.function(lambda values: tf.exp(values) / 3.0, jit_compile=True)

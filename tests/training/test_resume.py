@@ -104,6 +104,39 @@ def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
         launch.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
 
 
+def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
+    run = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
+    workdir = make_workdir("changed", run=run)
+    launch.prepared_corpora(workdir, run)
+    os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
+    shutil.rmtree(os.path.join(workdir, "corpus"))
+    text.write_text("seven eight.\nnine ten.\n\neight eight.\nten ten.\n", encoding="utf-8")
+    for _ in range(3):
+        with pytest.raises(UserError, match="another corpus"):
+            launch.prepared_corpora(workdir, run)
+
+
+def test_a_corpus_that_a_start_did_not_prepare_is_never_deleted(make_workdir, tmp_path):
+    from pipelines import corpus
+    text = tmp_path / "text.txt"
+    text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
+    workdir = make_workdir("own", run=RUN)
+    directory = os.path.join(workdir, "corpus")
+    corpus.prepare_corpus(directory, documents=iter([["one two.", "three four."]] * 3), holdout_fraction=0.0)
+    run = dataclasses.replace(RUN, input_files=(), corpus_dir=(directory,))
+    launch.prepared_corpora(workdir, run)
+    # The start came to no checkpoint, and is made again with another seed.
+    assert launch.prepared_corpora(workdir, dataclasses.replace(run, seed=run.seed + 1))
+    # What a start prepared of its own may be given as it is.
+    shutil.rmtree(workdir)
+    of_text = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
+    launch.prepared_corpora(workdir, of_text)
+    assert launch.prepared_corpora(workdir, run)
+    assert os.path.exists(os.path.join(directory, "manifest.json"))
+
+
 @pytest.mark.parametrize("changes, shapes", [
     ({"batch_ramp_steps": 6}, [(2, 32)] * 2 + [(4, 32)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2),
     ({"length_ramp_steps": 6}, [(64, 8)] * 3 + [(32, 16)] * 3 + [(16, 32)] * 2),
