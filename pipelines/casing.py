@@ -42,6 +42,15 @@ def verify(vocabulary, do_lower_case, name):
             "do_lower_case is false and every word with a capital would be [UNK]; set do_lower_case to true")
 
 
+def fits(vocabulary, do_lower_case):
+    """Whether verify would let a vocabulary pass."""
+    try:
+        verify(vocabulary, do_lower_case, "")
+    except DataError:
+        return False
+    return True
+
+
 def from_configuration(directory):
     """do_lower_case as a directory's config.json, bert_config.json or tokenizer_config.json names it.
 

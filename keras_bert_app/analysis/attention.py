@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert_app.analysis import texts
-from keras_bert_app.analysis.encoders import untrained
+from keras_bert_app.analysis.encoders import require_segments, untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.sentences import encode_rows, row_length
 from keras_bert_app.drawing.attention import attention_page, draw_attention
@@ -21,6 +21,8 @@ def run(subject, options, log):
         UserError: there is no word in a text, or it is too long for a picture.
     """
     given = [text for text in (options.text, options.text_pair) if text]
+    if len(given) > 1:
+        require_segments(subject.config, "--text_pair")
     cut = texts.cut(subject.tokenizer, given)
     row = (cut[0].pieces, cut[1].pieces if len(cut) > 1 else None)
     most = min(_MOST_TOKENS, subject.config.max_position_embeddings)

@@ -130,7 +130,10 @@ def pairs_of(trees, task, relations, generator):
         numbers += [number] * len(chosen)
         words += [pair for pair, _ in chosen]
         labels += [label for _, label in chosen]
-    keep = evenly(list(range(len(labels))), _MOST_PAIRS)
+    if task == TASKS[2]:
+        keep = evenly(list(range(len(labels))), _MOST_PAIRS)
+    else:  # each related pair with its other, so that they stay as many
+        keep = [at for first in evenly(list(range(0, len(labels), 2)), _MOST_PAIRS // 2) for at in (first, first + 1)]
     return Pairs(np.array(numbers, np.int64)[keep], np.array(words, np.int64).reshape(-1, 2).T[:, keep],
                  np.array(labels, str)[keep])
 

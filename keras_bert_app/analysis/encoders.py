@@ -53,6 +53,19 @@ def load_subject(path, log=lambda line: None):
                    origin_of(weights.origin, weights.tensors))
 
 
+def require_layers(config):
+    """Raises UserError for an encoder of embeddings alone."""
+    if not config.num_hidden_layers:
+        raise UserError("the encoder has embeddings and no layer (--encoder_layers=0), so that there is nothing to look into; give "
+                        "another model")
+
+
+def require_segments(config, what):
+    """Raises UserError for a model that knows no second segment. Args: what: was given for one."""
+    if config.type_vocab_size < 2:
+        raise UserError(f"{what}: the model has one segment (type_vocab_size 1), and was never shown a pair; give single texts")
+
+
 def name_of(path):
     """What a model is called in titles: the last part of its path."""
     return os.path.basename(str(path).rstrip("/"))

@@ -20,7 +20,7 @@ import typing
 import numpy as np
 
 from keras_bert_app.analysis import texts
-from keras_bert_app.analysis.encoders import untrained
+from keras_bert_app.analysis.encoders import require_segments, untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.sentences import encode_rows, row_length
 from keras_bert_app.errors import UserError
@@ -102,6 +102,8 @@ def _read(subject, options):
     if not lines:
         raise UserError(f"{options.input_file}: has no line; give a file with a text a line")
     matches = [_PAIR.fullmatch(line) for line in lines]
+    if any(matches):
+        require_segments(subject.config, f"{options.input_file}: has pairs of texts")
     firsts = texts.cut(subject.tokenizer, [match[1] if match else line for match, line in zip(matches, lines)])
     seconds = texts.cut(subject.tokenizer, [match[2] if match else "" for match in matches])
     rows, num_cut = [], 0

@@ -49,6 +49,8 @@ def load(subject, options, log):
         UserError: neither is given, or the model has no masked-LM head.
     """
     check(options)
+    if subject is not None:
+        encoders.require_layers(subject.config)
     task = Tuned(options) if options.workdir else _masked_lm(subject, options)
     for line in task.remarks:
         log(line)
@@ -109,6 +111,14 @@ class MaskedLM:
         return {"loss": loss / count, "accuracy": correct / count}
 
 
+def _halves(examples, by_document):
+    """(Every second of the examples, the others); by document where an example is read among its neighbours there."""
+    if not by_document:
+        return examples[0::2], examples[1::2]
+    number = {document: at for at, document in enumerate(dict.fromkeys((one.path, one.document) for one in examples))}
+    return tuple([one for one in examples if number[one.path, one.document] % 2 == half] for half in (0, 1))
+
+
 class Tuned:
     """The task of a fine-tuned run: even ones of its dev examples are for estimation, odd ones are scored."""
 
@@ -117,20 +127,22 @@ class Tuned:
     def __init__(self, options):
         # In float32 whatever the run was trained in: models with heads and without are compared, down to the last bits.
         self.found = found = FinetunedRun(options.workdir, {"precision": "float32"})
+        encoders.require_layers(found.model.config)
         self.model, self.task, self.subject_name = found.model, found.task, encoders.name_of(options.workdir)
         self.origin = encoders.origin_of(f"fine-tuned run {found.checkpoint}",
                                          {variable.path: variable.numpy() for variable in found.model.weights})
         self.remarks = [f"--workdir={options.workdir} was looked into, and --{name}={getattr(options, name)} was not."
                         for name in ("init_checkpoint", "input_file") if getattr(options, name)]
         examples = found.task.read_split(found.run.data_dir, "dev", found.run, most=options.most_sentences())
-        if len(examples) < 2:
-            raise UserError(f"{options.workdir}: has {len(examples)} dev example; expected two at least")
+        even, odd = _halves(examples, by_document=found.run.document_context)
+        if not odd:
+            raise UserError(f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; expected two at least")
         self.objective = self.task.family.make_objective(self.task, found.run)
-        self.examples = Examples(examples[1::2])
-        estimated = self._features(Examples(examples[0::2]))
+        self.examples = Examples(odd)
+        estimated = self._features(Examples(even))
         self.features = self._features(self.examples)
         self.estimation = [batch for batch, _ in self._batches(estimated)]
-        self.num_estimated = len(examples[0::2])
+        self.num_estimated = len(even)
         self.name = self.task.name
         self.data = (
             f"{found.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name}, scores on "

@@ -42,7 +42,7 @@ def run(subject, options, log):
     measures = {"pseudo-log-likelihood": sums, "the same a piece": means, "baseline: fewer pieces": -lengths}
     remarks = ["Of two that score alike half a point."]
     if options.input_file:
-        corpus = piece_ids(subject.tokenizer, texts.corpus_sentences(options.input_file)[0])
+        corpus = piece_ids(subject.tokenizer, texts.corpus_sentences(options.input_file, options.most_sentences())[0])
         unigrams = unigram_log_probabilities(corpus, subject.tokenizer.vocab_size)
         measures["baseline: unigrams"] = np.array([unigrams[row].sum() for row in pieces]).reshape(2, -1)
         remarks.append(f"Unigrams: by the {sum(map(len, corpus)):,} pieces of {options.input_file}.")

@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import json
 import os
 
 import tensorflow as tf
@@ -10,7 +9,9 @@ import tensorflow as tf
 from keras_bert_app.analysis import registry
 from keras_bert_app.analysis.findings import Table
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.config import read_json
 from keras_bert_app.drawing.pages import page
+from keras_bert_app.errors import UserError
 
 REPORT = "report.html"
 
@@ -28,13 +29,19 @@ def report(output_dir, title, origin):
         path = os.path.join(output_dir, f"{name}.json")
         if not tf.io.gfile.exists(path):
             continue
-        with tf.io.gfile.GFile(path) as file:
-            found = json.load(file)
-        tables = [Table(**table) for table in found["tables"]]
+        try:
+            found = read_json(path)
+            tables = [Table(**table) for table in found["tables"]]
+            pictures = [_picture(os.path.join(output_dir, file)) for file in found["files"] if file.endswith(".png")]
+        except (UserError, KeyError, TypeError, tf.errors.NotFoundError):
+            # Of another program, or of an earlier run of which something was deleted.
+            sections.append({"name": name, "title": f"{path} and its pictures cannot be read; run --what={name} again", "of": "", "how": "",
+                             "remarks": [], "tables": [], "pictures": [], "beside": []})
+            continue
         sections.append({
             "name": name, "title": found["title"], "of": _of(found, origin), "how": _how(found), "remarks": found["remarks"],
             "tables": [{"title": table.title, "columns": table.columns, "rows": table.cells()} for table in tables],
-            "pictures": [_picture(os.path.join(output_dir, file)) for file in found["files"] if file.endswith(".png")],
+            "pictures": pictures,
             "beside": [file for file in found["files"] if not file.endswith(".png")]})
     return page("report", title, sections).encode()
 

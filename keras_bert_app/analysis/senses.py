@@ -10,7 +10,7 @@ at random.
 import numpy as np
 
 from keras_bert_app.analysis import occurrences, sense_maps, sense_scores
-from keras_bert_app.analysis.encoders import untrained
+from keras_bert_app.analysis.encoders import require_layers, untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing.senses import draw_self_similarity, draw_senses, senses_page
@@ -28,6 +28,7 @@ def run(subject, options, log):
     Raises:
         UserError: a word is not there often enough, or can be nowhere.
     """
+    require_layers(subject.config)
     words = tuple(dict.fromkeys(options.words))
     corpus = occurrences.find(subject, options.input_file, words, options.most_sentences(), options.seed)
     log(f"senses: {', '.join(f'{word} {len(places)} times' for word, places in corpus.places.items())}; "
@@ -77,7 +78,7 @@ def run(subject, options, log):
         "scores": {word: one.as_json() for word, one in scores.items()},
         "untrained": {word: [one.as_json() for one in several] for word, several in other_scores.items()},
         "random_cosine": trained.random_cosine.tolist(),
-        "all_words": trained.all_words.tolist(),
+        "all_words": [None if np.isnan(value) else value for value in trained.all_words.tolist()],
         "similarity": {word: one.tolist() for word, one in similarity.items()},
         "clusters": {word: one.clusters[-1].tolist() for word, one in scores.items()}
     }
@@ -164,7 +165,7 @@ def _said(words, scores, other_scores, trained):
         lines.append(f"{word}: nearest of the same document {own[-1]:.2f} (95 % interval {low:.2f} to {high:.2f}), layer 0 "
                      f"{own[0]:.2f}, untrained at most {max(others):.2f}: context {found}.")
     adjusted = (trained.all_words - trained.random_cosine)[1:]
-    if len(adjusted) > 2:
+    if len(adjusted) > 2 and not np.isnan(adjusted).any():  # no word stands in sentences enough
         order = spearmanr(np.arange(len(adjusted)), adjusted).statistic
         lines.append("Ethayarajh found upper layers to be more specific to context. Self-similarity of all words over "
                      f"the layers from 1 on: {', '.join(f'{value:.2f}' for value in adjusted)} "

@@ -10,6 +10,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.analysis.encoders import require_layers
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.features import RowBuilder, piece_ids
@@ -84,6 +85,8 @@ def encode_rows(subject, rows, with_attention=False):
     if with_attention and subject.config.num_heads_by_layer:
         raise UserError("the model's heads were pruned, so that its layers have different numbers of them; look at the attention of "
                         "the whole model")
+    if with_attention:
+        require_layers(subject.config)
     lengths = np.array([row_length(row) for row in rows], np.int64)
     longest = subject.config.max_position_embeddings
     order = [number for number in np.argsort(lengths, kind="stable") if lengths[number] <= longest]

@@ -75,11 +75,11 @@ def main(arguments):
     run.checked_against(model_config)
     if bool(run.input_files) == bool(run.corpus_dir):
         raise UserError("give the text as either --input_files or --corpus_dir, and not as both")
+    if len(set(run.corpus_dir)) < len(run.corpus_dir):
+        raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
     for name in ("input_format", "text_field", "holdout_fraction", "strict"):
         if run.corpus_dir and name in _given_for_run():
             raise UserError(f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, so leave it out")
-    if len(set(run.corpus_dir)) < len(run.corpus_dir):
-        raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
     if run.input_files and not workdirs.exists(workdirs.path_in(workdir, "corpus", "manifest.json")):
         expand_files(run.input_files)
     with app.quiet_start():

@@ -28,7 +28,7 @@ def draw_results(panels, title):
             axis.set_yticks(range(len(figures)), [fonts.drawable(label, 44) for label in figures])
             axis.invert_yaxis()
             axis.set_xticks([])
-            axis.set_xlim(0, 1.25 * max(*figures.values(), 1e-6))
+            axis.set_xlim(min(0, 1.25 * min(figures.values())), 1.25 * max(0, *figures.values()) or 1e-6)
             axis.set_title(name)
     return image.getvalue()
 

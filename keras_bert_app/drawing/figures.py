@@ -14,7 +14,7 @@ def picture(width, height, heading, dpi=110, margins=None):
     """A matplotlib Figure to draw on within the block, and io.BytesIO that holds its PNG after it.
 
     Args:
-        width, height: inches. heading: above the picture; its first line is shortened and drawn as the fonts can.
+        width, height: inches. heading: above the picture; its lines are shortened and drawn as the fonts can.
         margins: of Figure.subplots_adjust, for panels that need no measuring, which takes half of the time. By default they
             are laid out so that no labels meet.
     """
@@ -27,7 +27,8 @@ def picture(width, height, heading, dpi=110, margins=None):
             figure.subplots_adjust(**margins)
         else:
             figure.get_layout_engine().set(w_pad=0.12, h_pad=0.12, wspace=0.04, hspace=0.04)
-        title, newline, rest = heading.partition("\n")
-        figure.suptitle(fonts.drawable(title, 90) + newline + rest, x=0.012, ha="left", fontsize=11)
+        title, *rest = heading.split("\n")
+        shown = [fonts.drawable(title, 90), *(fonts.drawable(line, 160) for line in rest)]
+        figure.suptitle("\n".join(shown), x=0.012, ha="left", fontsize=11)
         yield figure, image
         figure.savefig(image, format="png", dpi=dpi)

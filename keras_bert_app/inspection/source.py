@@ -1,11 +1,10 @@
 """Where the examples come from: a run, exactly as its trainer gets them, or a corpus and a vocabulary."""
 
-import json
 import typing
 
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config import BertConfig, read_json
 from keras_bert_app.errors import UserError
 from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
@@ -45,8 +44,7 @@ def from_run(workdir):
     _check_same_corpus(workdir, manifests)
     starts = {}
     for directory in checkpoints.list_checkpoints(workdir):
-        with tf.io.gfile.GFile(f"{directory}/manifest.json") as file:
-            manifest = json.loads(file.read())
+        manifest = checkpoints.read_manifest(directory)
         starts[manifest["step"]] = tuple(manifest["position"])
     return Source(run, tokenizer, _train_shards(manifests), data.example_arguments(run, tokenizer, data.lexicon_of(workdir)), starts)
 
@@ -105,8 +103,7 @@ def _check_same_corpus(workdir, manifests):
     path = workdirs.path_in(workdir, "corpus.json")
     if not tf.io.gfile.exists(path):
         return
-    with tf.io.gfile.GFile(path) as file:
-        known = json.loads(file.read()).get("shards")
+    known = read_json(path).get("shards")
     found = [[shard["file"], shard["sha256"]] for manifest in manifests.values() for split in ("train", "heldout")
              for shard in manifest[split]["shards"]]
     if known is not None and known != found:

@@ -94,7 +94,7 @@ def write(weights, directory):
         UserError: the directory is there and not empty, or Google's code could not run such a model.
     """
     config = weights.config
-    if not config.tie_word_embeddings:
+    if "masked_lm" in weights.parts() and not config.tie_word_embeddings:
         raise UserError(f"{weights.origin}: its masked_lm head has a table of its own; google_tf1 holds only one that "
                         "is tied to the word embeddings: tie it first")
     if config.hidden_act not in _ACTIVATIONS:

@@ -10,7 +10,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import (
     directories, huggingface_files, huggingface_tensors, huggingface_tokenizer, safetensors_files)
 from keras_bert_app.interop.huggingface_names import ARCHITECTURES, huggingface_name, transposed
-from keras_bert_app.interop.weights import Weights, part_of, shapes, split_attention
+from keras_bert_app.interop.weights import PROBLEM_TYPES, Weights, part_of, shapes, split_attention
 
 _KERNEL, _BIAS = "classifier/kernel", "classifier/bias"
 
@@ -39,10 +39,12 @@ def read(path):
         unused[f"config.json architectures={architecture}"] = "its output layer is not in the file"
         task = ""
     labels = _labels(directory, values, found.tensors[_KERNEL].shape[-1]) if task not in ("", "multiple_choice") else ()
-    if task and values.get("problem_type"):
-        unused[f"config.json problem_type={str(values['problem_type'])[:50]!r}"] = "the loss is not part of the weights"
+    problem_type = values.get("problem_type") if task == "sequence_classification" else ""
+    if task and values.get("problem_type") and problem_type not in PROBLEM_TYPES:
+        unused[f"config.json problem_type={str(values['problem_type'])[:50]!r}"] = f"is none of {', '.join(PROBLEM_TYPES)}"
+        problem_type = ""
     vocabulary, do_lower_case, not_followed = huggingface_tokenizer.read(directory, config, values.get("do_lower_case"))
-    return Weights(config.replace(do_lower_case=do_lower_case), found.tensors, vocabulary, task, labels,
+    return Weights(config.replace(do_lower_case=do_lower_case), found.tensors, vocabulary, task, labels, problem_type or "",
                    {**unused, **not_followed}, found.unexpected, origin=f"huggingface {directory}")
 
 
@@ -67,6 +69,8 @@ def write(weights, directory):
         labels = weights.labels or [f"LABEL_{i}" for i in range(outputs)]
         if len(labels) != outputs:
             raise UserError(f"{weights.origin}: has {len(labels)} labels for {outputs} outputs; give one for each")
+        if weights.problem_type:
+            values["problem_type"] = weights.problem_type
         values |= {"id2label": {str(i): label for i, label in enumerate(labels)},
                    "label2id": {label: i for i, label in enumerate(labels)}}
     if weights.vocabulary is None:

@@ -88,7 +88,7 @@ def _tie(directory, entry, path, tensors, unused):
     value = read_tensor(entry)
     if path not in tensors:
         tensors[path] = value
-    elif np.array_equal(value, tensors[path]):
+    elif np.array_equal(value, tensors[path], equal_nan=True):
         unused[entry.name] = f"tied to {path}, and equal to it"
     else:
         # transformers 4 used the tied one, 5 uses this one.

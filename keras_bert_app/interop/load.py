@@ -88,8 +88,11 @@ def with_vocabulary(weights, vocabulary_bytes):
     if len(pieces) > weights.config.vocab_size:
         raise UserError(f"the vocabulary has {len(pieces):,} entries, {weights.origin} {weights.config.vocab_size:,} rows; "
                         "give the one that it was trained with")
-    casing.verify(pieces, weights.config.do_lower_case, "vocab.txt")
-    return dataclasses.replace(weights, vocabulary=vocabulary_bytes)
+    config = weights.config
+    if weights.vocabulary is None and not casing.fits(pieces, config.do_lower_case):
+        config = config.replace(do_lower_case=not config.do_lower_case)  # what the source could not tell without a vocabulary
+    casing.verify(pieces, config.do_lower_case, "vocab.txt")
+    return dataclasses.replace(weights, config=config, vocabulary=vocabulary_bytes)
 
 
 def write_weights(weights, target_format, directory):
@@ -112,7 +115,7 @@ def write_weights(weights, target_format, directory):
         shutil.rmtree(directory)  # nobody could use it
         raise
     same = [path for path, tensor in weights.tensors.items()
-            if path in found.tensors and np.array_equal(found.tensors[path], tensor)]
+            if path in found.tensors and np.array_equal(found.tensors[path], tensor, equal_nan=True)]
     differing = [path for path in weights.tensors if path in found.tensors and path not in same]
     if differing:
         raise UserError(f"{directory}: {len(differing)} tensors were not written as they are, first {differing[0]}; this "

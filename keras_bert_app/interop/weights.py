@@ -12,6 +12,7 @@ from keras_bert_app.modeling.parts import PARTS
 TASKS = ("sequence_classification", "token_classification", "question_answering", "multiple_choice")
 # Those whose output layer stands on the pooled output; the others' stands on every token.
 POOLED_TASKS = ("sequence_classification", "multiple_choice")
+PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")  # transformers' names
 _QUERY_KEY_VALUE = ("query", "key", "value")
 
 
@@ -43,6 +44,7 @@ class Weights:
             is left out. A fine-tuned model's output layer is classifier/kernel [H, n] and classifier/bias [n].
         vocabulary: the bytes of vocab.txt, or None.
         task: of TASKS when there is a classifier, else "". labels: the names of its n outputs, where known.
+        problem_type: of a sequence_classification one of PROBLEM_TYPES, where known: what its outputs are.
         unused: dict name in the source -> why it is left out: optimizer slots, buffers.
         unexpected: names in the source that nothing here stands for, with their shapes.
         origin: "format path", for messages.
@@ -54,6 +56,7 @@ class Weights:
     vocabulary: bytes | None = None
     task: str = ""
     labels: tuple = ()
+    problem_type: str = ""
     unused: dict = dataclasses.field(default_factory=dict)
     unexpected: dict = dataclasses.field(default_factory=dict)
     origin: str = ""
@@ -179,6 +182,8 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
     unexpected = {**weights.unexpected, **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in wanted}}
     if not allow_unexpected:
         faults += [f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)" for name, shape in unexpected.items()]
+    if weights.vocabulary is not None and (pieces := weights.vocabulary.rstrip(b"\n").count(b"\n") + 1) > weights.config.vocab_size:
+        faults.append(f"vocab.txt: {pieces:,} entries for a table of {weights.config.vocab_size:,} rows; lay the model's own there")
     if faults:
         raise UserError(f"{weights.origin}: does not fit its configuration: " + "; ".join(faults))
     kept = {path: weights.tensors[path] for path in wanted if part_of(path) not in absent}

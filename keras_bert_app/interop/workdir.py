@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_bert_app.config import BertConfig, read_json
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import directories
-from keras_bert_app.interop.weights import PARTS, TASKS, OwnHead, Weights, part_of
+from keras_bert_app.interop.weights import PARTS, PROBLEM_TYPES, TASKS, OwnHead, Weights, part_of
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 
@@ -47,8 +47,10 @@ def read(path):
     if of_head := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
         own_head = OwnHead(values["head"], tuple(values["labels"]), of_head)
         tensors = {path: tensor for path, tensor in tensors.items() if path not in of_head}
+    problem_type = values.get("problem_type", "")
     return Weights(config, tensors, workdirs.read_vocabulary(run_directory), task,
-                   tuple(labels[str(index)] for index in range(len(labels))), unused=unused,
+                   tuple(labels[str(index)] for index in range(len(labels))), problem_type if problem_type in PROBLEM_TYPES else "",
+                   unused=unused,
                    origin=f"workdir {checkpoint}", own_head=own_head)
 
 
@@ -66,6 +68,7 @@ def write(weights, directory):
     config = {**weights.config.to_dict(), "vocab_sha256": hashlib.sha256(weights.vocabulary).hexdigest(),
               "converted_from": weights.origin}
     if weights.task:
+        config |= {"problem_type": weights.problem_type} if weights.problem_type else {}
         config |= {"task": weights.task, "id2label": {str(index): label for index, label in enumerate(weights.labels)}}
     with directories.written_whole(directory) as temporary:
         with tf.io.gfile.GFile(os.path.join(temporary, "vocab.txt"), "wb") as file:

@@ -14,6 +14,8 @@ _FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequ
                 "multi_label": "sequence_classification", "tagging": "token_classification",
                 "question_answering": "question_answering", "multiple_choice": "multiple_choice"}
 
+_PROBLEM_TYPES = {"classification": "single_label_classification", "multi_label": "multi_label_classification", "regression": "regression"}
+
 
 def teacher_logits(data, run, strategy):
     """The teacher's logits of the training examples, float32 [U, n].
@@ -99,6 +101,8 @@ def notes_for_others(data, head):
     notes = {"head": dataclasses.asdict(head), "labels": list(data.labels), "inputs": family.input_names(data.train_examples)}
     if head.is_plain:
         notes |= {"task": _FIELD_NAMES[data.task.kind]}
+        if data.task.kind in _PROBLEM_TYPES:
+            notes["problem_type"] = _PROBLEM_TYPES[data.task.kind]
         if data.labels:
             notes["id2label"] = {str(index): label for index, label in enumerate(data.labels)}
     return notes

@@ -8,6 +8,7 @@ import time
 
 import tensorflow as tf
 
+from keras_bert_app.config import read_json
 from keras_bert_app.drawing.corpus_report import draw_corpus_report
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
@@ -171,8 +172,7 @@ def _read_note(workdir):
     path = workdirs.path_in(workdir, "corpus.json")
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        note = json.loads(file.read())
+    note = read_json(path)
     if isinstance(corpus_dir := note["source"].get("corpus_dir"), str):  # one alone, as earlier versions had it
         note["source"]["corpus_dir"] = [corpus_dir] if corpus_dir else []
     return note

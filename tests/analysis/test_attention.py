@@ -1,6 +1,7 @@
 """Maps of attention: the table, the page and the pictures."""
 
 import base64
+import dataclasses
 import json
 import re
 import struct
@@ -13,6 +14,7 @@ from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing.attention import attention_page
 from keras_bert_app.drawing.pages import page
 from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.encoder import BertEncoder
 from tests.analysis.tiny_subject import tiny_subject
 
 SUBJECT = tiny_subject()
@@ -66,3 +68,14 @@ def test_entropy_is_in_nats():
 def test_a_text_that_makes_no_map_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         attention.run(SUBJECT, Options(text=text), print)
+
+
+def test_a_pair_for_a_model_of_one_segment_and_maps_of_no_layer_are_refused():
+    with pytest.raises(UserError, match="--text_pair: the model has one segment"):
+        attention.run(subject_with(type_vocab_size=1), Options(text="the cat", text_pair="the bank"), print)
+    with pytest.raises(UserError, match="the encoder has embeddings and no layer"):
+        attention.run(subject_with(num_hidden_layers=0), Options(text="the cat"), print)
+
+
+def subject_with(**changes):
+    return dataclasses.replace(SUBJECT, encoder=BertEncoder(SUBJECT.config.replace(**changes), seed=0, has_pooler=False))

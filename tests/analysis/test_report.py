@@ -58,3 +58,16 @@ def test_findings_keep_the_model_and_every_option(tmp_path):
     found = json.loads((tmp_path / "attention.json").read_text())
     assert found["origin"] == MINE and found["options"]["text"] == "a cat" and found["options"]["seed"] == 7
     assert set(found["options"]) == {field.name for field in dataclasses.fields(Options)}
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path):
+    first, second, third, fourth = registry.NAMES[:4]
+    write(tmp_path, Findings(first, "First", origin=MINE))
+    (tmp_path / f"{second}.json").write_text('{"title": "cut o')
+    (tmp_path / f"{third}.json").write_text("{}")  # of another program
+    write(tmp_path, Findings(fourth, "Fourth", files={"x.png": b"\x89PNG"}, origin=MINE))
+    (tmp_path / "x.png").unlink()
+    titles = [section["title"] for section in data_of(report.report(str(tmp_path), "Inside mine", MINE).decode())]
+    assert titles[0] == "First" and len(titles) == 4
+    assert all(f"{name}.json and its pictures cannot be read; run --what={name} again" in title
+               for name, title in zip((second, third, fourth), titles[1:]))

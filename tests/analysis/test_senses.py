@@ -81,6 +81,12 @@ def test_occurrences_are_whole_words_in_the_tokenizers_casing(tmp_path):
         occurrences.find(SUBJECT, corpus_file(tmp_path), ("money",), 0, 0)
 
 
+def test_a_word_beside_what_bert_splits_at_is_one(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("".join(f"{'the ' * times}_bank_ 在bank行 sat.\n" for times in range(1, 9)) + "banks bankbank\n" * 3, encoding="utf-8")
+    assert len(occurrences.find(SUBJECT, str(path), ("bank",), 0, 0).places["bank"]) == 16
+
+
 @pytest.mark.parametrize("words, message", [
     (("Bank", "bank"), "'Bank' and 'bank' are the same word to this uncased model; give one of them"),
     (("银行",), "'银行' is 2 words to BERT .银, 行., which splits text at .* each CJK character; give one of them"),

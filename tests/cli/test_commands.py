@@ -122,7 +122,7 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     (["--masking=lexicon", "--lexicon_file=/nowhere/phrases.txt"], ["/nowhere/phrases.txt", "no such file"]),
     (["--mask_token_rate=0.8", "--random_token_rate=0.3"], ["--random_token_rate=0.3", "1 or less"]),
     (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
-    (["--input_files=", "--corpus_dir=a", "--strict"], ["--strict=True: is for --input_files"]),
+    (["--input_files=", "--corpus_dir=a", "--strict"], ["is for --input_files; with --corpus_dir it was settled by prepare_corpus"]),
     (["--train_minutes=inf"], ["--train_minutes=inf: expected a finite number"]),
     (["--clip_norm=inf"], ["--clip_norm=inf: expected a finite number"]),
     (["--seed=9223372036854775808"], ["--seed=9223372036854775808: expected less than 9223372036854775808"]),

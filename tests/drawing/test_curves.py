@@ -18,3 +18,23 @@ def test_a_picture_is_drawn_of_whatever_rows_there_are(has_pairs, width):
     for some in (rows, rows[:1], []):
         picture = draw_curves(some, "a $run$")
         assert picture.startswith(b"\x89PNG") and struct.unpack(">I", picture[16:20])[0] == width
+
+
+def test_bars_of_negative_figures_and_headings_of_any_text_are_drawn():
+    from matplotlib.figure import Figure
+
+    from keras_bert_app.drawing.bars import draw_results
+    limits = []
+    real = Figure.savefig
+
+    def savefig(self, *arguments, **more):
+        limits.extend(axis.get_xlim() for axis in self.axes)
+        return real(self, *arguments, **more)
+    Figure.savefig = savefig
+    try:
+        image = draw_results([("negative rmse", {"ours": -0.5}, {"mean": -1.5}), ("accuracy", {"ours": 0.5}, {"most": 0.25})],
+                             "of $a_$\nit cost $5 or $10, \\frac{")
+    finally:
+        Figure.savefig = real
+    assert image.startswith(b"\x89PNG")
+    assert limits[0][0] < -1.5 and limits[0][1] > 0 and limits[1][0] == 0 and limits[1][1] > 0.5

@@ -142,6 +142,13 @@ def test_what_the_layout_cannot_hold_is_said(tmp_path):
     assert config["hidden_act"] == "gelu" and config.keys() == GOOGLE_KEYS
 
 
+def test_without_a_head_its_table_is_no_matter(tmp_path):
+    weights = make_weights(TINY.replace(tie_word_embeddings=False))
+    encoder = dataclasses.replace(weights, tensors={path: tensor for path, tensor in weights.tensors.items() if path.startswith("encoder/")})
+    google_tf1.write(encoder, tmp_path / "model")
+    assert google_tf1.read(str(tmp_path / "model")).parts() == ("encoder", "pooler")
+
+
 @pytest.mark.parametrize("changes, named", [({"tie_word_embeddings": False}, "tie it first"),
                                             ({"hidden_act": "silu"}, "gelu_tanh, gelu_exact, relu, tanh")])
 def test_a_model_that_googles_code_could_not_run_is_refused(tmp_path, changes, named):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import huggingface, safetensors_files
+from keras_bert_app.interop import huggingface, safetensors_files, workdir
 from keras_bert_app.interop.load import build_model
 from keras_bert_app.interop.weights import checked, part_of
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
@@ -94,6 +94,17 @@ def test_a_round_trip_keeps_task_and_labels(task, tmp_path):
     weights = with_task(only(make_weights(CONFIGS["three_layers"]), *MODELS[task][0]), *TASKS[task])
     assert huggingface.write(weights, tmp_path / "model") == []
     assert_same(huggingface.read(tmp_path / "model"), weights)
+
+
+@pytest.mark.parametrize("problem_type", ["multi_label_classification", "regression", ""])
+def test_what_the_outputs_are_comes_along_to_a_run_and_back(problem_type, tmp_path):
+    task = "sequence_classification"
+    weights = with_task(only(make_weights(CONFIGS["three_layers"]), *MODELS[task][0]), *TASKS[task])
+    weights = dataclasses.replace(weights, problem_type=problem_type)
+    huggingface.write(weights, tmp_path / "model")
+    assert json.loads((tmp_path / "model" / "config.json").read_text()).get("problem_type", "") == problem_type
+    workdir.write(huggingface.read(tmp_path / "model"), str(tmp_path / "run"))
+    assert workdir.read(str(tmp_path / "run")).problem_type == huggingface.read(tmp_path / "model").problem_type == problem_type
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if not name.endswith("sharded")])

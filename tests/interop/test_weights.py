@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop.load import with_vocabulary
 from keras_bert_app.interop.weights import checked, join_attention, shapes, split_attention
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from pipelines.errors import DataError
+from pipelines.vocab import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS
 
 
@@ -63,6 +66,18 @@ def test_a_part_that_is_incomplete_and_allowed_to_be_missing_is_left_out_whole_a
     assert not [path for path in found.tensors if path.startswith("masked_lm")]
     assert "21 tensors match (encoder 17, pooler 2, next_sentence 2)" in lines[0]
     assert any("missing: masked_lm" in line for line in lines) and any("adam (2 slots)" in line for line in lines)
+
+
+def test_a_vocabulary_of_another_model_is_a_fault_and_one_that_came_later_tells_its_casing(random_weights):
+    weights = random_weights(CONFIGS["one_layer"])
+    with pytest.raises(UserError, match="vocab.txt: 15 entries for a table of 13 rows"):
+        checked(dataclasses.replace(weights, vocabulary=weights.vocabulary + b"q\nr\n"))
+    assert checked(dataclasses.replace(weights, vocabulary=weights.vocabulary.rstrip(b"\n")))
+    bare = dataclasses.replace(weights, vocabulary=None)
+    cased = b"".join(b"%s\n" % piece.encode() for piece in (*SPECIAL_PIECES, *"ABCDabcd"))
+    assert bare.config.do_lower_case and not with_vocabulary(bare, cased).config.do_lower_case
+    with pytest.raises(DataError, match="is cased"):
+        with_vocabulary(weights, cased)  # which said that it is not
 
 
 def test_the_encoder_may_never_be_missing(random_weights):
