@@ -84,6 +84,9 @@ class PretrainingConfig(TrainingConfig):
         if self.max_predictions_per_seq > self.max_seq_length:
             raise UserError(f"--max_predictions_per_seq={self.max_predictions_per_seq} is above "
                             f"--max_seq_length={self.max_seq_length}; lower it")
+        if self.sentence_objective != "none" and model_config.type_vocab_size < 2:
+            raise UserError(f"--sentence_objective={self.sentence_objective}: has two segments, but the model's type_vocab_size is "
+                            f"{model_config.type_vocab_size}; give none, or a model with two")
         return self
 
 

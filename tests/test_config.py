@@ -78,6 +78,13 @@ def test_a_run_s_fault_is_named_with_its_flag(changes, message):
         PretrainingConfig(**changes)
 
 
+def test_two_segments_want_a_model_with_two():
+    run = PretrainingConfig(max_seq_length=128).resolved()
+    with pytest.raises(UserError, match="--sentence_objective=nsp: has two segments, but the model's type_vocab_size is 1"):
+        run.checked_against(BertConfig(type_vocab_size=1))
+    dataclasses.replace(run, sentence_objective="none").checked_against(BertConfig(type_vocab_size=1))
+
+
 def test_rows_longer_than_the_positions_are_refused():
     run = PretrainingConfig(max_seq_length=513).resolved()
     with pytest.raises(UserError, match="max_position_embeddings 512"):

@@ -38,6 +38,11 @@ class Features:
     def num_units(self):
         return len(self.examples)
 
+    @property
+    def has_pairs(self):
+        """Whether a row has a segment B."""
+        return bool(np.any(self.b_starts < self.row_lengths()))
+
     def fingerprint(self):
         """Hash of rows and labels, a hex string."""
         found = hashlib.sha256()

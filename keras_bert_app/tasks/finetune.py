@@ -41,6 +41,9 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
     data = load_data(run, tokenizer)
     task, fingerprints = data.task, {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}
+    if model_config.type_vocab_size < 2 and data.train.has_pairs:
+        raise UserError(f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was never shown a pair; take "
+                        "a model with two, or a task of single texts")
     if workdirs.has_checkpoint(workdir):
         _check_examples(workdir, run, data, fingerprints)
     head = task.family.make_head(task, run, data.labels)

@@ -53,25 +53,30 @@ def begin_with_sines(model):
     table.assign(values.astype(np.float32))
 
 
-def _assign(model, weights, run):
-    """Gives the model the weights that it starts from; what they do not hold stays as it was initialized."""
+def check_fits(wanted, weights, run):
+    """Raises UserError where weights cannot be a start. Args: wanted: dict path -> shape of the model's variables."""
     found = {path: tensor.shape for path, tensor in weights.tensors.items()}
-    faults = [f"{variable.path} expected {list(variable.shape)}, found {list(found[variable.path])}"
-              for variable in model.weights if found.get(variable.path, variable.shape) != tuple(variable.shape)]
+    faults = [f"{path} expected {list(shape)}, found {list(found[path])}" for path, shape in wanted.items()
+              if tuple(found.get(path, shape)) != tuple(shape)]
     # A part is taken whole or not at all: a layer or a table that only one side has would be lost, or start at random.
-    wanted, given = {variable.path for variable in model.weights}, {part_of(path) for path in found}
-    faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in model.parts]
+    parts, given = {part_of(path) for path in wanted}, {part_of(path) for path in found}
+    faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in parts]
     faults += [f"{path} is not in it" for path in wanted if path not in found and part_of(path) in given]
     if faults:
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise UserError(f"--init_checkpoint={run.init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}{more}"
                         "; leave --config and its keys out, or make such a model by convert (--keep_layers, "
                         "--tie_word_embeddings, --max_position_embeddings)")
+
+
+def _assign(model, weights, run):
+    """Gives the model the weights that it starts from; what they do not hold stays as it was initialized."""
+    check_fits({variable.path: variable.shape for variable in model.weights}, weights, run)
     left = load.assign(model, weights)
     lines = [f"{len(model.weights) - len(left)} weights from {run.init_checkpoint or weights.origin}, optimizer and steps new"]
     if left:
         lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
-    not_trained = sorted({part_of(path) for path in found} - set(model.parts))
+    not_trained = sorted({part_of(path) for path in weights.tensors} - set(model.parts))
     if not_trained:
         lines.append(f"  left out, since this run does not train it: {', '.join(not_trained)}")
     return lines

@@ -12,12 +12,14 @@ from keras_bert_app.config import read_json
 from keras_bert_app.drawing.corpus_report import draw_corpus_report
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
+from keras_bert_app.interop.weights import shapes
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data
+from keras_bert_app.training import data, initialization
 from keras_bert_app.training import strategy as strategies
-from keras_bert_app.training.pretrain import pretrain
+from keras_bert_app.training.pretrain import pretrain, trained_parts
 from pipelines import corpus
+from pipelines.wordpiece import BertTokenizer
 
 _WAIT_SECONDS = 6 * 3600
 
@@ -53,6 +55,9 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None, stra
         if source is not None and source.rstrip(b"\n") != vocabulary_bytes.rstrip(b"\n"):
             raise UserError(f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary than --vocab_file; "
                             "leave --vocab_file out, or make a model with the new entries by convert --vocab_file")
+        initialization.check_fits(shapes(model_config, trained_parts(run)), initial[0], run)
+    if run.lexicon_file and not workdirs.has_checkpoint(workdir):
+        data.example_arguments(run, BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False), run.lexicon_file)
     is_chief = strategies.is_chief(strategy)
     # Machines that train together share the directory; the chief's lock stands for all.
     with lock.locked(workdir) if is_chief else contextlib.nullcontext():

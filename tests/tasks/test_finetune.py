@@ -336,3 +336,11 @@ def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_pa
     with pytest.raises(UserError, match=message):
         launch.launch(str(tmp_path / "run"), wanted, start=(None, False, CONFIG, VOCABULARY), stream=io.StringIO())
     assert not os.path.exists(tmp_path / "run" / "config.json")
+
+
+def test_pairs_are_refused_where_the_model_has_one_segment(tmp_path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("text_a\ttext_b\tlabel\nso kind\ta day\t1\nso grim\ta day\t0\n", encoding="utf-8")
+    with pytest.raises(UserError, match="has pairs, but the model has one segment .type_vocab_size 1."):
+        run_on(tmp_path / "run", str(tmp_path), CONFIG.replace(type_vocab_size=1))
+    assert not (tmp_path / "run").exists()

@@ -14,6 +14,7 @@ from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import data, launch
 from pipelines.wordpiece import BertTokenizer
+from tests.interop.conftest import make_weights
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
 
@@ -135,6 +136,19 @@ def test_a_corpus_that_a_start_did_not_prepare_is_never_deleted(make_workdir, tm
     launch.prepared_corpora(workdir, of_text)
     assert launch.prepared_corpora(workdir, run)
     assert os.path.exists(os.path.join(directory, "manifest.json"))
+
+
+@pytest.mark.parametrize("changes, phrases, message", [
+    ({"hidden_size": 33, "num_attention_heads": 3}, "", "does not fit this run's model: .* expected"), ({}, "\n \n", "holds no phrase")])
+def test_a_start_that_is_refused_prepares_nothing_and_leaves_no_run(tmp_path, changes, phrases, message):
+    (tmp_path / "text.txt").write_text("one two.\nthree four.\n", encoding="utf-8")
+    (tmp_path / "phrases.txt").write_text(phrases, encoding="utf-8")
+    run = dataclasses.replace(RUN, input_files=(str(tmp_path / "text.txt"),), corpus_dir=(), init_checkpoint="" if phrases else "there",
+                              **({"masking": "lexicon", "lexicon_file": str(tmp_path / "phrases.txt")} if phrases else {}))
+    weights = None if phrases else (dataclasses.replace(make_weights(CONFIG.replace(**changes)), vocabulary=None), [])
+    with pytest.raises(UserError, match=message):
+        launch.launch(str(tmp_path / "run"), CONFIG, run, "".join(f"{piece}\n" for piece in VOCABULARY).encode(), initial=weights)
+    assert not os.path.exists(tmp_path / "run")
 
 
 @pytest.mark.parametrize("changes, shapes", [
