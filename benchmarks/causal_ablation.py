@@ -12,6 +12,7 @@ import os
 from absl import flags
 
 from benchmarks import own_commands
+from benchmarks.identity import code_digest, file_digest
 from benchmarks.resumable import results_of
 from keras_bert_app.cli import app
 
@@ -41,7 +42,9 @@ def main(arguments):
                              num_warmup_steps=_STEPS.value // 16, jit_compile="parts", workdir=workdir)
             return _last_evaluation(workdir)
         return own_commands.finetune_small(job, data_dir, workdir, init_checkpoint=start, random_init=bool(is_random))
-    done = results_of(rows, run, os.path.join(_DIRECTORY.value, "table.json"))
+    done = results_of(rows, run, os.path.join(_DIRECTORY.value, "table.json"),
+                      {"config": _CONFIG.value, "steps": _STEPS.value, "corpus": file_digest(os.path.join(corpus_dir, "manifest.json")),
+                       "vocabulary": file_digest(vocab_file), "data_dir": data_dir, "code": code_digest()})
     print("\n" + "\n".join(table(done)))
 
 

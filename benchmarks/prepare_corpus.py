@@ -11,6 +11,7 @@ resident memory over the size of the text between the lowest and highest, is OUT
 BUILD.md has a recorded run.
 """
 
+import hashlib
 import os
 import random
 import re
@@ -50,8 +51,10 @@ def main(arguments):
     text_dir, work_dir = app.required("text_dir", "work_dir")
     found, lines = {"machine": machine(("tensorflow",)), "runs": []}, [_HEAD, "|" + "---|" * 12]
     print("\n".join([report.in_words(found["machine"]), "", *lines]))
+    # Enlarged texts are kept, each for the text that it was made of.
+    of_text = hashlib.sha256(repr([(path, os.path.getsize(path)) for path in expand_files(text_dir.split(","))]).encode()).hexdigest()[:8]
     for megabytes in map(int, _MEGABYTES.value):
-        directory = os.path.join(work_dir, f"text-{megabytes}")
+        directory = os.path.join(work_dir, f"text-{megabytes}-{of_text}")
         if not os.path.exists(directory):
             make_text(text_dir.split(","), directory, megabytes * 1_000_000)
         for dedup in _DEDUP.value:

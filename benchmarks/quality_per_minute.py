@@ -23,6 +23,7 @@ from absl import flags
 
 from benchmarks import own_commands, quality_texts, report
 from benchmarks.heldout import evaluate
+from benchmarks.identity import code_digest
 from benchmarks.quality_contenders import PRECISIONS, parsed
 from benchmarks.resumable import results_of, spread
 from benchmarks.tokenizer_peers import machine
@@ -57,13 +58,14 @@ def main(arguments):
     _keep_settings()
     quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, _LENGTH)
     runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
-    found = results_of(runs, _pretrain, _at("pretraining.json"))
+    found = results_of(runs, _pretrain, _at("pretraining.json"), lambda row: {
+        "precision": _PRECISION.value, **({"code": code_digest()} if row.startswith("ours") else {})})
     curves = {row: _curve(row) for row in runs}
     tasks = {}
     if _DATA.value:
         starts = [*runs, *(f"{_RANDOM}:{seed}" for seed in _SEEDS.value)]
         tasks = results_of([f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS], _finetune,
-                           _at("tasks.json"))
+                           _at("tasks.json"), {"precision": _PRECISION.value, "data_dir": _DATA.value, "random": _CONTENDERS.value[0]})
     lines = [*machines(found), *table(found, tasks)]
     with open(_at("table.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

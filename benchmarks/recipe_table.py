@@ -19,6 +19,7 @@ from absl import flags
 
 from benchmarks import own_commands
 from benchmarks.heldout import evaluate
+from benchmarks.identity import code_digest, file_digest
 from benchmarks.resumable import results_of, spread
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -68,7 +69,9 @@ def main(arguments):
         if name not in ROWS or not seed.isdigit():
             raise UserError(f"--rows: {row!r} is not NAME:SEED with a NAME of {', '.join(ROWS)}")
     results = results_of(_ROWS.value, lambda row: _train_and_evaluate(*row.split(":")),
-                         os.path.join(_DIRECTORY.value, "results.json"))
+                         os.path.join(_DIRECTORY.value, "results.json"),
+                         {"minutes": _MINUTES.value, "corpus": file_digest(os.path.join(_CORPUS.value, "manifest.json")),
+                          "vocabulary": file_digest(_VOCAB.value), "code": code_digest()})
     print("\n" + "\n".join(table(results)))
 
 

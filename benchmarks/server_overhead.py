@@ -54,7 +54,7 @@ def main(arguments):
             for tokens in map(int, _TOKENS.value):
                 texts = texts_of(os.path.join(directory, "vocab.txt"), batch, tokens)
                 difference = abs(np.subtract(*(run(texts) for run in contenders.values()))).max()
-                if difference > _LARGEST_DIFFERENCE:
+                if not difference <= _LARGEST_DIFFERENCE:
                     raise SystemExit(f"vectors differ by {difference:.2g} at {batch} x {tokens}")
                 found = in_turn({name: timed(run, texts) for name, run in contenders.items()}, _ROUNDS.value, _SECONDS.value)
                 figures["rows"].append({"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": found})

@@ -45,7 +45,7 @@ _BFLOAT16_A_LAYER = 1e-3
 # another; that this is all of the difference was not measured.
 _KERAS_AGREEMENT = 1e-3
 # What the compared steps must at least do to the loss, and what dropout must at least do to it; relative.
-_LEAST_PROGRESS, _LEAST_DROPOUT = 0.01, 1e-5
+_LEAST_PROGRESS, _LEAST_DROPOUT = 0.01, 1e-4
 
 
 class Contender(NamedTuple):
@@ -174,8 +174,9 @@ def check_same(looks, num_layers):
             if not _largest_difference(losses[1:], losses[:1] * (len(losses) - 1)) >= _LEAST_PROGRESS:
                 raise UserError(f"{name} has losses of {said} in its first steps; expected that they change them by "
                                 f"{_LEAST_PROGRESS:.0%} at least: they update nothing, so that no time is told")
-            if not _largest_difference(look["losses_with_dropout"], losses) >= _LEAST_DROPOUT:
-                raise UserError(f"{name} has losses of {said} with dropout and without it; expected other ones: it has no dropout, "
+            # The first ones: before an update they are of the same weights, whatever the optimizer's numbers.
+            if not _largest_difference(look["losses_with_dropout"][:1], losses[:1]) >= _LEAST_DROPOUT:
+                raise UserError(f"{name} has a first loss of {losses[0]:.5f} with dropout and without it; expected another one: it has no dropout, "
                                 "so that no time is told")
             allowed = max(tolerance, _KERAS_AGREEMENT if name.startswith("keras_hub") else 0.0)
             if not _largest_difference(losses, expected["losses"]) <= allowed:

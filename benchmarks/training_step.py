@@ -26,6 +26,7 @@ import os
 from absl import flags
 
 from benchmarks import report, step_contenders
+from benchmarks.identity import code_digest
 from benchmarks.resumable import results_of
 from benchmarks.step_contenders import COMPILED, PEERS, VERSIONS, Contender, parsed
 from benchmarks.tokenizer_peers import machine
@@ -83,7 +84,7 @@ def prepare():
 def settings_of_run():
     """What every result hangs on besides the step: dict."""
     return {"machine": machine(("tensorflow", "keras", "keras-hub")), "peers": {peer: VERSIONS[peer] for peer in PEERS_FLAG.value},
-            "ours": OURS_FLAG.value, "rounds": _ROUNDS.value, "seconds": _SECONDS.value}
+            "ours": OURS_FLAG.value, "code": code_digest(), "rounds": _ROUNDS.value, "seconds": _SECONDS.value}
 
 
 def contenders(precisions):
