@@ -37,6 +37,9 @@ compile-tpu: $(TPU_VENV)/.installed $(TPU_COMPILE_VENV)/.installed
 test-tf220: $(TF220_VENV)/.installed
 	TF_CPP_MIN_LOG_LEVEL=3 $(TF220_VENV)/bin/python -m pytest -n 2 --dist worksteal
 
+# A venv that could not be finished (Debian without python3.11-venv) has its python already, and is no environment.
+.DELETE_ON_ERROR:
+
 # The stamps are made last, so that an interrupted installation is taken up again.
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

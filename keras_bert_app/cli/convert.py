@@ -1,6 +1,6 @@
 """Converts a BERT between layouts, all heads included, and changes it on the way if asked to.
 
-python -m keras_bert_app.cli.convert --input=bert-base-uncased --to=workdir --output=runs/bert_base --check
+python -m keras_bert_app.cli.convert --input=hf://google-bert/bert-base-uncased --to=workdir --output=runs/bert_base --check
 python -m keras_bert_app.cli.convert --input=runs/mine --to=huggingface --output=mine_hf
 python -m keras_bert_app.cli.convert --input=runs/mine --to=workdir --output=runs/medical --vocab_file=extended.txt
 

@@ -5,7 +5,7 @@ python -m keras_bert_app.cli.extend_vocab --vocab_file=vocab.txt --input_files='
 
 Chosen are the words that save the most pieces: occurrences x (pieces - 1). A word that is [UNK] today counts as if cut
 into its characters. Numbers are left out. No entry changes its id, so that a checkpoint of the old vocabulary can go
-on.
+on, once convert --vocab_file=extended.txt has made rows for the new ones.
 """
 
 import os

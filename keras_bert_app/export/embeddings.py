@@ -15,7 +15,7 @@ from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.tasks import scoring as scoring_of_runs
+from keras_bert_app.runs import seeds
 from pipelines.wordpiece import BertTokenizer
 
 _EXAMPLE = "A cat sat on the mat."
@@ -113,7 +113,7 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     Raises:
         UserError: nothing to load there, or the model cannot be pooled so.
     """
-    weights, lines = load.load_weights(_best_seed(path), allow_missing=PARTS[1:])
+    weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
     for line in lines:
         log(line)
     if weights.vocabulary is None:
@@ -133,11 +133,6 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
 
 
-def _best_seed(path):
-    """Of runs of several seeds the best one's directory, else the path."""
-    return scoring_of_runs.best_seed(path) if not is_handle(path) and scoring_of_runs.has_several_seeds(path) else path
-
-
 def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, has_litert=False):
     """Writes EXPORT_DIR/VERSION, the next free version, from a model.
 
@@ -151,17 +146,17 @@ def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, ha
     Raises:
         UserError: see embedding_module.
     """
-    export_dir = str(export_dir).rstrip("/")
+    export_dir, path = str(export_dir).rstrip("/"), path if is_handle(path) else seeds.best(path)
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_vectors")
     module, weights = embedding_module(path, how, log)
     files = {"config.json": (json.dumps(weights.config.to_dict(), indent=2) + "\n").encode(),
-             "vocab.txt": weights.vocabulary, TRAINING: training_record(_best_seed(path), weights.origin)}
+             "vocab.txt": weights.vocabulary, TRAINING: training_record(path, weights.origin)}
     if has_litert:
         files |= litert.files(module.anew, "ids")
     version = saved_models.next_version(export_dir)
     return saved_models.write_saved_model(module, export_dir, version, files,
-                                          {"Vectors": _told(module.about.how), **facts(_best_seed(path), weights)})
+                                          {"Vectors": _told(module.about.how), **facts(path, weights)})
 
 
 def _told(how):

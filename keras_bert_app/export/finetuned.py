@@ -14,10 +14,10 @@ from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import multiple_choice, question_answering, results, sequences, tagging
-from keras_bert_app.tasks.scoring import FinetunedRun, best_seed
+from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import strategy as strategies
 
 MAX_WINDOWS = 64  # of a long text: enough for 8,000 tokens, and a bound on the time that one text can cost
@@ -36,7 +36,7 @@ class IdsModule(tf.Module):
 def is_finetuned(path):
     """Whether a fine-tuning run, or several seeds of one, live in a directory."""
     try:
-        values = read_json(workdirs.path_in(best_seed(str(path)), "config.json"))
+        values = read_json(workdirs.path_in(seeds.best_run(str(path)), "config.json"))
     except (UserError, tf.errors.UnimplementedError):  # of a handle, hf:// or a preset's, there is no such file system
         return False
     return FinetuningConfig.KEY in values

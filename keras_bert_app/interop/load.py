@@ -12,6 +12,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import archives, hub
 from keras_bert_app.interop.weights import checked
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.runs import seeds
 from pipelines import casing
 from pipelines.vocab import checked_pieces
 
@@ -57,6 +58,7 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
         UserError: see detect and weights.checked.
     """
     path = str(path)
+    path = _best_seed(path)
     with located(path, source_format) as (place, found_format):
         weights = format_module(found_format).read(place)
         if place != path:
@@ -66,14 +68,20 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
     return checked(weights, allow_missing, allow_unexpected)
 
 
+def _best_seed(path):
+    """A path or handle as text; of runs of several seeds the best one's."""
+    return str(path) if hub.is_handle(str(path)) else str(seeds.best(path))
+
+
 @contextlib.contextmanager
 def located(path, source_format="auto"):
-    """(directory or checkpoint prefix, format) of a path, a handle or an archive, which is unpacked for the while.
+    """(directory or checkpoint prefix, format) of a path, a handle or an archive, which is unpacked for the while; of runs of several
+    seeds the best one's.
 
     Raises:
         UserError: see detect, hub.fetch and archives.unpacked.
     """
-    place, format_of_handle = hub.fetch(str(path))
+    place, format_of_handle = hub.fetch(_best_seed(path))
     with archives.unpacked(place) if archives.is_archive(place) else contextlib.nullcontext(place) as place:
         try:
             yield place, source_format if source_format != "auto" else format_of_handle or detect(place)

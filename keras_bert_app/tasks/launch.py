@@ -12,9 +12,9 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop import workdir as workdir_layout
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results, scoring
+from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results
 from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
@@ -142,9 +142,7 @@ def _task_defaults(wanted):
 
 def _load(init_checkpoint, num_layers, task):
     """(Weights, lines) of a start; of a run of several seeds the best one's, and of another task without the output layer."""
-    directory = init_checkpoint
-    if not is_handle(directory) and scoring.has_several_seeds(directory):
-        directory = scoring.best_seed(directory)
+    directory = init_checkpoint if is_handle(init_checkpoint) else seeds.best(init_checkpoint)
     weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
     earlier = _task_of(directory)
     if (weights.task or weights.own_head) and earlier and not registry.answer_alike(earlier, task):

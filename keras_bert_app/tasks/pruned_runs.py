@@ -9,7 +9,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import directories, surgery
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import results, scoring
 
@@ -32,7 +32,7 @@ def write(workdir, heads, directory):
     Raises:
         UserError: no fine-tuning run lives there or it has saved nothing yet, a head is not there, the directory is.
     """
-    source = scoring.best_seed(workdir)
+    source = seeds.best_run(workdir)
     model_config, run, _ = workdirs.read_config(source, FinetuningConfig)
     best = scoring.best_weights(source)
     weights = Weights(model_config, checkpoints.read_tensors(best)[0], origin=f"workdir {best}")

@@ -8,7 +8,7 @@ from keras_bert_app.config import read_json
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
 from keras_bert_app.tasks.task import names_in_answers
@@ -34,7 +34,7 @@ class FinetunedRun:
     """
 
     def __init__(self, workdir, changes=None, strategy=None):
-        self.directory = best_seed(workdir)
+        self.directory = seeds.best_run(workdir)
         model_config, run, _ = workdirs.read_config(self.directory, FinetuningConfig)
         values = read_json(workdirs.path_in(self.directory, "config.json"))
         self.run = FinetuningConfig(**{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}).checked_against(
@@ -107,27 +107,6 @@ def compilation(strategy, run, config, features, times=1):
     is_worth = batches.is_worth_compiling(features, run, run.global_batch_size, lengths.cost("parts", config), times)
     compiled = forward.forward_compilation(strategy, run, is_worth)
     return compiled, lengths.cost(compiled, config, on_tpu)
-
-
-def best_seed(workdir):
-    """The directory of a run: the work directory itself, or that of the best of its seeds.
-
-    Raises:
-        UserError: there is none.
-    """
-    if has_several_seeds(workdir):
-        values = read_json(os.path.join(workdir, "results.json"))
-        best = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
-        return os.path.join(workdir, f"seed-{best['seed']}")
-    if not workdirs.is_started(workdir):
-        raise UserError(f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended")
-    return workdir
-
-
-def has_several_seeds(workdir):
-    """Whether a path is the work directory of runs of several seeds that ended."""
-    path = os.path.join(workdir, "results.json")
-    return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)
 
 
 def best_weights(directory):

@@ -164,7 +164,7 @@ def test_a_directory_of_the_user_beside_the_output_stays(run, source, tmp_path):
 
 
 @pytest.mark.parametrize("flag, part", [
-    ("--num_hidden_layers=1", "layer_1"), ("--num_hidden_layers=5", "layer_4"), ("--tie_word_embeddings=false", "output_embeddings"),
+    ("--num_hidden_layers=1", "layer_1"), ("--num_hidden_layers=5", "layer_3"), ("--tie_word_embeddings=false", "output_embeddings"),
     ("--max_position_embeddings=40", "position_embeddings")])
 def test_weights_that_would_be_lost_or_begin_anew_in_silence_are_refused(run, source, tmp_path, flag, part):
     (tmp_path / "text.txt").write_text(TEXT)

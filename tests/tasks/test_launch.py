@@ -11,7 +11,8 @@ import pytest
 
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.interop import load
+from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import launch, registry, scoring, transfer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, write_table
 
@@ -38,7 +39,7 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
     assert "masked_lm/output_bias" in tuned
     # The best seed answers for the directory.
     best = max(figures["runs"], key=lambda run: run["dev"]["accuracy"])
-    assert scoring.best_seed(str(tmp_path)) == str(tmp_path / f"seed-{best['seed']}")
+    assert seeds.best_run(str(tmp_path)) == str(tmp_path / f"seed-{best['seed']}")
     # A second seed that had not begun is begun as the first was, by the directory alone.
     shutil.rmtree(tmp_path / "seed-4")
     once_more, _ = launched(tmp_path, {"task": "classification"}, num_seeds=2, start=(None, True, None, None))
@@ -203,3 +204,15 @@ def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_di
 def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir):
     with pytest.raises(UserError, match="holds a run with pooling=cls, but --pooling=max was asked for"):
         launched(finished[0], {"data_dir": table_dir, "pooling": "max"}, start=(None, False, CONFIG, VOCABULARY))
+
+
+def test_of_several_seeds_every_command_takes_the_best(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "seeds" / "seed-3")
+    values = {"metric": "accuracy", "runs": [{"seed": 4, "failed": "step 1"}, {"seed": 3, "dev": {"accuracy": 0.9}}]}
+    (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
+    weights, _ = load.load_weights(str(tmp_path / "seeds"), allow_missing=("masked_lm", "next_sentence"))
+    best, _ = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
+    assert "seed-3/checkpoints" in weights.origin
+    assert all(np.array_equal(tensor, best.tensors[path]) for path, tensor in weights.tensors.items())
+    with pytest.raises(UserError, match="no fine-tuning run lives there"):
+        seeds.best_run(str(tmp_path))

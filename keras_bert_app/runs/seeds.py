@@ -1,0 +1,34 @@
+"""Runs of several seeds: WORKDIR/seed-N, and a results.json over them."""
+
+import os
+
+from keras_bert_app.config import read_json
+from keras_bert_app.errors import UserError
+from keras_bert_app.runs import workdir as workdirs
+
+
+def has_several(workdir):
+    """Whether a path is the work directory of runs of several seeds that ended."""
+    path = os.path.join(str(workdir), "results.json")
+    return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)
+
+
+def best(workdir):
+    """The path itself, or of runs of several seeds the directory of the best one."""
+    if not has_several(workdir):
+        return workdir
+    values = read_json(os.path.join(str(workdir), "results.json"))
+    found = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
+    return os.path.join(str(workdir), f"seed-{found['seed']}")
+
+
+def best_run(workdir):
+    """As best, of a path where a run lives.
+
+    Raises:
+        UserError: there is none.
+    """
+    directory = best(workdir)
+    if not workdirs.is_started(directory):
+        raise UserError(f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended")
+    return directory
