@@ -17,7 +17,7 @@ def logits_of_rows(model, inputs):
     def part(start, end):
         return [model({name: values[start:end] for name, values in inputs.items()})["logits"]]
 
-    outputs = model.classifier.units
+    outputs = model.classifier.bias.shape[0]
     (logits,) = in_chunks(part, shape[0], rows_at_a_time, [tf.TensorSpec([None, None, outputs], tf.float32)],
                           nothing=[tf.zeros([0, shape[1], outputs])])
     return logits

@@ -154,7 +154,7 @@ def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(pla
 @pytest.mark.parametrize("count", [0, 1, 5, 6])
 def test_logits_of_many_rows_are_computed_in_parts(monkeypatch, count):
     monkeypatch.setattr(chunks, "_PLACES_AT_A_TIME", 8)  # two rows of four
-    model = types.SimpleNamespace(classifier=types.SimpleNamespace(units=2))
+    model = types.SimpleNamespace(classifier=types.SimpleNamespace(bias=np.zeros(2)))
     seen = []
 
     class Model:
