@@ -79,7 +79,8 @@ def main(arguments):
         raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
     for name in ("input_format", "text_field", "holdout_fraction", "strict"):
         if run.corpus_dir and name in _given_for_run():
-            raise UserError(f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, so leave it out")
+            raise UserError(f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, "
+                            "so leave it out")
     if run.input_files and not workdirs.exists(workdirs.path_in(workdir, "corpus", "manifest.json")):
         expand_files(run.input_files)
     with app.quiet_start():
