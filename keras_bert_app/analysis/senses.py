@@ -135,7 +135,7 @@ def _similarity_table(similarity, trained, others):
                 np.mean([one.random_cosine for one in others], axis=0)]
     return Table("Self-similarity, less that of words at random",
                  ("layer", *similarity, "all words", "untrained", "words at random", "untrained"),
-                 [(str(layer), *map(float, row)) for layer, row in enumerate(zip(*columns))])
+                 [(str(layer), *(None if np.isnan(value) else float(value) for value in row)) for layer, row in enumerate(zip(*columns))])
 
 
 def _cluster_table(described):

@@ -1,7 +1,7 @@
 """More pre-training on the text of a domain, from a model that is trained already (Gururangan et al. 2020, "DAPT").
 
-    python -m keras_bert_app.cli.extend_vocab --vocab_file=RUN/vocab.txt --input_files='texts/*' --output_file=extended.txt   # optional:
-    python -m keras_bert_app.cli.convert --input=RUN --vocab_file=extended.txt --to=workdir --output=WITH_WORDS        # words of the domain
+    python -m keras_bert_app.cli.extend_vocab --vocab_file=RUN/vocab.txt --input_files='texts/*' --output_file=extended.txt   # optional: words
+    python -m keras_bert_app.cli.convert --input=RUN --vocab_file=extended.txt --to=workdir --output=WITH_WORDS        # of the domain; then WITH_WORDS for RUN
     python -m keras_bert_app.cli.pretrain --recipe=domain --config=RUN/config.json --vocab_file=RUN/vocab.txt \\
         --init_checkpoint=RUN --input_files='texts/*' --workdir=RUN_ON_DOMAIN
 

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-_PLACES_AT_A_TIME = 1 << 15  # 256 rows of 128: more is no faster, and a request of many long texts must not take all memory
+_PLACES_AT_A_TIME = 1 << 15  # 256 rows of 128: a request of many long texts must not take all memory
 
 
 def logits_of_rows(model, inputs):

@@ -105,7 +105,7 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     """An EmbeddingModule of a model in any layout.
 
     Args:
-        path: see interop.load.load_weights; of runs of several seeds the best one is taken. how: Pooling. log: called with the lines of the report of what was loaded.
+        path: see interop.load.load_weights. how: Pooling. log: called with the lines of the report of what was loaded.
 
     Returns:
         (EmbeddingModule, Weights whose layers are those that it computes).

@@ -10,7 +10,10 @@ from keras_bert_app.runs import workdir as workdirs
 def has_several(workdir):
     """Whether a path is the work directory of runs of several seeds that ended."""
     path = os.path.join(str(workdir), "results.json")
-    return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)
+    try:
+        return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)
+    except UserError:  # of another program: models of others lie in directories with all kinds of files
+        return False
 
 
 def best(workdir):

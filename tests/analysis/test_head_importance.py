@@ -142,3 +142,12 @@ def test_what_is_missing_is_named(subject, options):
         head_importance.run(tiny_subject(), options, print)
     with pytest.raises(UserError, match="--prune_percent=100: expected 1 to 99"):
         pruning.run(subject, Options(prune_percent=100), print)
+
+
+def test_where_sentences_are_read_among_their_neighbours_documents_stay_whole():
+    examples = [SimpleNamespace(path=path, document=document) for path, document in
+                [("a", 0), ("a", 0), ("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 0)]]
+    even, odd = head_tasks._halves(examples, by_document=True)
+    assert even == [*examples[:3], examples[4]] and odd == [examples[3], *examples[5:]]
+    assert head_tasks._halves(examples, by_document=False) == (examples[::2], examples[1::2])
+    assert head_tasks._halves(examples[:3], by_document=True)[1] == []

@@ -1,9 +1,12 @@
 """Senses: occurrences, clusters, neighbours and self-similarity, by hand."""
 
+import json
+
 import numpy as np
 import pytest
 
 from keras_bert_app.analysis import occurrences, sense_scores, senses
+from keras_bert_app.analysis.findings import contents
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.sentences import encode_rows
 from keras_bert_app.errors import UserError
@@ -138,3 +141,13 @@ def test_the_analysis_gives_each_score_beside_layer_0_and_the_untrained(tmp_path
         assert all(contexts[number] != contexts[other] for number, near in enumerate(view["nearest"]) for other, _ in near)
     assert data["views"]["layer 3, the last"]["clusters"] == found.values["clusters"]["bank"]
     assert all(found.files[name].startswith(b"\x89PNG") for name in ("senses.png", "senses_layers.png"))
+
+
+def test_a_text_of_few_sentences_gives_no_figure_where_there_is_none_and_is_json(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("The bank was by the river.\nA bank sat on money.\n" * 6, encoding="utf-8")  # no word in five different ones
+    found = senses.run(SUBJECT, Options(input_file=str(path), words=("bank",), num_seeds=1), lambda line: None)
+    assert found.values["all_words"] == [None] * 4 and not any("rank correlation" in remark for remark in found.remarks)
+    for name, content in contents(found, Options()).items():
+        if name.endswith(".json"):
+            json.loads(content, parse_constant=lambda what: pytest.fail(f"{name} has {what}, which is no JSON"))
