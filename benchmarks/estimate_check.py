@@ -18,6 +18,7 @@ import sys
 
 from absl import flags
 
+from benchmarks import count_flags
 from benchmarks.report import draw_bars, in_words, keep
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
@@ -38,7 +39,7 @@ _COMPILED = flags.DEFINE_enum("compiled", "parts", ["parts", "step", "none"], "W
 _TIMES = flags.DEFINE_integer("times", 2, "Steps in the call that is measured.", lower_bound=1)
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Corpus whose positions a word are counted.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Its vocabulary.")
-_LENGTHS = flags.DEFINE_list("lengths", ["128", "512"], "Tokens a row, for the positions a word.")
+_LENGTHS = count_flags.define("lengths", [128, 512], "Tokens a row, for the positions a word.")
 _OBJECTIVE = flags.DEFINE_enum("sentence_objective", "nsp", OBJECTIVES, "As of pretrain, for the positions a word.")
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
 
@@ -48,12 +49,14 @@ def main(arguments):
     steps = [_parsed(step) for step in _STEPS.value]
     if not steps and not _CORPUS_DIR.value:
         raise UserError("--steps= leaves nothing to measure; give steps, or --corpus_dir")
+    if _CORPUS_DIR.value:
+        app.required("vocab_file")
     figures, lines = {"machine": machine(("tensorflow", "keras")), "steps": [], "lengths": {}}, []
     print(in_words(figures["machine"]), end="\n\n", flush=True)
     if steps:
         figures["steps"] = compared(steps, lines)
     if _CORPUS_DIR.value:
-        figures["lengths"] = counted_positions(_CORPUS_DIR.value, *app.required("vocab_file"), lines)
+        figures["lengths"] = counted_positions(_CORPUS_DIR.value, _VOCAB_FILE.value, lines)
     keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["steps"], figures["lengths"], path))
 
 
@@ -115,7 +118,7 @@ def counted_positions(corpus_dir, vocab_file, lines):
     tokenizer = BertTokenizer(vocab_file, True)
     _tell(lines, *([""] if lines else []), "| tokens a row | words | rows of an epoch | positions a word |", "|---" * 4 + "|")
     found = {}
-    for length in map(int, _LENGTHS.value):
+    for length in _LENGTHS.value:
         batches = pretraining_dataset(shards, tokenizer, global_batch_size=512, epochs=1, max_seq_length=length,
                                       max_predictions_per_seq=max(1, round(0.15 * length)), sentence_objective=_OBJECTIVE.value)
         rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch is filled up

@@ -5,9 +5,9 @@ python -m benchmarks.finetuning_epoch --data_dir=glue/SST-2 --encoder=MINILM --t
 The first examples of SST-2, the same encoder and output layer in everyone's own layout, AdamW with clipping, dropout, at a constant
 rate. Each batches as its users have it: ours by like lengths; KerasHub's preprocessor pads all to --max_seq_length; transformers as
 its Trainer with group_by_length, each batch padded to its longest. A contender is NAME@PRECISION@COMPILED (ours: none, parts, step;
-keras_hub: none, step; transformers: none), in a process of its own. No time is told where the same weights give other logits. A round
-trains an epoch, going on from the one before, and predicts the dev examples; the first is not counted, since it compiles. PEERS_ENV
-has benchmarks/requirements-serving.txt.
+keras_hub: none, step; transformers: none), in a process of its own. No time is told where the same weights give other logits, or an epoch
+leaves them as they are. A round trains an epoch, going on from the one before, and predicts the dev examples; the first is not
+counted, since it compiles. PEERS_ENV has benchmarks/requirements-serving.txt.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ def main(arguments):
     print(in_words(found["machine"]), flush=True)
     with tempfile.TemporaryDirectory() as directory:
         places, texts_file, labels = written(encoder, data_dir, directory)
-        peers = {}
+        peers, begun_with = {}, {}
         for entry, (name, precision, compiled) in contenders.items():
             interpreter = python if name == "transformers" else sys.executable
             peers[entry] = PeerProcess(interpreter, f"finetuning_epoch_{name}.py", f"{name}_python", _VERSIONS[name])
@@ -65,9 +65,9 @@ def main(arguments):
                 directory=places[name], data_dir=os.path.abspath(data_dir), texts_file=texts_file, precision=precision, compiled=compiled,
                 examples=_EXAMPLES.value, dev_examples=_DEV_EXAMPLES.value, max_seq_length=_MAX_SEQ_LENGTH.value,
                 batch_size=_BATCH_SIZE.value, learning_rate=_LEARNING_RATE.value, seed=1)
-            check_same(entry, np.array(first["logits"]), found.setdefault("logits", first["logits"]))
-        found["rounds"] = in_turn(peers, labels)
-    del found["logits"]
+            begun_with[entry] = np.array(first["logits"])
+            check_same(entry, begun_with[entry], next(iter(begun_with.values())))
+        found["rounds"] = in_turn(peers, labels, begun_with)
     lines = list(table(found["rounds"]))
     print("\n" + "\n".join(lines))
     keep(_OUTPUT_FILE.value, found, lines, lambda path: draw(found["rounds"], path))
@@ -128,13 +128,23 @@ def check_same(entry, logits, expected):
                         f"{_AGREEMENT:g} at most: not the same work, so that no time is told")
 
 
-def in_turn(peers, labels):
+def check_trained(entry, logits, begun_with):
+    """Raises UserError where an epoch has changed the logits by no more than rounding."""
+    change = np.abs(logits - begun_with).max() / np.abs(begun_with).max()
+    if not change > _AGREEMENT:
+        raise UserError(f"{entry}: after an epoch the logits differ by {change:.1e} of the largest from those before; expected more than "
+                        f"{_AGREEMENT:g}: it does not train, so that no time is told; look at its weights and --learning_rate")
+
+
+def in_turn(peers, labels, begun_with):
     """list over the counted rounds of dict contender -> seconds of training and prediction, accuracy and peak of resident memory."""
     rounds = []
     for number in range(_ROUNDS.value + 1):
         answers = {entry: peer.ask(what="epoch") for entry, peer in peers.items()}
         for entry, answer in answers.items():
-            answer["accuracy"] = float((np.argmax(answer.pop("logits"), -1) == labels).mean())
+            logits = np.array(answer.pop("logits"))
+            check_trained(entry, logits, begun_with[entry])
+            answer["accuracy"] = float((np.argmax(logits, -1) == labels).mean())
             print(f"round {number or 'that compiles'}: {entry}: training {answer['training']:.2f} s, prediction "
                   f"{answer['prediction']:.2f} s, dev accuracy {answer['accuracy']:.4f}", flush=True)
         if number:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 
@@ -48,6 +49,10 @@ class PeerProcess:
     def _read(self):
         answer = self._process.stdout.readline()
         if not answer:
+            code = self._process.wait()
+            if code < 0:
+                raise UserError(f"{self._name} was ended by {signal.Signals(-code).name}, which where nobody sent it means that memory ran out; "
+                                "give it less work, or fewer contenders at a time")
             self._errors.seek(0)
             reason = (self._errors.read().strip() or "no message").splitlines()[-1]
             raise UserError(f"{self._name} ended ({reason}); {self._mend()}")

@@ -23,7 +23,7 @@ import time
 
 from absl import flags
 
-from benchmarks import report
+from benchmarks import count_flags, report
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -32,9 +32,9 @@ from pipelines.readers import expand_files
 
 flags.DEFINE_string("text_dir", "", "Directory of text files, such as wikiextractor's output; files or globs, comma-separated.")
 flags.DEFINE_string("work_dir", "", "Directory for the texts and corpora; needs four times the largest size.")
-_MEGABYTES = flags.DEFINE_list("megabytes", ["49", "200", "1000"], "Sizes of text, in MB.")
+_MEGABYTES = count_flags.define("megabytes", [49, 200, 1000], "Sizes of text, in MB.")
 _DEDUP = flags.DEFINE_list("dedup", ["exact"], "Ways of --dedup to measure.")
-_WORKERS = flags.DEFINE_list("workers", ["2"], "Numbers of --workers to measure.")
+_WORKERS = count_flags.define("workers", [2], "Numbers of --workers to measure.")
 _REPEATS = flags.DEFINE_integer("repeats", 3, "Runs of each; their median is shown.", lower_bound=1)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON, and the picture.")
 _HEAD = ("| text, MB | dedup | workers | seconds | lowest to highest | MB/s | seconds from reading on | MB/s | CPU seconds "
@@ -53,7 +53,7 @@ def main(arguments):
     print("\n".join([report.in_words(found["machine"]), "", *lines]))
     # Enlarged texts are kept, each for the text that it was made of.
     of_text = hashlib.sha256(repr([(path, os.path.getsize(path)) for path in expand_files(text_dir.split(","))]).encode()).hexdigest()[:8]
-    for megabytes in map(int, _MEGABYTES.value):
+    for megabytes in _MEGABYTES.value:
         directory = os.path.join(work_dir, f"text-{megabytes}-{of_text}")
         if not os.path.exists(directory):
             make_text(text_dir.split(","), directory, megabytes * 1_000_000)

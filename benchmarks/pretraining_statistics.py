@@ -27,7 +27,7 @@ import tempfile
 import numpy as np
 from absl import flags
 
-from benchmarks import example_statistics, segment_locations, two_sample_tests
+from benchmarks import count_flags, example_statistics, segment_locations, two_sample_tests
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -42,7 +42,7 @@ _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S.", lower_bound=
 _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", lower_bound=1)
 _MASKED_LM_PROB = flags.DEFINE_float("masked_lm_prob", 0.15, "Share of pieces that are predicted.", 0, 1)
 _SHORT_SEQ_PROB = flags.DEFINE_float("short_seq_prob", 0.1, "Share of documents with a shorter target.", 0, 1)
-_SEEDS = flags.DEFINE_list("seeds", ["12345", "54321"], "Two seeds for each side.")
+_SEEDS = count_flags.define("seeds", [12345, 54321], "Two seeds for each side.")
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _SIGNIFICANCE = 0.01  # of all statistics together
@@ -52,8 +52,8 @@ _SIDES = ("ours", "google")
 def main(arguments):
     del arguments
     corpus_dir, vocab_file, google_python = app.required("corpus_dir", "vocab_file", "google_python")
-    if len(_SEEDS.value) != 2 or not all(seed.lstrip("-").isdigit() for seed in _SEEDS.value):
-        raise UserError(f"--seeds={','.join(_SEEDS.value)}; expected two integers, as in 12345,54321")
+    if len(_SEEDS.value) != 2:
+        raise UserError(f"--seeds={','.join(map(str, _SEEDS.value))}; expected two of them, as in 12345,54321")
     with app.quiet_start():
         from pipelines import corpus as corpora
         from pipelines.wordpiece import BertTokenizer
@@ -66,7 +66,7 @@ def main(arguments):
     ranks = np.argsort(np.argsort(-counts, kind="stable"))
 
     found, runs = {side: [] for side in _SIDES}, []
-    for seed in map(int, _SEEDS.value):
+    for seed in _SEEDS.value:
         for side, arrays in (("ours", _ours(shards, tokenizer, seed)), ("google", _google(peer, shards, seed))):
             examples = example_statistics.examples_from(arrays)
             if len(examples.rows) < _MIN_EXAMPLES.value:

@@ -13,14 +13,15 @@ import tempfile
 
 from absl import flags
 
+from benchmarks import count_flags
 from benchmarks.report import draw_bars, in_words, keep
 from benchmarks.tokenizer_peers import machine
 from benchmarks.turns import in_turn, median, milliseconds, ratio, texts_of, timed
 from keras_bert_app.cli import app
 
 flags.DEFINE_string("saved_model", "", "What export --kind=embeddings wrote.")
-_BATCHES = flags.DEFINE_list("batches", ["1", "32"], "Batch sizes.")
-_TOKENS = flags.DEFINE_list("tokens", ["16", "128"], "Tokens of each text, [CLS] and [SEP] included.")
+_BATCHES = count_flags.define("batches", [1, 32], "Batch sizes.")
+_TOKENS = count_flags.define("tokens", [16, 128], "Tokens of each text, [CLS] and [SEP] included.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which both run in turn.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
@@ -50,8 +51,8 @@ def main(arguments):
             return np.array([row["embedding"] for row in json.loads(connection.getresponse().read())["predictions"]])
 
         contenders = {"served": ask, "in process": lambda texts: embed(text=tf.constant(texts))["embedding"].numpy()}
-        for batch in map(int, _BATCHES.value):
-            for tokens in map(int, _TOKENS.value):
+        for batch in _BATCHES.value:
+            for tokens in _TOKENS.value:
                 texts = texts_of(os.path.join(directory, "vocab.txt"), batch, tokens)
                 difference = abs(np.subtract(*(run(texts) for run in contenders.values()))).max()
                 if not difference <= _LARGEST_DIFFERENCE:

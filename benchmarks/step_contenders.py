@@ -145,7 +145,8 @@ def looked_at(contender, files):
     It is the function that is timed that takes these steps, first with dropout 0, then anew from the same weights with dropout.
 
     Returns:
-        dict: parameters; losses and losses_with_dropout of the compared steps; seconds_alone of the fastest step with dropout.
+        dict: parameters; losses and losses_with_dropout of the compared steps; seconds_alone of the fastest step with dropout;
+            resident_alone, bytes at the peak.
     """
     with _process(contender) as peer:
         found = {}
@@ -153,7 +154,7 @@ def looked_at(contender, files):
             made = _made(peer, contender, files, dropout)
             more = peer.ask(num_steps=_COMPARED_STEPS - 1)
             found[name] = [made["loss"], *more["losses"]]
-    return {"parameters": made["parameters"], **found, "seconds_alone": min(more["seconds"])}
+    return {"parameters": made["parameters"], **found, "seconds_alone": min(more["seconds"]), "resident_alone": more["resident_bytes"]}
 
 
 def check_same(looks, num_layers):

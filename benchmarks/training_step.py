@@ -14,8 +14,9 @@ vocabulary of bert-base-uncased's size. Contenders, each in float32 and in bfloa
 
 First each is looked at alone: from the same weights, without dropout, those of one precision must have the same losses in three steps
 of the very function that is timed, and dropout must change them. Those within --within times the fastest of their side, ours or
-the peers', whatever the precision, then take turns, each a process of its own, round after round. A figure is the median of all
-steps, a ratio that of the rounds' medians, of our fastest and the fastest peer. Of the others the table has what they took alone.
+the peers', whatever the precision, then take turns, each a process of its own, round after round; where memory does not hold
+them all, the fastest of both sides do. A figure is the median of all steps, a ratio that of the rounds' medians, of our fastest
+and the fastest peer. Of the others the table has what they took alone.
 
 Results go to OUTPUT_DIR/training_step.json, .md and .png; a step that is there is not measured again, and refused if it was measured
 with other settings or versions. The peers' environments are those of `make bench`.
@@ -121,8 +122,18 @@ def measured(step):
         looked = looks(step, files, precisions, config.num_hidden_layers)
         found = {contender.name: (contender, look) for contender, look in looked.items()}
         figures = {name: look for name, (_, look) in found.items()}
-        times = timed({name: (found[name][0], files) for name in finalists(figures, _WITHIN.value)})
+        chosen = finalists(figures, _WITHIN.value, free_memory())
+        if left_out := [name for name in finalists(figures, _WITHIN.value) if name not in chosen]:
+            print(f"  {step}: the memory does not hold all at a time; without turns: {', '.join(left_out)}", flush=True)
+        times = timed({name: (found[name][0], files) for name in chosen})
         return {name: {**figures[name], **times.get(name, {})} for name in figures}
+
+
+def free_memory():
+    """Bytes that processes can still take without swapping, less a tenth."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        (line,) = (line for line in file if line.startswith("MemAvailable:"))
+    return 0.9 * int(line.split()[1]) * 1024
 
 
 def output_path(name):

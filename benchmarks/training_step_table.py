@@ -1,5 +1,8 @@
 """What training_step shows: who goes on to the rounds, medians, ratios, a table and bars."""
 
+import itertools
+import math
+
 from benchmarks import report, turns
 
 
@@ -7,13 +10,20 @@ def is_ours(name):
     return name.startswith("ours")
 
 
-def finalists(figures, within):
-    """Names of the contenders that take turns: alone, within so many times the fastest of their side, ours or the peers'."""
-    found = []
+def finalists(figures, within, memory=math.inf):
+    """Names of the contenders that take turns: alone, within so many times the fastest of their side, ours or the peers'. Of them the
+    fastest of both sides by turns, as many as so many bytes of memory hold at a time, and two at least."""
+    sides = []
     for side in (True, False):
         alone = {name: look["seconds_alone"] for name, look in figures.items() if is_ours(name) == side}
-        found += [name for name, seconds in alone.items() if seconds <= within * min(alone.values())]
-    return found
+        sides.append(sorted((name for name, seconds in alone.items() if seconds <= within * min(alone.values())), key=alone.get))
+    kept, used = [], 0
+    for name in filter(None, itertools.chain(*itertools.zip_longest(*sides))):
+        used += figures[name]["resident_alone"]
+        if len(kept) >= 2 and used > memory:
+            break
+        kept.append(name)
+    return [name for name in figures if name in kept]
 
 
 def summary(figures):
