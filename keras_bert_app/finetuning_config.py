@@ -70,7 +70,7 @@ class FinetuningConfig(TrainingConfig):
     log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     mlm_tuning_steps: int = field(0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0)
     teacher: str = field("", "A fine-tuned run of the same task, whose answers are learned too (distillation): of classes, label "
-                         "sets or numbers.")
+                         "sets or numbers; runs of several seeds answer as one, by the mean of their logits.")
     distillation_weight: float = field(0.5, "Share of the teacher's answers in the loss; the labels have the rest.",
                                        minimum=0.0, most=1.0)
     distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)

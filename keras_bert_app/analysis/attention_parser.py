@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert_app.analysis import encoders, sentences, treebank
 from keras_bert_app.analysis.findings import Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.analysis.samples import evenly
 from keras_bert_app.errors import UserError
+from keras_bert_app.progress import reported
 
 _MOST_TRAINING = 1000  # sentences; a few hundred weights need no more, and their pairs are held in memory
 _FARTHEST = 10

@@ -13,10 +13,10 @@ import numpy as np
 from keras_bert_app.analysis import encoders, sentences, treebank
 from keras_bert_app.analysis.attention_parser import one_hot_distances, pair_vectors
 from keras_bert_app.analysis.findings import Findings, Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.analysis.samples import evenly
 from keras_bert_app.drawing import probes
 from keras_bert_app.errors import UserError
+from keras_bert_app.progress import reported
 
 SUMMARY = "whether two words are related, and how, from the attention of all heads between them"
 NEEDS = ("train_file", "dev_file")

@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert_app.analysis import encoders, halves, mentions, sentences, treebank
 from keras_bert_app.analysis.findings import Findings, Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing import head_maps
 from keras_bert_app.errors import UserError
+from keras_bert_app.progress import reported
 
 SUMMARY = "heads that look from a mention to its antecedent, beside the nearest mention and the nearest of its word"
 NEEDS = ("dev_file",)

@@ -12,9 +12,9 @@ from keras_bert_app.analysis import span_items
 from keras_bert_app.analysis.encoders import untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.probe_steps import adam
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing import probes
 from keras_bert_app.errors import UserError
+from keras_bert_app.progress import reported
 
 SUMMARY = "what each layer knows of parts of speech, dependencies and names, and each task's centre of gravity"
 NEEDS = ("train_file", "dev_file")

@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_bert_app.analysis import attention_parser, encoders, halves, sentences, treebank
 from keras_bert_app.analysis.findings import Findings, Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing import head_maps
+from keras_bert_app.progress import reported
 
 SUMMARY = "heads whose strongest attention is a word's head in the tree, by relation; a parser of attention alone"
 NEEDS = ("dev_file",)

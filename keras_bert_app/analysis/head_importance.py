@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from keras_bert_app.analysis import head_tasks
 from keras_bert_app.analysis.findings import Findings, Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing.pruning import draw_pruning
 from keras_bert_app.modeling.encoder import gated_heads
+from keras_bert_app.progress import reported
 
 SUMMARY = "which heads the loss hangs on, by gradients of gates; scores as heads are closed (--input_file or --workdir)"
 NEEDS = ()

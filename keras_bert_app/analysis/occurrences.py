@@ -9,10 +9,10 @@ import re
 import numpy as np
 
 from keras_bert_app.analysis import texts
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.analysis.samples import evenly
 from keras_bert_app.analysis.sentences import Encoded, encode_rows
 from keras_bert_app.errors import UserError
+from keras_bert_app.progress import reported
 
 FEWEST = 10  # occurrences; fewer make no clusters
 _MOST = 400  # of a word; taken at equal steps through the corpus
@@ -49,13 +49,15 @@ def find(subject, path, words, max_sentences, seed):
     sentences, documents = texts.corpus_sentences(path, max_sentences)
     wanted = _pattern(subject, words)
     is_wanted = np.array([bool(wanted.search(sentence)) for sentence in sentences])
+    by_key = {word.lower() if lower else word: word for word in words}
+    for number, text in zip(np.flatnonzero(is_wanted), texts.cut(subject.tokenizer, [sentences[at] for at in np.flatnonzero(is_wanted)])):
+        is_wanted[number] = any((word.lower() if lower else word) in by_key for word in text.words())  # not within a longer word alone
     others = np.flatnonzero(~is_wanted)
     others = np.random.default_rng(seed).choice(others, min(_MOST_OTHERS, len(others)), replace=False)
     numbers = np.sort(np.concatenate([np.flatnonzero(is_wanted), others]))
     given, kept, remark = texts.encodable(subject, [sentences[number] for number in numbers])
     keys = [[word.lower() if lower else word for word in text.words()] for text in given]
     places = {word: [] for word in words}
-    by_key = {word.lower() if lower else word: word for word in words}
     for number, row in enumerate(keys):
         for at, key in enumerate(row):
             if key in by_key:

@@ -13,9 +13,9 @@ from keras_bert_app.analysis.attention import entropy
 from keras_bert_app.analysis.encoders import untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.head_distances import Distances, head_clusters, silhouette
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.analysis.sentences import encode_rows
 from keras_bert_app.drawing.patterns import draw_heads, draw_shares
+from keras_bert_app.progress import reported
 
 SUMMARY = "what each head attends to over a corpus; heads in clusters by the distance of their attention"
 NEEDS = ("input_file",)

@@ -5,9 +5,9 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import scoring
+from keras_bert_app.progress import reported
 
 _PIECES_A_CALL = 512
 

@@ -12,8 +12,8 @@ import numpy as np
 from keras_bert_app.analysis import occurrences, sense_maps, sense_scores
 from keras_bert_app.analysis.encoders import require_layers, untrained
 from keras_bert_app.analysis.findings import Findings, Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.drawing.senses import draw_self_similarity, draw_senses, senses_page
+from keras_bert_app.progress import reported
 from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "vectors of a word over a corpus: map, clusters, nearest contexts; how alike they are, by layer"

@@ -11,10 +11,10 @@ import numpy as np
 
 from keras_bert_app.analysis import encoders, sentences, tree_probe, tree_scores, treebank
 from keras_bert_app.analysis.findings import Findings, Table
-from keras_bert_app.analysis.progress import reported
 from keras_bert_app.analysis.word_vectors import word_vectors
 from keras_bert_app.drawing import probes, trees as tree_pictures
 from keras_bert_app.errors import UserError
+from keras_bert_app.progress import reported
 
 SUMMARY = "trees in the vectors, by layer: distances and depths after a linear map of low rank"
 NEEDS = ("train_file", "dev_file")

@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 
 from keras_bert_app.analysis import sentences
-from keras_bert_app.analysis.progress import reported
+from keras_bert_app.progress import reported
 
 
 def word_vectors(subject, words_of, log):

@@ -38,8 +38,8 @@ def main(arguments):
     if not num_texts:
         raise UserError(f"{input_file}: has no text, not even an empty line; give a file with one text a line")
     with app.quiet_start():
+        from keras_bert_app.progress import Progress
         from keras_bert_app.vectors import files
-        from keras_bert_app.vectors.progress import Progress
     embed = _embedder()
     input_text.make_place_for(output_file, "output_file")
     progress = Progress("texts", num_texts, work, sys.stdout)

@@ -5,6 +5,7 @@ python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_
 """
 
 import os
+import sys
 
 from absl import flags
 
@@ -27,7 +28,7 @@ def main(arguments):
     with app.quiet_start():
         from keras_bert_app.tasks import results
         from keras_bert_app.tasks.scoring import FinetunedRun
-    run = FinetunedRun(workdir, _given())
+    run = FinetunedRun(workdir, _given(), stream=sys.stderr)
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
     scores, examples, notes, found = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")

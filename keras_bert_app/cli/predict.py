@@ -5,6 +5,8 @@ python -m keras_bert_app.cli.predict --workdir=runs/squad2 --input_file=question
     --null_score_diff_threshold=-2
 """
 
+import sys
+
 from absl import flags
 
 from keras_bert_app import answer_flags
@@ -23,7 +25,7 @@ def main(arguments):
     workdir, input_file, output_dir = app.required("workdir", "input_file", "output_dir")
     with app.quiet_start():
         from keras_bert_app.tasks.scoring import FinetunedRun
-    count, names, notes = FinetunedRun(workdir, _given()).predict(input_file, output_dir)
+    count, names, notes = FinetunedRun(workdir, _given(), stream=sys.stderr).predict(input_file, output_dir)
     print(f"{input_file}: {count:,} examples{''.join('; ' + note for note in notes)}")
     print(f"wrote {output_dir}: {', '.join(names)}")
 

@@ -77,9 +77,9 @@ def _corpus(corpus_file):
 
 def _vectors(embed, corpus_file, temporary_file):
     """The vectors of --vectors, or of the corpus by way of a temporary file: it may be larger than memory."""
+    from keras_bert_app.progress import Progress
     from keras_bert_app.vectors import files
     from keras_bert_app.vectors.nearest import check_vectors
-    from keras_bert_app.vectors.progress import Progress
     if _VECTORS.value:
         vectors = files.load_vectors(_VECTORS.value)
         check_vectors(vectors, _corpus(corpus_file), embed, _VECTORS.value)
@@ -136,4 +136,4 @@ def _jsonl(query, found):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, is_listing=True)

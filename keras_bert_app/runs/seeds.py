@@ -25,6 +25,15 @@ def best(workdir):
     return os.path.join(str(workdir), f"seed-{found['seed']}")
 
 
+def sound(workdir):
+    """The path itself in a list, or of runs of several seeds the directories of those that did not fail and are better than the baseline."""
+    if not has_several(workdir):
+        return [workdir]
+    values = read_json(os.path.join(str(workdir), "results.json"))
+    found = [run["seed"] for run in values["runs"] if run["seed"] not in values["degenerate_seeds"]]
+    return [os.path.join(str(workdir), f"seed-{seed}") for seed in found] or [best(workdir)]
+
+
 def best_run(workdir):
     """As best, of a path where a run lives.
 

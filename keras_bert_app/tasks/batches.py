@@ -81,7 +81,7 @@ def epoch_plan(features, run, epoch):
     size = run.global_batch_size
     if not run.length_buckets:
         return [order[at:at + size] for at in range(0, len(order), size)]
-    work = features.longest_rows() * features.group_sizes()
+    work = features.work()
     batches = []
     for at in range(0, len(order), _POOL * size):
         pool = order[at:at + _POOL * size]
@@ -119,7 +119,7 @@ def is_worth_compiling(features, run, batch_size, length_cost, times=1):
 
 def _evaluation_plan(features, batch_size):
     """The units of each batch."""
-    order = np.argsort(features.longest_rows() * features.group_sizes(), kind="stable")
+    order = np.argsort(features.work(), kind="stable")
     return [order[at:at + batch_size] for at in range(0, len(order), batch_size)]
 
 

@@ -62,6 +62,10 @@ class Features:
         lengths = self.row_lengths()
         return lengths if self.unit_splits is None else np.maximum.reduceat(lengths, self.unit_splits[:-1])
 
+    def work(self):
+        """int64 [U]: what each unit costs, in tokens of rows as long as its longest."""
+        return self.longest_rows() * self.group_sizes()
+
     def group_sizes(self):
         """int64 [U]: rows of each unit."""
         return np.ones(self.num_units, np.int64) if self.unit_splits is None else np.diff(self.unit_splits)

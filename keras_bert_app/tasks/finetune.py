@@ -16,7 +16,7 @@ from keras_bert_app.training import strategy as strategies
 from pipelines.wordpiece import BertTokenizer
 
 
-def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strategy=None, stream=None):
+def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strategy=None, stream=None, teacher=None):
     """Runs or resumes one fine-tuning.
 
     Order of initialization: the newest checkpoint of the work directory, else `initial`, else from scratch.
@@ -27,6 +27,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         initial: (Weights, lines) of the encoder to start from, a function that gives them, which is called once all that was
             given has been found good, or None. strategy: tf.distribute.Strategy, or None for the
             one that the configuration names. stream: where progress goes; standard output by default.
+        teacher: transfer.Teacher that may have answered for another seed; a new one by default.
 
     Returns:
         dict of results, as WORKDIR/results.json has it.
@@ -39,7 +40,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
     chief = strategies.is_chief(strategy)
     tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
-    data = load_data(run, tokenizer)
+    # What a run has begun with it may go on with.
+    data = load_data(run, tokenizer, () if workdirs.has_checkpoint(workdir) else None)
     task, fingerprints = data.task, {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}
     if model_config.type_vocab_size < 2 and data.train.has_pairs:
         raise UserError(f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was never shown a pair; take "
@@ -48,7 +50,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         _check_examples(workdir, run, data, fingerprints)
     head = task.family.make_head(task, run, data.labels)
     if run.teacher:
-        data.train.labels["teacher_logits"] = transfer.teacher_logits(data, run, strategy)
+        data.train.labels["teacher_logits"] = (teacher or transfer.Teacher(strategy, stream)).logits(data, run)
     initial = initial() if callable(initial) else initial
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     run = strategies.with_compilation(run, strategy)

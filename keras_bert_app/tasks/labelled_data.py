@@ -24,14 +24,17 @@ class Data:
     others: dict
 
 
-def load_data(run, tokenizer):
+def load_data(run, tokenizer, asked_for=None):
     """Data of a FinetuningConfig.
+
+    Args:
+        asked_for: names of the fields whose values the task must read; None for all.
 
     Raises:
         UserError: a file that is missing or faulty, by file and line.
     """
     task = registry.find(run.task)
-    task.check_options(run)
+    task.check_options(run, asked_for)
     train_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, train_examples, run)
     train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all

@@ -16,6 +16,7 @@ from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results
 from keras_bert_app.tasks.finetune import finetune
+from keras_bert_app.tasks.transfer import Teacher
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
 from pipelines.vocab import checked_pieces
@@ -66,12 +67,13 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
         initial = initial if takes_weights else None
     # The devices are found once: TensorFlow does not let go of them.
     strategy = strategies.make_strategy(settings.get("strategy", "auto"))
-    found = []
+    found, teacher = [], Teacher(strategy, stream)
     for seed, directory in directories.items():
         if seed in started:
             _, run = _resumed(directory, wanted, seed if num_seeds > 1 else None)
         else:
             run = FinetuningConfig(**{**settings, "seed": seed}).checked_against(model_config)
+            run.check_read(() if started else wanted)
         has_begun = workdirs.has_checkpoint(directory)
         if initial is None and run.init_checkpoint and not has_begun:
             initial = _load(run.init_checkpoint, run.encoder_layers, run.task)
@@ -80,7 +82,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
             start_of_seed = functools.partial(mlm_tuning.tuned, os.path.join(workdir, "mlm_tuning"), run, model_config, vocabulary,
                                               initial, strategy, stream)
         try:
-            found.append(finetune(directory, model_config, run, vocabulary, start_of_seed, strategy, stream))
+            found.append(finetune(directory, model_config, run, vocabulary, start_of_seed, strategy, stream, teacher))
         except NotFinite as error:
             if num_seeds == 1:
                 raise
@@ -90,7 +92,8 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     if num_seeds == 1:
         return found[0]
     figures = results.over_seeds(found)
-    results.write_json(os.path.join(workdir, "results.json"), figures)
+    if strategies.is_chief(strategy):
+        results.write_json(os.path.join(workdir, "results.json"), figures)
     for line in results.seeds_summary(figures):
         print(line, file=stream, flush=True)
     return figures

@@ -8,22 +8,24 @@ from keras_bert_app.tasks import batches
 _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
-def unit_logits(call, model, features, run, batch_size, should_stop=lambda: False, **lengths):
+def unit_logits(call, model, features, run, batch_size, should_stop=lambda: False, progress=None, **lengths):
     """The logits of each unit, every one once.
 
     Args:
         call: of forward.make_prediction_call. batch_size: divisible by the replicas. should_stop: asked before each batch.
-        lengths: length_cost and times of batches.evaluation_batches.
+        progress: Progress whose work is the units' tokens, told of each batch. lengths: length_cost and times of batches.evaluation_batches.
 
     Returns:
         [U, n] (on CHOICES [U, G]); for a head on TOKENS a list of U arrays [tokens of the row, n]; None when stopped.
     """
     found = [None] * features.num_units
-    num_tokens = features.row_lengths()
+    num_tokens, work = features.row_lengths(), features.work()
     for batch, units in batches.evaluation_batches(features, run, batch_size, **lengths):
         if should_stop():
             return None
         logits = call({name: batch[name] for name in _INPUTS})
         for row, unit in zip(logits, units):
             found[unit] = row[:num_tokens[unit]] if model.head.stands_on == TOKENS else row
+        if progress:
+            progress.done(len(units), int(work[units].sum()))
     return found if model.head.stands_on == TOKENS else np.stack(found)

@@ -8,6 +8,7 @@ from keras_bert_app.config import read_json
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.progress import Progress
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
@@ -24,7 +25,7 @@ class FinetunedRun:
         workdir: of the run; of several seeds the one with the best score is taken. changes: dict of fields of
             FinetuningConfig in place of the run's and of what was tuned on its dev examples, such as a longer
             max_seq_length. strategy: tf.distribute.Strategy, or
-            None for the one that the run's configuration names.
+            None for the one that the run's configuration names. stream: where progress goes; None: nowhere.
 
     Attributes:
         directory, checkpoint, task, run, labels, model, tokenizer.
@@ -33,7 +34,7 @@ class FinetunedRun:
         UserError: no fine-tuning run lives there, or it has saved nothing yet.
     """
 
-    def __init__(self, workdir, changes=None, strategy=None):
+    def __init__(self, workdir, changes=None, strategy=None, stream=None):
         self.directory = seeds.best_run(workdir)
         model_config, run, _ = workdirs.read_config(self.directory, FinetuningConfig)
         values = read_json(workdirs.path_in(self.directory, "config.json"))
@@ -49,7 +50,7 @@ class FinetunedRun:
             self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
         checkpoints.restore(self.checkpoint, self.model)
         self.tokenizer = BertTokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case, verify_casing=False)
-        self._calls = {}
+        self.stream, self._calls = stream, {}
 
     def predictions(self, examples, has_labels=False):
         """(predictions for examples, notes such as how many texts were cut)."""
@@ -67,8 +68,12 @@ class FinetunedRun:
         compiled, length_cost = compilation(self.strategy, self.run, self.model.config, features)
         if compiled not in self._calls:
             self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
-        return predicting.unit_logits(self._calls[compiled], self.model, features, self.run, self.run.global_batch_size,
-                                      length_cost=length_cost)
+        shown = Progress("rows", features.num_units, int(features.work().sum()), self.stream) if self.stream else None
+        logits = predicting.unit_logits(self._calls[compiled], self.model, features, self.run, self.run.global_batch_size,
+                                        progress=shown, length_cost=length_cost)
+        if shown:
+            shown.end()
+        return logits
 
     def evaluate(self, path, most=0, split=None):
         """(figures: metric -> score, examples, notes, predictions) of a labelled file, or of a split's part of it."""

@@ -2,12 +2,15 @@
 the next."""
 
 import dataclasses
+import sys
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.runs import seeds
 from keras_bert_app.tasks import objectives, registry, scoring
 from keras_bert_app.training import optimizers
+from keras_bert_app.training import strategy as strategies
 
 # Under which name other libraries know the head of a kind of task.
 _FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequence_classification",
@@ -17,21 +20,43 @@ _FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequ
 _PROBLEM_TYPES = {"classification": "single_label_classification", "multi_label": "multi_label_classification", "regression": "regression"}
 
 
-def teacher_logits(data, run, strategy):
-    """The teacher's logits of the training examples, float32 [U, n].
+class Teacher:
+    """What a fine-tuned run answers to training examples; runs of several seeds answer as one, by the mean of their logits (an ensemble).
 
-    Raises:
-        UserError: it has learned another task, or other labels.
+    Args:
+        strategy: tf.distribute.Strategy. stream: where progress goes; standard output by default.
     """
-    teacher = scoring.FinetunedRun(run.teacher, {"global_batch_size": run.global_batch_size}, strategy)
-    if data.task.kind not in objectives.TAUGHT:
-        raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
-                        f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
-    if (teacher.task.kind != data.task.kind or teacher.labels != data.labels
-            or not registry.may_be_alike(teacher.task.name, data.task.name)):
-        raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
-                        f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}")
-    return teacher.logits(data.train_examples)
+
+    def __init__(self, strategy, stream=None):
+        self._strategy = strategy
+        self._stream = (stream or sys.stdout) if strategy is None or strategies.is_chief(strategy) else None
+        self._asked = self._logits = None
+
+    def logits(self, data, run):
+        """float32 [U, n] of the training examples, which are answered once though several seeds learn from them.
+
+        Raises:
+            UserError: it has learned another task, or other labels.
+        """
+        asked = (run.teacher, data.train.fingerprint())
+        if self._asked != asked:
+            directories = seeds.sound(run.teacher)
+            self._logits = np.mean([self._logits_of(directory, data, run) for directory in directories], axis=0)
+            self._asked = asked
+        return self._logits
+
+    def _logits_of(self, directory, data, run):
+        teacher = scoring.FinetunedRun(directory, {"global_batch_size": run.global_batch_size}, self._strategy, self._stream)
+        if data.task.kind not in objectives.TAUGHT:
+            raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
+                            f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
+        if (teacher.task.kind != data.task.kind or teacher.labels != data.labels
+                or not registry.may_be_alike(teacher.task.name, data.task.name)):
+            raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
+                            f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}")
+        if self._stream:
+            print(f"teacher {directory} answers {len(data.train_examples):,} training examples", file=self._stream, flush=True)
+        return teacher.logits(data.train_examples)
 
 
 def begin_with_label_shares(model, data):

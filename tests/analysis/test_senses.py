@@ -84,10 +84,13 @@ def test_occurrences_are_whole_words_in_the_tokenizers_casing(tmp_path):
         occurrences.find(SUBJECT, corpus_file(tmp_path), ("money",), 0, 0)
 
 
-def test_a_word_beside_what_bert_splits_at_is_one(tmp_path):
+def test_a_word_beside_what_bert_splits_at_is_one_and_within_a_longer_word_alone_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(occurrences, "_MOST_OTHERS", 0)
     path = tmp_path / "t.txt"
     path.write_text("".join(f"{'the ' * times}_bank_ 在bank行 sat.\n" for times in range(1, 9)) + "banks bankbank\n" * 3, encoding="utf-8")
-    assert len(occurrences.find(SUBJECT, str(path), ("bank",), 0, 0).places["bank"]) == 16
+    corpus = occurrences.find(SUBJECT, str(path), ("bank",), 0, 0)
+    assert len(corpus.places["bank"]) == 16 and len(corpus.texts) == 8
+    assert "11 sentences were read: 8 with one of the words, and 0 of the others" in corpus.remarks[0]
 
 
 @pytest.mark.parametrize("words, message", [

@@ -174,13 +174,36 @@ def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_th
     path = tmp_path / "teacher" / "config.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"task": "classification"', f'"task": "{teacher}"'), encoding="utf-8")
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
-    data = types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples)
+    data = given(task, examples)
     run = FinetuningConfig(teacher=str(tmp_path / "teacher"))
     if is_taken:
-        assert transfer.teacher_logits(data, run, None).shape == (len(examples), 2)
+        assert transfer.Teacher(None, io.StringIO()).logits(data, run).shape == (len(examples), 2)
     else:
         with pytest.raises(UserError, match=f"answers {teacher} with 0, 1; expected a run of {task} with 0, 1"):
-            transfer.teacher_logits(data, run, None)
+            transfer.Teacher(None, io.StringIO()).logits(data, run)
+
+
+def given(task, examples, fingerprint="of the examples"):
+    train = types.SimpleNamespace(fingerprint=lambda: fingerprint)
+    return types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples, train=train)
+
+
+def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(table_dir, tmp_path):
+    launched(tmp_path / "teacher", {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    path = tmp_path / "teacher" / "results.json"
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    numbers = [run["seed"] for run in figures["runs"]]
+    path.write_text(json.dumps({**figures, "degenerate_seeds": numbers[2:]}), encoding="utf-8")
+    examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
+    alone = [scoring.FinetunedRun(str(tmp_path / "teacher" / f"seed-{seed}")).logits(examples) for seed in numbers[:2]]
+    stream, run = io.StringIO(), FinetuningConfig(teacher=str(tmp_path / "teacher"))
+    teacher = transfer.Teacher(None, stream)
+    found = teacher.logits(given("classification", examples), run)
+    np.testing.assert_allclose(found, (alone[0] + alone[1]) / 2, atol=1e-6)
+    assert np.abs(alone[0] - alone[1]).max() > 1e-3
+    assert teacher.logits(given("classification", examples), run) is found
+    assert len(teacher.logits(given("classification", examples[:3], "of others"), run)) == 3
+    assert stream.getvalue().count(f"answers {len(examples)} training examples") == 2
 
 
 @pytest.mark.parametrize("wanted, message", [

@@ -60,3 +60,10 @@ def test_several_steps_a_call_want_batches_of_one_length():
     with pytest.raises(UserError, match="--iterations_per_loop=4: batches of many lengths are taken one a call"):
         registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4))
     registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4, length_buckets=False))
+
+
+def test_what_a_run_began_with_it_may_go_on_with_though_nothing_reads_it():
+    run = FinetuningConfig(distillation_weight=0.8)
+    with pytest.raises(UserError, match="there is no --teacher"):
+        registry.find("sst-2").check_options(run)
+    registry.find("sst-2").check_options(run, ())

@@ -1,12 +1,10 @@
 """Vectors of many texts: their order, their files, and what a fault leaves behind."""
 
-import io
-
 import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.vectors import embedding, files, progress, texts
+from keras_bert_app.vectors import embedding, files, texts
 
 
 class Recorder:
@@ -79,15 +77,3 @@ def test_what_is_no_file_of_vectors_is_refused(tmp_path):
     for name in ("ids.npy", "flat.npy", "several.npz", "objects.npy", "text.npy", "missing.npy", ""):
         with pytest.raises(UserError, match="embed"):
             files.load_vectors(str(tmp_path / name))
-
-
-def test_progress_tells_rate_and_time_left_from_the_work_that_is_done(monkeypatch):
-    clock = iter([0.0, 2.0, 6.0, 7.0, 10.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    stream = io.StringIO()
-    shown = progress.Progress("texts", 1000, 400, stream)
-    shown.done(100, 100)  # too soon to be shown
-    shown.done(200, 100)
-    shown.done(1, 1)
-    assert stream.getvalue() == "300/1,000 texts  50 texts/s  ETA 0:06\n"
-    assert shown.end() == 10.0

@@ -1,10 +1,10 @@
-"""A line of progress: how much is done, how fast, and how long it still takes."""
+"""How far long work is: how much is done, how fast, and how long it still takes."""
 
 import time
 
 from keras_bert_app.training.reporting import duration
 
-_SECONDS_ON_A_TERMINAL, _SECONDS_ELSEWHERE = 0.2, 5.0
+_SECONDS_ON_A_TERMINAL, _SECONDS_ELSEWHERE, _SECONDS_IN_A_LOG = 0.2, 5.0, 10.0
 
 
 class Progress:
@@ -40,3 +40,19 @@ class Progress:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
         return time.monotonic() - self.started
+
+
+def reported(items, total, unit, log):
+    """Yields the items; every ten seconds `log` is called with how many are done, how fast, and the time that is left.
+
+    Args:
+        items: iterable of `total` items that cost about the same. unit: what they are, such as "sentences", with what is done to them.
+    """
+    started = shown = time.monotonic()
+    for count, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        if now - shown >= _SECONDS_IN_A_LOG:
+            shown, rate = now, count / (now - started)
+            speed = f"{rate:,.1f}/s" if rate >= 1 else f"{1 / rate:,.1f} s each"
+            log(f"{count:,}/{total:,} {unit}  {speed}  ETA {duration((total - count) / rate)}")
