@@ -71,10 +71,10 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
     _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` goes on")
     run_dir = os.path.join(workdir, "run")
     model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
-    run = PretrainingConfig(corpus_dir=(corpus_dir,), seed=seed, **dict(settings.run)).resolved()
+    run = PretrainingConfig(corpus_dir=(os.path.abspath(corpus_dir),), seed=seed, **dict(settings.run)).resolved()
     vocabulary_bytes = vocab.read_bytes(vocab_file)
     if workdirs.has_checkpoint(run_dir):
-        wanted = {**run.to_dict(), "input_files": (), "corpus_dir": (corpus_dir,)}
+        wanted = {**run.to_dict(), "input_files": ()}
         try:
             model_config, run = workdirs.check_resumable(run_dir, model_config, wanted, vocabulary_bytes)
         except UserError as error:

@@ -50,6 +50,7 @@ class PretrainingConfig(TrainingConfig):
     KEY = "pretraining"  # of config.json
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"allow_missing"}
     FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {"max_predictions_per_seq": 0}
+    ONLY_WITH = TrainingConfig.ONLY_WITH | {"max_ngram": ("masking", ("span",))}
 
     def __post_init__(self):
         super().__post_init__()

@@ -108,11 +108,58 @@ def wrapped(words, head, line_width, color):
 @contextlib.contextmanager
 def until_reader_leaves():
     """Ends the block quietly when standard output is a pipe whose reader, head say, has all it wanted."""
-    if hasattr(sys.stdout, "reconfigure"):  # what the terminal cannot write it shows as an escape
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _escape_what_cannot_be_written()
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _to_nowhere(sys.stdout)
+
+
+@contextlib.contextmanager
+def read_or_not():
+    """Within the block what is written to standard output goes nowhere once its reader is gone, and the block goes on."""
+    _escape_what_cannot_be_written()
+    before = sys.stdout
+    sys.stdout = stream = _Heedless(before)
+    try:
+        yield
+        stream.flush()
+    finally:
+        if sys.stdout is stream:
+            sys.stdout = before
+
+
+class _Heedless:
+    """A stream that takes all that is written, read or not."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text):
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            _to_nowhere(self._stream)
+            return len(text)
+
+    def flush(self):
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            _to_nowhere(self._stream)
+
+
+def _escape_what_cannot_be_written():
+    if hasattr(sys.stdout, "reconfigure"):  # what the terminal cannot write it shows as an escape
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _to_nowhere(stream):
+    """What is still buffered, and all that follows."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

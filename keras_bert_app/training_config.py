@@ -44,7 +44,7 @@ class TrainingConfig:
     decay_power: float = field(1.0, "Power of --learning_rate_schedule=polynomial.", minimum=0.0)
     decay_share: float = field(0.2, "Share of the run in which warmup_stable_decay falls to 0.", minimum=0.0, most=1.0)
     num_warmup_steps: int = field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
-    num_train_steps: int = field(100_000, "Steps in all; the learning rate falls to 0 there.", minimum=1)
+    num_train_steps: int = field(100_000, "Steps in all; where the learning rate falls, it ends there.", minimum=1)
     train_minutes: float = field(0.0, "Train for so long, whatever the steps; warm-up and decay follow the clock, less compiling. 0: by steps.",
                                   minimum=0.0)
     optimizer: str = field("adamw", "AdamW as BERT has it, LAMB, Muon (for the matrices of the layers, beside AdamW), or "
@@ -87,6 +87,20 @@ class TrainingConfig:
         "max_eval_steps", "log_steps", "keep_checkpoints", "keep_every_steps", "on_nonfinite", "profile_steps"))
     # Values that stand for one that follows from others.
     FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
+
+    # Options that are read with some values of another alone.
+    ONLY_WITH = {
+        "decay_power": ("learning_rate_schedule", ("polynomial",)), "decay_share": ("learning_rate_schedule", ("warmup_stable_decay",)),
+        **dict.fromkeys(("adam_beta_1", "adam_beta_2", "adam_epsilon"), ("optimizer", ("adamw", "lamb", "muon")))}
+
+    def check_read(self, names):
+        """Raises UserError where one of these options has a value of its own that nothing would read."""
+        defaults = {entry.name: entry.default for entry in dataclasses.fields(self)}
+        for name in names:
+            other, values = self.ONLY_WITH.get(name, ("", ()))
+            if other and getattr(self, name) != defaults[name] and getattr(self, other) not in values:
+                raise UserError(f"--{name}={getattr(self, name)}: is for --{other}={' or '.join(values)}, which is {getattr(self, other)} here; "
+                                "leave it out")
 
     @property
     def has_many_lengths(self):

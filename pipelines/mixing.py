@@ -26,6 +26,11 @@ def first_position(num_corpora):
     return (0, *(FIRST_POSITION * num_corpora))
 
 
+def _wrapped(seed):
+    """The seed as an int64, the largest of which may have had something added."""
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 @tf.autograph.experimental.do_not_convert
 def mixed_pretraining_dataset(corpora, shares, tokenizer, *, global_batch_size, seed=0, position=None,
                               with_position=False, dupe_factor=0, **example_arguments):
@@ -51,7 +56,7 @@ def mixed_pretraining_dataset(corpora, shares, tokenizer, *, global_batch_size, 
 
     def stream(index):
         # Corpora of equal shards must not share their draws.
-        blocks = example_blocks(corpora[index], tokenizer, seed=seed + (index + 1) * _CORPUS * 1_000_003, epochs=None,
+        blocks = example_blocks(corpora[index], tokenizer, seed=_wrapped(seed + (index + 1) * _CORPUS * 1_000_003), epochs=None,
                                 position=starts[index], dupe_factor=dupe_factor, num_parallel_blocks=1,
                                 **example_arguments)
         return blocks.unbatch().map(lambda example, after: (example, after, tf.constant(index)))

@@ -1,6 +1,8 @@
 """Widths, wrapping and colours of text on a terminal."""
 
 import io
+import os
+import sys
 
 import pytest
 
@@ -50,3 +52,17 @@ def test_colours_are_for_terminals_unless_asked_for(monkeypatch):
 def test_an_arrow_is_written_where_the_encoding_has_it():
     assert terminal.can_write("→", io.TextIOWrapper(io.BytesIO(), "utf-8"))
     assert not terminal.can_write("→", io.TextIOWrapper(io.BytesIO(), "ascii"))
+
+
+def test_work_goes_on_without_a_reader(monkeypatch):
+    reader, writer = os.pipe()
+    with open(writer, "w", buffering=1, encoding="ascii") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        done = []
+        with terminal.read_or_not():
+            print("read")
+            os.close(reader)
+            for number in range(3):
+                print("é" * 10_000, flush=True)
+                done.append(number)
+        assert done == [0, 1, 2] and sys.stdout is stream

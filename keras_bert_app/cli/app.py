@@ -16,14 +16,17 @@ USAGE_ERROR = 2
 DEVICE_LOST = 75  # EX_TEMPFAIL of sysexits.h: the same command may succeed later
 
 
-def run(main, description):
+def run(main, description, is_listing=False):
     """Runs main(positional arguments) after parsing flags; user-facing errors become one line and exit code 2.
+
+    Without a reader of standard output (head that has had enough, a tee that died) work goes on; a listing ends.
 
     Args:
         main: called with the list of positional arguments.
-        description: printed above the flags by --help.
+        description: printed above the flags by --help. is_listing: whether what it prints is all that it does.
     """
-    app.run(lambda argv: _guarded(main, argv[1:]), flags_parser=lambda argv: _parse(argv, description))
+    output = terminal.until_reader_leaves if is_listing else terminal.read_or_not
+    app.run(lambda argv: _guarded(main, argv[1:], output()), flags_parser=lambda argv: _parse(argv, description))
 
 
 def _parse(argv, description):
@@ -38,9 +41,9 @@ def _parse(argv, description):
         _fail(" ".join(str(error).split()) + "; --help lists the flags")
 
 
-def _guarded(main, arguments):
+def _guarded(main, arguments, output):
     try:
-        with terminal.until_reader_leaves():
+        with output:
             main(arguments)
     except (UserError, DataError) as error:
         _fail(str(error))

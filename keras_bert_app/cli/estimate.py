@@ -9,6 +9,7 @@ Peaks and memory are what the makers publish; what share of a peak a step reache
 
 import dataclasses
 import json
+import math
 import os
 
 from absl import flags
@@ -56,6 +57,9 @@ def main(arguments):
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
     if not (_CONFIG.value or recipe):
         raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
+    for flag in (_PEAK, _MEMORY, _UTILIZATION, _WORDS, _EPOCHS, _POSITIONS, _PRICE):
+        if flag.value is not None and not math.isfinite(flag.value):
+            raise UserError(f"--{flag.name}={flag.value}: expected a finite number")
     if not _UTILIZATION.value:
         raise UserError("--utilization=0: expected more than 0, at most 1")
     device, num_devices = hardware.parse(name, _PEAK.value, _MEMORY.value)
@@ -102,4 +106,4 @@ def _work(recipe, run):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, is_listing=True)

@@ -25,4 +25,4 @@ def main(texts):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, is_listing=True)

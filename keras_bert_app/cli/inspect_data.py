@@ -52,9 +52,10 @@ def main(arguments):
               else sources.from_run(_WORKDIR.value))
     if position is not None:
         position = sources.checked_position(source, position)
+    statistics = None
     with terminal.until_reader_leaves():
         statistics = show_and_count(source, position)
-    if _OUTPUT_DIR.value:
+    if _OUTPUT_DIR.value and statistics is not None:
         write_statistics(statistics, source.run, _OUTPUT_DIR.value)
 
 
@@ -173,4 +174,4 @@ def write_statistics(statistics, run, output_dir):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, is_listing=True)

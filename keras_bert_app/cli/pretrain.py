@@ -43,15 +43,20 @@ def main(arguments):
     wanted = {**(recipe.RUN if recipe else {}), **_given_for_run()}
     if (start := wanted.get("init_checkpoint")) and not is_handle(start):
         wanted["init_checkpoint"] = config_flags.absolute(start)
-    PretrainingConfig(**wanted)  # a bad value is named before anything is read
-    vocabulary_bytes, initial = _read_vocabulary(), None
     # A start that never came to a checkpoint may be begun anew by a whole command.
     is_whole = wanted.get("init_checkpoint") or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
-    if workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not is_whole):
+    goes_on = workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not is_whole)
+    if not goes_on:  # what is wanted of a run that goes on has to fit what it is
+        PretrainingConfig(**wanted)  # a bad value is named before anything is read
+    vocabulary_bytes, initial = _read_vocabulary(), None
+    if goes_on:
         model_config, run = workdirs.check_resumable(
             workdir, _wanted_model(vocabulary_bytes, workdir, recipe, wanted), wanted, vocabulary_bytes)
     else:
         run = PretrainingConfig(**wanted).resolved()
+        run.check_read(_given_for_run())
+        if run.allow_missing and not run.init_checkpoint:
+            raise UserError(f"--allow_missing={','.join(run.allow_missing)}: there is no --init_checkpoint that could lack it; leave it out")
         if run.init_checkpoint:
             with app.quiet_start():
                 from keras_bert_app.interop.load import load_weights
@@ -78,7 +83,7 @@ def main(arguments):
     if len(set(run.corpus_dir)) < len(run.corpus_dir):
         raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
     for name in ("input_format", "text_field", "holdout_fraction", "strict"):
-        if run.corpus_dir and name in _given_for_run():
+        if run.corpus_dir and not goes_on and name in _given_for_run():
             raise UserError(f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, "
                             "so leave it out")
     if run.input_files and not workdirs.exists(workdirs.path_in(workdir, "corpus", "manifest.json")):

@@ -4,7 +4,8 @@ python -m keras_bert_app.cli.tokenize --vocab_file=vocab.txt "Der Käse, the 中
 python -m keras_bert_app.cli.tokenize --vocab_file=vocab.txt --input_file=text.txt --output_format=jsonl | head
 
 Each text, or line of the file, gives a table: id, piece, characters and bytes of the original that it came from (ends
-exclusive), and the original itself. With --output_format=jsonl it gives one JSON object.
+exclusive), and the original itself. A line of more than 64 KiB is taken in parts, whose characters and bytes count from the part's
+beginning. With --output_format=jsonl it gives one JSON object.
 """
 
 import json
@@ -138,4 +139,4 @@ def show_table(line, part, text, columns):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, is_listing=True)

@@ -7,6 +7,7 @@ from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _DEV = "#4477aa", "#cc3311"
 _COLORS = (_TRAINING, _DEV, "#228833", "#ccbb44", "#aa3377", "#66ccee", "#999999", "#000000")
+_DASHES = ("-", "--", ":", "-.")  # of more lines than colours
 _MOST_CLASSES = 30
 _MARGINS = {"left": 0.04, "right": 0.99, "top": 0.79, "bottom": 0.15, "wspace": 0.28}
 
@@ -96,10 +97,11 @@ def most_frequent(counts, names, most):
 
 
 def _lines(axis, rows, keys, name, **style):
-    for key, color in zip(keys, _COLORS):
+    for number, key in enumerate(keys):
+        color, dashes = _COLORS[number % len(_COLORS)], _DASHES[number // len(_COLORS) % len(_DASHES)]
         points = [(row["step"], row[key]) for row in rows if key in row]
         if points:
-            axis.plot(*zip(*points), color=color, linewidth=1.3, markersize=4,
+            axis.plot(*zip(*points), color=color, linestyle=dashes, linewidth=1.3, markersize=4,
                       label=key.removeprefix("eval_").replace("_", " "), **style)
     axis.set_title(name)
     if len(keys) > 1 and axis.lines:

@@ -47,6 +47,8 @@ def write_saved_model(module, export_dir, version, files, facts=None):
     # Its own: another process may write there at the same time. Who comes second to a version's name is told so.
     temporary = os.path.join(export_dir, f"writing-{version}-{os.getpid()}")
     try:
+        if tf.io.gfile.exists(temporary):  # of a killed one: in a container every process may have the same number
+            tf.io.gfile.rmtree(temporary)
         _write_files(module, temporary, name, files, facts)
         tf.io.gfile.rename(temporary, directory)
     except BaseException:

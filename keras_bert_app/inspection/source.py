@@ -1,5 +1,6 @@
 """Where the examples come from: a run, exactly as its trainer gets them, or a corpus and a vocabulary."""
 
+import contextlib
 import typing
 
 import tensorflow as tf
@@ -44,8 +45,9 @@ def from_run(workdir):
     _check_same_corpus(workdir, manifests)
     starts = {}
     for directory in checkpoints.list_checkpoints(workdir):
-        manifest = checkpoints.read_manifest(directory)
-        starts[manifest["step"]] = tuple(manifest["position"])
+        with contextlib.suppress(UserError):  # one that is damaged, or just being deleted: a place less to start from
+            manifest = checkpoints.read_manifest(directory, verify=False)
+            starts[manifest["step"]] = tuple(manifest["position"])
     return Source(run, tokenizer, _train_shards(manifests), data.example_arguments(run, tokenizer, data.lexicon_of(workdir)), starts)
 
 

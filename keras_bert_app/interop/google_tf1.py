@@ -79,7 +79,7 @@ def read(path):
                         f"{config.num_hidden_layers:,}")
     tensors, task, unused, unexpected = _tensors(checkpoint, config)
     return Weights(config, tensors, vocabulary, task, unused=unused, unexpected=unexpected,
-                   origin=f"google_tf1 {prefix} (do_lower_case={str(do_lower_case).lower()}, {reason})")
+                   origin=f"google_tf1 {prefix} (do_lower_case={str(do_lower_case).lower()}, {reason})", says_casing=reason == "as configured")
 
 
 def write(weights, directory):

@@ -41,11 +41,12 @@ def read(path):
     labels = _labels(directory, values, found.tensors[_KERNEL].shape[-1]) if task not in ("", "multiple_choice") else ()
     problem_type = values.get("problem_type") if task == "sequence_classification" else ""
     if task and values.get("problem_type") and problem_type not in PROBLEM_TYPES:
-        unused[f"config.json problem_type={str(values['problem_type'])[:50]!r}"] = f"is none of {', '.join(PROBLEM_TYPES)}"
+        unused[f"config.json problem_type={str(values['problem_type'])[:50]!r}"] = (
+            f"is none of {', '.join(PROBLEM_TYPES)}" if task == "sequence_classification" else "is for classifiers of texts")
         problem_type = ""
-    vocabulary, do_lower_case, not_followed = huggingface_tokenizer.read(directory, config, values.get("do_lower_case"))
+    vocabulary, do_lower_case, says_casing, not_followed = huggingface_tokenizer.read(directory, config, values.get("do_lower_case"))
     return Weights(config.replace(do_lower_case=do_lower_case), found.tensors, vocabulary, task, labels, problem_type or "",
-                   {**unused, **not_followed}, found.unexpected, origin=f"huggingface {directory}")
+                   {**unused, **not_followed}, found.unexpected, origin=f"huggingface {directory}", says_casing=says_casing)
 
 
 def write(weights, directory):

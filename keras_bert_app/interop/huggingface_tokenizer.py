@@ -23,7 +23,7 @@ def read(directory, config, do_lower_case=None):
             go before it.
 
     Returns:
-        (the bytes of vocab.txt or None, do_lower_case, dict setting that is not followed -> why). Without vocab.txt the
+        (the bytes of vocab.txt or None, do_lower_case, whether the files say that, dict setting that is not followed -> why). Without vocab.txt the
         vocabulary comes out of tokenizer.json. Where nothing says do_lower_case it is judged from the vocabulary: false
         if that has too many capitals for true, transformers' default, to make sense.
 
@@ -46,7 +46,7 @@ def read(directory, config, do_lower_case=None):
         if not isinstance(value, bool):
             raise UserError(f"{directory}/{name}: do_lower_case (lowercase) is {value!r}; expected true or false")
     do_lower_case = _casing(directory, pieces, said)
-    return vocabulary, do_lower_case, _not_followed(settings, tokenizer, pieces, do_lower_case)
+    return vocabulary, do_lower_case, bool(said), _not_followed(settings, tokenizer, pieces, do_lower_case)
 
 
 def write(directory, vocabulary, config):

@@ -97,7 +97,7 @@ def with_vocabulary(weights, vocabulary_bytes):
         raise UserError(f"the vocabulary has {len(pieces):,} entries, {weights.origin} {weights.config.vocab_size:,} rows; "
                         "give the one that it was trained with")
     config = weights.config
-    if weights.vocabulary is None and not casing.fits(pieces, config.do_lower_case):
+    if weights.vocabulary is None and not weights.says_casing and not casing.fits(pieces, config.do_lower_case):
         config = config.replace(do_lower_case=not config.do_lower_case)  # what the source could not tell without a vocabulary
     casing.verify(pieces, config.do_lower_case, "vocab.txt")
     return dataclasses.replace(weights, config=config, vocabulary=vocabulary_bytes)

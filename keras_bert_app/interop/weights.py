@@ -49,6 +49,7 @@ class Weights:
         unexpected: names in the source that nothing here stands for, with their shapes.
         origin: "format path", for messages.
         own_head: OwnHead, where there is one; it is none of the tensors.
+        says_casing: whether the source says do_lower_case, which without a vocabulary cannot be judged.
     """
 
     config: BertConfig
@@ -61,6 +62,7 @@ class Weights:
     unexpected: dict = dataclasses.field(default_factory=dict)
     origin: str = ""
     own_head: OwnHead | None = None
+    says_casing: bool = False
 
     def parts(self):
         """The parts whose tensors are all there, in the order of PARTS."""

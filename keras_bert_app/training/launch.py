@@ -19,6 +19,7 @@ from keras_bert_app.training import data, initialization
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.pretrain import pretrain, trained_parts
 from pipelines import corpus
+from pipelines.text_files import expand_files
 from pipelines.wordpiece import BertTokenizer
 
 _WAIT_SECONDS = 6 * 3600
@@ -131,9 +132,11 @@ def prepared_corpora(workdir, run):
         own = workdirs.path_in(workdir, "corpus")
         is_given = os.path.realpath(own) in map(os.path.realpath, run.corpus_dir)
         if note["source"].get("input_files") and not is_given and tf.io.gfile.exists(own):
+            _check_apart(run.input_files, own)
             tf.io.gfile.rmtree(own)
         note = None
     if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dirs[0], "manifest.json")):
+        _check_apart(run.input_files, corpus_dirs[0])
         tf.io.gfile.makedirs(str(workdir))
         _write_note(workdir, {**(note or {}), "source": source})  # with the shards that a run in progress began with
         corpus.prepare_corpus(corpus_dirs[0], input_files=list(run.input_files), input_format=run.input_format,
@@ -153,6 +156,15 @@ def prepared_corpora(workdir, run):
     tf.io.gfile.makedirs(str(workdir))
     _write_note(workdir, {"source": source, "shards": shards})
     return manifests
+
+
+def _check_apart(input_files, corpus_dir):
+    """Raises UserError where text lies in the place of the prepared corpus, which a start with other settings empties."""
+    place = os.path.realpath(corpus_dir)
+    for path in expand_files(input_files) if input_files else ():
+        if os.path.realpath(path).startswith(os.path.join(place, "")):
+            raise UserError(f"--input_files={path}: lies in {corpus_dir}, the place of the corpus that is made of it; move the text, or "
+                            "take another --workdir")
 
 
 class _Progress:

@@ -28,12 +28,12 @@ class Pace:
         return self._before + time.monotonic() - self._started
 
     def progress(self):
-        """(share of the run that is over, what a step adds to it); None without a time budget."""
+        """(share of the run that is over, 1 and more at its end, what a step adds to it); None without a time budget."""
         if not self._budget:
             return None
         at_start, left = self._before / self._budget, self._budget - self._before - self._compiling
         if left <= 0:
-            return 1.0, 0.0
+            return 2.0, 0.0  # the mean over replicas of 1 may be less by rounding
         each_second = (1.0 - at_start) / left
         return at_start + (self.seconds() - self._before - self._compiling) * each_second, self.seconds_per_step * each_second
 

@@ -9,7 +9,7 @@ from keras_bert_app.training.strategy import device_kind
 
 _DROPOUT = 2  # purpose of the draws; 0 and 1 are the data pipeline's
 # What a step tells besides its objective's sums. bad_variable: the first one whose gradient is not finite, -1 for none.
-# stop: how many processes were asked to stop. progress: the share of the run before the step, as all processes see it.
+# stop: how many replicas are of processes that were asked to stop. progress: the share of the run before the step, as all processes see it.
 _BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progress")
 
 

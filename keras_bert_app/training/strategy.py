@@ -32,6 +32,7 @@ def make_strategy(name):
         if not num_machines:
             raise UserError("--strategy=multi_worker: the environment has no TF_CONFIG; set it on every machine to "
                             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}')
+        _check_task_in_tf_config()
         return tf.distribute.MultiWorkerMirroredStrategy()
     if num_machines > 1:
         raise UserError(f"--strategy={name}, but TF_CONFIG names {num_machines} machines, which would all write the same "
@@ -55,6 +56,16 @@ def _machines_in_tf_config():
     except (ValueError, AttributeError, TypeError):
         raise UserError(f"the environment's TF_CONFIG is no JSON object with a cluster ({os.environ['TF_CONFIG'][:60]!r}); "
                         "mend or unset it") from None
+
+
+def _check_task_in_tf_config():
+    """Raises UserError where TF_CONFIG does not say which of its machines this is."""
+    environment = json.loads(os.environ["TF_CONFIG"])
+    cluster, task = environment["cluster"], environment.get("task")
+    kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
+    if kind not in cluster or type(index) is not int or not 0 <= index < len(cluster[kind]):
+        raise UserError(f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected which of its machines this is, such as "
+                        f'{{"type": "{next(iter(cluster))}", "index": 0}}')
 
 
 def device_kind(strategy):

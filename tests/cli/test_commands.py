@@ -55,15 +55,16 @@ def pretrain_flags(texts, workdir, *more):
 
 def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     workdir, export_dir = tmp_path / "run", tmp_path / "models" / "mine"
-    result = run_process(*pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2"))
+    result = run_process(*pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2", "--save_checkpoints_steps=2"))
     assert result.returncode == 0, result.stderr
     assert "step 4/4" in result.stdout and "majority share" in result.stdout
     assert result.stderr == ""  # none of TensorFlow's chatter
 
     assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
     assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")
-    resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6")
-    assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout
+    # A multiple of the run's own --save_checkpoints_steps, not of the default.
+    resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6", "--keep_every_steps=4")
+    assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout, resumed.stderr
 
     exported = run("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
     assert exported.returncode == 0 and (export_dir / "1" / "saved_model.pb").exists(), exported.stderr
@@ -124,6 +125,10 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
     (["--input_files=", "--corpus_dir=a", "--strict"], ["is for --input_files; with --corpus_dir it was settled by prepare_corpus"]),
     (["--train_minutes=inf"], ["--train_minutes=inf: expected a finite number"]),
+    (["--decay_power=2"], ["--decay_power=2.0: is for --learning_rate_schedule=polynomial, which is linear here; leave it out"]),
+    (["--optimizer=adafactor", "--adam_beta_1=0.8"], ["--adam_beta_1=0.8: is for --optimizer=adamw or lamb or muon, which is adafactor here"]),
+    (["--max_ngram=2"], ["--max_ngram=2: is for --masking=span, which is piece here"]),
+    (["--allow_missing=pooler"], ["--allow_missing=pooler: there is no --init_checkpoint that could lack it"]),
     (["--clip_norm=inf"], ["--clip_norm=inf: expected a finite number"]),
     (["--seed=9223372036854775808"], ["--seed=9223372036854775808: expected less than 9223372036854775808"]),
 ])
@@ -152,3 +157,13 @@ def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, text
     assert_refused(result, "0 documents")
     assert not (tmp_path / "run" / "config.json").exists()
     assert_refused(run("learn_vocab", f"--input_files={tmp_path}/empty.txt", f"--vocab_file={tmp_path}/v.txt"), "no word")
+
+
+def test_text_in_the_place_of_the_corpus_is_refused_and_stays(run, texts, tmp_path):
+    place = tmp_path / "run" / "corpus"
+    place.mkdir(parents=True)
+    (place / "book.txt").write_bytes((texts / "text.txt").read_bytes())
+    for more in ("--seed=1", "--seed=2"):
+        result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={place}/*.txt", more))
+        assert_refused(result, f"--input_files={place}/book.txt: lies in {place}")
+    assert os.listdir(place) == ["book.txt"]

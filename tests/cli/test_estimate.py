@@ -31,7 +31,7 @@ def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
     long_rows = run("estimate", "--recipe=original_long_rows", "--config=tiny", "--hardware=l4", "--corpus_words=1e9")
     assert "4.78 (--positions_per_word)" in long_rows.stdout, long_rows.stderr
     by_the_clock = run("estimate", "--recipe=small_budget", "--hardware=l4")
-    assert "1.0 hours" in by_the_clock.stdout or "60.0 minutes" in by_the_clock.stdout, by_the_clock.stderr
+    assert " 1.0 hours" in by_the_clock.stdout or " 60.0 minutes" in by_the_clock.stdout, by_the_clock.stderr
 
 
 @pytest.mark.parametrize("flags, parts", [
@@ -42,6 +42,8 @@ def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
     (["--utilization=0"], ["--utilization=0"]),
     (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words and --num_train_steps", "one of them"]),
     (["--corpus_words=3e9", "--max_seq_length=256"], ["--positions_per_word is missing", "2.28", "--max_seq_length=256"]),
+    (["--memory_gb=inf"], ["--memory_gb=inf", "expected a finite number"]),
+    (["--utilization=nan"], ["--utilization=nan", "expected a finite number"]),
     (["--num_epochs=40"], ["--num_epochs", "without --corpus_words"]),
 ])
 def test_a_wrong_flag_is_one_line_and_exit_code_2(run, flags, parts):

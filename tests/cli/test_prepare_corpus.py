@@ -194,3 +194,13 @@ def test_a_full_disk_is_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
     assert not (tmp_path / "out/manifest.json").exists()
     result = prepare(texts, tmp_path / "out")
     assert result.returncode == 0, result.stderr
+
+
+def test_a_corpus_is_made_though_nobody_reads_what_is_printed(texts, tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(command("prepare_corpus", f"--input_files={texts}", f"--output_dir={tmp_path}/corpus"), stdout=writer,
+                            stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    os.close(writer)
+    assert result.returncode == 0 and not result.stderr, result.stderr
+    assert load_manifest(f"{tmp_path}/corpus")["train"]["documents"] > 200

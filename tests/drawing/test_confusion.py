@@ -1,8 +1,10 @@
-"""Confusion matrices of many classes."""
+"""Pictures of fine-tuning: confusion matrices of many classes, curves of many scores."""
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from keras_bert_app.drawing import finetuning
 from keras_bert_app.drawing.finetuning import draw_answers, most_frequent
 
 
@@ -25,3 +27,9 @@ def test_a_picture_of_forty_classes_can_be_drawn():
     ([0, 1], [1, 1], ("\ue000", "a" * 200))])
 def test_a_picture_of_whatever_names_and_however_few_answers_can_be_drawn(gold, predicted, names):
     assert draw_answers(gold, predicted, names, "a run of $5 or $6").startswith(b"\x89PNG")
+
+
+def test_each_of_sixteen_scores_has_a_line_that_no_other_has():
+    axis, keys = Figure().subplots(), [f"eval_accuracy_{number}" for number in range(16)]
+    finetuning._lines(axis, [{"step": step, **dict.fromkeys(keys, 0.5)} for step in (1, 2)], keys, "dev")
+    assert len(axis.lines) == len({(line.get_color(), line.get_linestyle()) for line in axis.lines}) == 16

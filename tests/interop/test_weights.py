@@ -78,6 +78,8 @@ def test_a_vocabulary_of_another_model_is_a_fault_and_one_that_came_later_tells_
     assert bare.config.do_lower_case and not with_vocabulary(bare, cased).config.do_lower_case
     with pytest.raises(DataError, match="is cased"):
         with_vocabulary(weights, cased)  # which said that it is not
+    with pytest.raises(DataError, match="is cased"):
+        with_vocabulary(dataclasses.replace(bare, says_casing=True), cased)
 
 
 def test_the_encoder_may_never_be_missing(random_weights):

@@ -49,3 +49,8 @@ def test_each_corpus_gets_its_share_and_its_examples_come_in_its_own_order(make)
     assert from_first == first[:len(from_first)] and from_second == second[:len(from_second)]
     share = len(from_first) / len(mixed)
     assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / len(mixed))
+
+
+def test_the_largest_seed_is_one_too(make):
+    (first,), (other,) = make(seed=(1 << 63) - 1).take(1), make(seed=5).take(1)
+    assert not np.array_equal(first["input_word_ids"], other["input_word_ids"])
