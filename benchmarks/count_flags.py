@@ -6,7 +6,11 @@ flags.disclaim_key_flags()  # they are of the module that defines them, whose --
 
 
 class Counts(flags.ListParser):
-    """Of a flag's text a list of integers from 1 on."""
+    """Of a flag's text a list of integers. Args: lowest: that they may be."""
+
+    def __init__(self, lowest=1):
+        super().__init__()
+        self.lowest = lowest
 
     def flag_type(self):
         return "comma separated list of whole numbers"
@@ -17,11 +21,11 @@ class Counts(flags.ListParser):
             numbers = [int(word) for word in words]
         except ValueError:
             numbers = []
-        if not numbers or min(numbers) < 1:
-            raise ValueError("expected whole numbers from 1 on, joined by commas, as in 1,32")
+        if not numbers or min(numbers) < self.lowest:
+            raise ValueError(f"expected whole numbers from {self.lowest} on, joined by commas, as in 1,32")
         return numbers
 
 
-def define(name, default, what):
+def define(name, default, what, lowest=1):
     """The holder of a new flag, whose value is a list of integers. Args: default: such a list. what: the flag's help."""
-    return flags.DEFINE(Counts(), name, default, what, serializer=flags.CsvListSerializer(","))
+    return flags.DEFINE(Counts(lowest), name, default, what, serializer=flags.CsvListSerializer(","))

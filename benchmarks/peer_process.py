@@ -50,11 +50,13 @@ class PeerProcess:
         answer = self._process.stdout.readline()
         if not answer:
             code = self._process.wait()
-            if code < 0:
-                raise UserError(f"{self._name} was ended by {signal.Signals(-code).name}, which where nobody sent it means that memory ran out; "
-                                "give it less work, or fewer contenders at a time")
+            if code == -signal.SIGKILL:
+                raise UserError(f"{self._name} was killed, which where nobody did it means that memory ran out; give it less work, or "
+                                "fewer contenders at a time")
             self._errors.seek(0)
             reason = (self._errors.read().strip() or "no message").splitlines()[-1]
+            if code < 0:
+                raise UserError(f"{self._name} crashed with {signal.Signals(-code).name} ({reason}); try it alone, or in a new environment")
             raise UserError(f"{self._name} ended ({reason}); {self._mend()}")
         return json.loads(answer)
 

@@ -42,7 +42,7 @@ _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S.", lower_bound=
 _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", lower_bound=1)
 _MASKED_LM_PROB = flags.DEFINE_float("masked_lm_prob", 0.15, "Share of pieces that are predicted.", 0, 1)
 _SHORT_SEQ_PROB = flags.DEFINE_float("short_seq_prob", 0.1, "Share of documents with a shorter target.", 0, 1)
-_SEEDS = count_flags.define("seeds", [12345, 54321], "Two seeds for each side.")
+_SEEDS = count_flags.define("seeds", [12345, 54321], "Two seeds for each side.", lowest=0)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _SIGNIFICANCE = 0.01  # of all statistics together

@@ -41,7 +41,7 @@ _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased."
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it nothing is fine-tuned.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
 _MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=0.05)
-_SEEDS = count_flags.define("seeds", [1, 2, 3], "One run of each contender a seed.")
+_SEEDS = count_flags.define("seeds", [1, 2, 3], "One run of each contender a seed.", lowest=0)
 _CONTENDERS = flags.DEFINE_list("contenders", ["ours", "keras_hub@1e-3@float32", "transformers@1e-3"],
                                 "In this order, seed by seed: NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]].")
 _PRECISION = flags.DEFINE_enum("precision", "bfloat16", PRECISIONS, "Compute type of those that name none, and of the tasks.")

@@ -22,7 +22,9 @@ Results go to OUTPUT_DIR/training_step.json, .md and .png; a step that is there 
 with other settings or versions. The peers' environments are those of `make bench`.
 """
 
+import contextlib
 import os
+import pathlib
 
 from absl import flags
 
@@ -48,7 +50,7 @@ _PYTHONS = {
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Turns of each contender.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 5, "About, of each in a turn; 1 step at least.", lower_bound=0.0)
 _WITHIN = flags.DEFINE_float("within", 1.3, "Contenders that alone take at most so many times as long as the fastest of their side take "
-                             "turns; the memory of all of them is needed at once.", lower_bound=1.0)
+                             "turns, as many as memory holds at a time.", lower_bound=1.0)
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.")
 
 
@@ -130,10 +132,14 @@ def measured(step):
 
 
 def free_memory():
-    """Bytes that processes can still take without swapping, less a tenth."""
+    """Bytes that processes can still take without swapping and within the control group's limit, less a tenth."""
     with open("/proc/meminfo", encoding="ascii") as file:
         (line,) = (line for line in file if line.startswith("MemAvailable:"))
-    return 0.9 * int(line.split()[1]) * 1024
+    found = int(line.split()[1]) * 1024
+    with contextlib.suppress(OSError, ValueError):  # another version of control groups, or no limit ("max")
+        limit, used = (int(pathlib.Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        found = min(found, limit - used)
+    return 0.9 * found
 
 
 def output_path(name):

@@ -27,7 +27,7 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset((
     "output_hidden_states", "pruned_heads", "use_bfloat16", "return_dict", "id2label", "label2id", "num_labels",
     "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
     "pooler_type", "problem_type", "finetuning_task", "_name_or_path", "attn_implementation", "_attn_implementation",
-    "chunk_size_feed_forward", "is_encoder_decoder", "tie_encoder_decoder", "pretraining", "vocab_sha256", "examples_sha256",
+    "chunk_size_feed_forward", "is_encoder_decoder", "tie_encoder_decoder", "pretraining", "vocab_sha256", "examples_sha256", "teachers",
     "converted_from", "pruned_from", "task", "finetuning", "head", "labels", "inputs"))
 
 # Keys with one value that we can honour; another value would be another model.

@@ -71,14 +71,17 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
     _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` goes on")
     run_dir = os.path.join(workdir, "run")
     model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
-    run = PretrainingConfig(corpus_dir=(os.path.abspath(corpus_dir),), seed=seed, **dict(settings.run)).resolved()
+    place = (os.path.abspath(corpus_dir),)
+    run = PretrainingConfig(corpus_dir=place, seed=seed, **dict(settings.run)).resolved()
     vocabulary_bytes = vocab.read_bytes(vocab_file)
     if workdirs.has_checkpoint(run_dir):
-        wanted = {**run.to_dict(), "input_files": ()}
+        # The directory may have moved; that the corpus is the same its hashes tell.
+        wanted = {name: value for name, value in run.to_dict().items() if name not in ("input_files", "corpus_dir")}
         try:
             model_config, run = workdirs.check_resumable(run_dir, model_config, wanted, vocabulary_bytes)
         except UserError as error:
             raise UserError(f"{error}; make clean-demo forgets it") from None
+        run = dataclasses.replace(run, corpus_dir=place)
     figures = launch.launch(run_dir, model_config, run, vocabulary_bytes)
 
     _say(4, "evaluation on documents that were held out")

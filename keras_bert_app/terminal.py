@@ -117,17 +117,20 @@ def until_reader_leaves():
 
 
 @contextlib.contextmanager
-def read_or_not():
-    """Within the block what is written to standard output goes nowhere once its reader is gone, and the block goes on."""
+def read_or_not(*names):
+    """Within the block what is written to these streams of sys goes nowhere once its reader is gone, and the block goes on."""
     _escape_what_cannot_be_written()
-    before = sys.stdout
-    sys.stdout = stream = _Heedless(before)
+    before = {name: getattr(sys, name) for name in names}
+    heedless = {name: _Heedless(stream) for name, stream in before.items()}
+    for name, stream in heedless.items():
+        setattr(sys, name, stream)
     try:
         yield
-        stream.flush()
     finally:
-        if sys.stdout is stream:
-            sys.stdout = before
+        for name, stream in heedless.items():
+            stream.flush()
+            if getattr(sys, name) is stream:
+                setattr(sys, name, before[name])
 
 
 class _Heedless:

@@ -59,7 +59,7 @@ def test_work_goes_on_without_a_reader(monkeypatch):
     with open(writer, "w", buffering=1, encoding="ascii") as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         done = []
-        with terminal.read_or_not():
+        with terminal.read_or_not("stdout"):
             print("read")
             os.close(reader)
             for number in range(3):

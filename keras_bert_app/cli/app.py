@@ -19,14 +19,20 @@ DEVICE_LOST = 75  # EX_TEMPFAIL of sysexits.h: the same command may succeed late
 def run(main, description, is_listing=False):
     """Runs main(positional arguments) after parsing flags; user-facing errors become one line and exit code 2.
 
-    Without a reader of standard output (head that has had enough, a tee that died) work goes on; a listing ends.
+    Without a reader of what it writes (head that has had enough, a tee that died) work goes on; a listing ends.
 
     Args:
         main: called with the list of positional arguments.
-        description: printed above the flags by --help. is_listing: whether what it prints is all that it does.
+        description: printed above the flags by --help. is_listing: whether what it prints is all that it does, or a
+            function that tells it by the flags.
     """
-    output = terminal.until_reader_leaves if is_listing else terminal.read_or_not
-    app.run(lambda argv: _guarded(main, argv[1:], output()), flags_parser=lambda argv: _parse(argv, description))
+    app.run(lambda argv: _run(main, argv[1:], is_listing() if callable(is_listing) else is_listing),
+            flags_parser=lambda argv: _parse(argv, description))
+
+
+def _run(main, arguments, is_listing):
+    with terminal.read_or_not("stderr") if is_listing else terminal.read_or_not("stdout", "stderr"):
+        _guarded(main, arguments, terminal.until_reader_leaves() if is_listing else contextlib.nullcontext())
 
 
 def _parse(argv, description):

@@ -106,4 +106,4 @@ def write_report(report, lines, vocab_file, output_dir):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=True)
+    app.run(main, __doc__)

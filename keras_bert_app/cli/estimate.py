@@ -106,4 +106,4 @@ def _work(recipe, run):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=True)
+    app.run(main, __doc__)

@@ -52,10 +52,8 @@ def main(arguments):
               else sources.from_run(_WORKDIR.value))
     if position is not None:
         position = sources.checked_position(source, position)
-    statistics = None
-    with terminal.until_reader_leaves():
-        statistics = show_and_count(source, position)
-    if _OUTPUT_DIR.value and statistics is not None:
+    statistics = show_and_count(source, position)
+    if _OUTPUT_DIR.value:
         write_statistics(statistics, source.run, _OUTPUT_DIR.value)
 
 
@@ -174,4 +172,4 @@ def write_statistics(statistics, run, output_dir):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=True)
+    app.run(main, __doc__, is_listing=lambda: not _OUTPUT_DIR.value)

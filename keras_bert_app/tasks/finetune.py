@@ -6,7 +6,7 @@ from keras_bert_app.config import read_json
 from keras_bert_app.drawing.finetuning import draw_curves
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
-from keras_bert_app.runs import checkpoints, lock
+from keras_bert_app.runs import checkpoints, lock, seeds
 from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, lengths, results, transfer
 from keras_bert_app.tasks.dev_evaluation import Scorer
@@ -49,8 +49,9 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     if workdirs.has_checkpoint(workdir):
         _check_examples(workdir, run, data, fingerprints)
     head = task.family.make_head(task, run, data.labels)
-    if run.teacher:
-        data.train.labels["teacher_logits"] = (teacher or transfer.Teacher(strategy, stream)).logits(data, run)
+    teachers = _teachers(workdir, run)
+    if teachers:
+        data.train.labels["teacher_logits"] = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
     initial = initial() if callable(initial) else initial
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     run = strategies.with_compilation(run, strategy)
@@ -72,7 +73,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
         if chief and not checkpoints.list_checkpoints(workdir):
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes,
-                                  {**transfer.notes_for_others(data, head), "examples_sha256": fingerprints})
+                                  {**transfer.notes_for_others(data, head), "examples_sha256": fingerprints,
+                                   **({"teachers": teachers} if teachers else {})})
         reporter = reporting.Reporter(workdir, start["step"], start["seconds"], run, objective, draw_curves, active=chief,
                                       stream=stream)
         for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run)):
@@ -95,6 +97,15 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             batches.training_batches(data.train, run, start["position"], length_cost), evaluate, start, reporter,
             ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
         return results.write(workdir, data, run, model, scorer, chief, reporter)
+
+
+def _teachers(workdir, run):
+    """Directories of the runs that teach. A run that has begun goes on with those that it began with, the best seed where none are noted."""
+    if not run.teacher:
+        return []
+    if workdirs.has_checkpoint(workdir):
+        return read_json(workdirs.path_in(workdir, "config.json")).get("teachers") or [seeds.best(run.teacher)]
+    return seeds.sound(run.teacher)
 
 
 def _check_examples(workdir, run, data, fingerprints):

@@ -50,7 +50,7 @@ class FinetunedRun:
             self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
         checkpoints.restore(self.checkpoint, self.model)
         self.tokenizer = BertTokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case, verify_casing=False)
-        self.stream, self._calls = stream, {}
+        self.stream, self._calls = stream if strategies.is_chief(strategy) else None, {}
 
     def predictions(self, examples, has_labels=False):
         """(predictions for examples, notes such as how many texts were cut)."""

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import seeds
 from keras_bert_app.tasks import objectives, registry, scoring
 from keras_bert_app.training import optimizers
 from keras_bert_app.training import strategy as strategies
@@ -32,15 +31,17 @@ class Teacher:
         self._stream = (stream or sys.stdout) if strategy is None or strategies.is_chief(strategy) else None
         self._asked = self._logits = None
 
-    def logits(self, data, run):
+    def logits(self, data, run, directories):
         """float32 [U, n] of the training examples, which are answered once though several seeds learn from them.
 
+        Args:
+            directories: of the runs that teach, as of seeds.sound.
+
         Raises:
-            UserError: it has learned another task, or other labels.
+            UserError: one has learned another task, or other labels.
         """
-        asked = (run.teacher, data.train.fingerprint())
+        asked = (directories, data.train.fingerprint())
         if self._asked != asked:
-            directories = seeds.sound(run.teacher)
             self._logits = np.mean([self._logits_of(directory, data, run) for directory in directories], axis=0)
             self._asked = asked
         return self._logits

@@ -1,5 +1,6 @@
 """Which devices a run uses."""
 
+import contextlib
 import json
 import os
 import signal
@@ -63,6 +64,8 @@ def _check_task_in_tf_config():
     environment = json.loads(os.environ["TF_CONFIG"])
     cluster, task = environment["cluster"], environment.get("task")
     kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
+    with contextlib.suppress(TypeError, ValueError):
+        index = int(index)  # TensorFlow takes "1" too
     if kind not in cluster or type(index) is not int or not 0 <= index < len(cluster[kind]):
         raise UserError(f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected which of its machines this is, such as "
                         f'{{"type": "{next(iter(cluster))}", "index": 0}}')

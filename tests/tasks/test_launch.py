@@ -177,10 +177,10 @@ def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_th
     data = given(task, examples)
     run = FinetuningConfig(teacher=str(tmp_path / "teacher"))
     if is_taken:
-        assert transfer.Teacher(None, io.StringIO()).logits(data, run).shape == (len(examples), 2)
+        assert transfer.Teacher(None, io.StringIO()).logits(data, run, [run.teacher]).shape == (len(examples), 2)
     else:
         with pytest.raises(UserError, match=f"answers {teacher} with 0, 1; expected a run of {task} with 0, 1"):
-            transfer.Teacher(None, io.StringIO()).logits(data, run)
+            transfer.Teacher(None, io.StringIO()).logits(data, run, [run.teacher])
 
 
 def given(task, examples, fingerprint="of the examples"):
@@ -197,13 +197,20 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(tabl
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
     alone = [scoring.FinetunedRun(str(tmp_path / "teacher" / f"seed-{seed}")).logits(examples) for seed in numbers[:2]]
     stream, run = io.StringIO(), FinetuningConfig(teacher=str(tmp_path / "teacher"))
-    teacher = transfer.Teacher(None, stream)
-    found = teacher.logits(given("classification", examples), run)
+    teacher, directories = transfer.Teacher(None, stream), seeds.sound(run.teacher)
+    found = teacher.logits(given("classification", examples), run, directories)
     np.testing.assert_allclose(found, (alone[0] + alone[1]) / 2, atol=1e-6)
     assert np.abs(alone[0] - alone[1]).max() > 1e-3
-    assert teacher.logits(given("classification", examples), run) is found
-    assert len(teacher.logits(given("classification", examples[:3], "of others"), run)) == 3
+    assert teacher.logits(given("classification", examples), run, directories) is found
+    assert len(teacher.logits(given("classification", examples[:3], "of others"), run, directories)) == 3
     assert stream.getvalue().count(f"answers {len(examples)} training examples") == 2
+    # A student goes on with the teachers that it began with.
+    wanted = {"data_dir": table_dir, "teacher": run.teacher, "num_train_steps": 1}
+    _, output = launched(tmp_path / "student", wanted, start=(None, False, CONFIG, VOCABULARY))
+    assert output.count(" training examples") == 2
+    path.write_text(json.dumps(figures), encoding="utf-8")
+    _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
+    assert output.count(" training examples") == 2 and "resumed at step 1" in output
 
 
 @pytest.mark.parametrize("wanted, message", [
