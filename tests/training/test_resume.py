@@ -210,3 +210,10 @@ def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_
     with pytest.raises(UserError, match="another vocabulary"):
         workdirs.check_resumable(workdir, None, {}, b"[PAD]\n")
     assert workdirs.check_resumable(workdir, CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
+
+
+def test_checkpoints_are_in_the_order_of_their_steps_however_many_digits_these_have(tmp_path):
+    for step in (99_999_000, 100_000_000, 5):
+        (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+    found = [os.path.basename(directory) for directory in checkpoints.list_checkpoints(str(tmp_path))]
+    assert found == ["step-00000005", "step-99999000", "step-100000000"]
