@@ -50,9 +50,13 @@ _NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_exa
          "num_train_epochs": 1.0, "global_batch_size": 8, "max_eval_examples": 500, "pooling": "mean"}
 # Row -> flags of finetune.
 ROWS = {
-    "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS}, "mrpc_random": {**_MRPC, **_RANDOM},
+    "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS},
+    "mrpc_consistent": {**_MRPC, **_DECAY, **_THREE_SEEDS, "consistency_weight": 1.0},
+    "mrpc_random": {**_MRPC, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
+    # Students of the three seeds together, whose mean of logits is better than each; labels have the rest.
+    "sst-2_taught": {**_SST, **_THREE_SEEDS, "teacher": "sst-2", "distillation_weight": 0.7},
     "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, "random_init": True},
     "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, "random_init": True},
     "chnsenticorp": _CHNSENTICORP, "chnsenticorp_random": {**_CHNSENTICORP, **_RANDOM},

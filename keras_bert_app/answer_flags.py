@@ -14,6 +14,8 @@ _NAMES = ("max_seq_length", "max_windows", "doc_stride", "max_query_length", "ma
 
 
 def define():
-    """Defines them; returns a function that gives, as a dict, those that the user set."""
+    """Defines them; returns a function that gives what the user set, as keyword arguments of tasks.scoring.opened."""
     fields = [field for field in dataclasses.fields(FinetuningConfig) if field.name in _NAMES]
-    return config_flags.define_flags(fields, default="By default the run's.")
+    given = config_flags.define_flags(fields, default="By default the run's.")
+    ensemble = flags.DEFINE_bool("ensemble", False, "Of runs of several seeds: answer by the mean of their logits, not with the best seed alone.")
+    return lambda: {"changes": given(), "together": ensemble.value}

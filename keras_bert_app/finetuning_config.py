@@ -73,6 +73,8 @@ class FinetuningConfig(TrainingConfig):
                          "sets or numbers; runs of several seeds answer as one, by the mean of their logits.")
     distillation_weight: float = field(0.5, "Share of the teacher's answers in the loss; the labels have the rest.",
                                        minimum=0.0, most=1.0)
+    consistency_weight: float = field(0.0, "Each batch goes through the model twice, with other dropout, and the loss has so many times what "
+                                      "divides the two answers (R-Drop); 0: once.", minimum=0.0)
     distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
 
     KEY = "finetuning"  # of config.json
@@ -125,6 +127,9 @@ class FinetuningConfig(TrainingConfig):
         if self.reinit_layers and not 0 <= self.freeze_layers <= num_layers - self.reinit_layers:
             raise UserError(f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins anew "
                             f"none can be frozen; give {num_layers - self.reinit_layers} at most")
+        if self.consistency_weight and not (self.classifier_dropout or model_config.has_dropout and self.freeze_layers >= 0):
+            raise UserError(f"--consistency_weight={self.consistency_weight}: without dropout both answers are the same; leave it out, or give "
+                            "--classifier_dropout")
         if self.layers == "last_four" and num_layers < 4:
             raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")
         return super().checked_against(model_config)

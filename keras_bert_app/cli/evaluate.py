@@ -1,6 +1,7 @@
 """Scores a fine-tuned run on labelled examples.
 
 python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
+python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # all seeds of a run with --num_seeds
 python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 
@@ -27,8 +28,8 @@ def main(arguments):
     (workdir,) = app.required("workdir")
     with app.quiet_start():
         from keras_bert_app.tasks import results
-        from keras_bert_app.tasks.scoring import FinetunedRun
-    run = FinetunedRun(workdir, _given(), stream=sys.stderr)
+        from keras_bert_app.tasks.scoring import opened
+    run = opened(workdir, **_given(), stream=sys.stderr)
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
     scores, examples, notes, found = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")

@@ -24,8 +24,8 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     workdir, input_file, output_dir = app.required("workdir", "input_file", "output_dir")
     with app.quiet_start():
-        from keras_bert_app.tasks.scoring import FinetunedRun
-    count, names, notes = FinetunedRun(workdir, _given(), stream=sys.stderr).predict(input_file, output_dir)
+        from keras_bert_app.tasks.scoring import opened
+    count, names, notes = opened(workdir, **_given(), stream=sys.stderr).predict(input_file, output_dir)
     print(f"{input_file}: {count:,} examples{''.join('; ' + note for note in notes)}")
     print(f"wrote {output_dir}: {', '.join(names)}")
 

@@ -10,6 +10,7 @@ from keras_bert_app.modeling.lstm import BiLstm
 
 # What the output layer stands on: a vector for each text, for each of several texts of an example, or for each token.
 TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # what of a batch the model reads
 _DROPOUT_PLACE = 1_000_000  # beyond all of the encoder's
 
 
@@ -78,6 +79,7 @@ class BertTaskModel(keras.Model):
         config: BertConfig. head: Head. seed: of the initial weights. dtype: "float32" or "mixed_bfloat16"; the output layer
             computes in float32 in any case. encoder_has_dropout: False where the encoder is not trained, so that what
             stands on it learns from the vectors that it will answer with.
+        passes: how often it takes a batch for training, 1 or 2, each time with other dropout.
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; [B, G, S] for a head on CHOICES or
@@ -85,12 +87,12 @@ class BertTaskModel(keras.Model):
         dropout_seed: int [2] for training with dropout, or None for inference.
 
     Returns:
-        dict: logits float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS.
+        dict: logits float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS; logits_again alike, of the second pass.
     """
 
-    def __init__(self, config, head, seed=0, dtype="float32", encoder_has_dropout=True, name="task_model"):
+    def __init__(self, config, head, seed=0, dtype="float32", encoder_has_dropout=True, passes=1, name="task_model"):
         super().__init__(name=name, dtype=dtype)
-        self.config, self.head, self.encoder_has_dropout = config, head, encoder_has_dropout
+        self.config, self.head, self.encoder_has_dropout, self.passes = config, head, encoder_has_dropout, passes
         self.has_dropout = config.has_dropout and encoder_has_dropout or head.dropout > 0
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
@@ -122,14 +124,20 @@ class BertTaskModel(keras.Model):
         return ("encoder", *(name for name, part in held.items() if part), "classifier")
 
     def call(self, inputs, dropout_seed=None):
+        if dropout_seed is None or self.passes == 1:
+            return {"logits": self._logits(inputs, dropout_seed)}
+        # As rows of one batch, whose dropout differs by place.
+        twice = {name: keras.ops.concatenate([inputs[name]] * 2) for name in INPUTS}
+        return dict(zip(("logits", "logits_again"), keras.ops.split(self._logits(twice, dropout_seed), 2)))
+
+    def _logits(self, inputs, dropout_seed):
         ops, head = keras.ops, self.head
         has_groups = head.stands_on == CHOICES or bool(head.windows)
         group_size = None
         if has_groups:
             # [B, G, S] -> [B x G, S]
             group_size = ops.shape(inputs["input_mask"])[1]
-            inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2]))
-                      for name in ("input_word_ids", "input_mask", "input_type_ids")}
+            inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
         outputs = self.encoder(inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None)
         if head.has_pooler:
             x = outputs["pooled_output"]
@@ -150,7 +158,7 @@ class BertTaskModel(keras.Model):
             logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), is_there, "mean")
         if head.stands_on == CHOICES:
             logits = ops.reshape(logits, (-1, group_size))
-        return {"logits": logits}
+        return logits
 
     def _states(self, outputs):
         if self.scalar_mix is not None:

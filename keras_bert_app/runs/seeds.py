@@ -26,12 +26,14 @@ def best(workdir):
 
 
 def sound(workdir):
-    """The path itself in a list, or of runs of several seeds the directories of those that did not fail and are better than the baseline."""
+    """The path itself in a list, or of runs of several seeds the directories of those that did not fail and are better than the baseline,
+    the best one first."""
     if not has_several(workdir):
         return [workdir]
     values = read_json(os.path.join(str(workdir), "results.json"))
-    found = [run["seed"] for run in values["runs"] if run["seed"] not in values["degenerate_seeds"]]
-    return [os.path.join(str(workdir), f"seed-{seed}") for seed in found] or [best(workdir)]
+    first = best(workdir)
+    others = [os.path.join(str(workdir), f"seed-{run['seed']}") for run in values["runs"] if run["seed"] not in values["degenerate_seeds"]]
+    return [first, *(directory for directory in others if directory != first)]
 
 
 def best_run(workdir):

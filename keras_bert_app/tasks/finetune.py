@@ -49,18 +49,18 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     if workdirs.has_checkpoint(workdir):
         _check_examples(workdir, run, data, fingerprints)
     head = task.family.make_head(task, run, data.labels)
+    run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     teachers = _teachers(workdir, run)
-    if teachers:
+    if teachers and not _has_taken_all_steps(workdir, run):
         data.train.labels["teacher_logits"] = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
     initial = initial() if callable(initial) else initial
-    run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     run = strategies.with_compilation(run, strategy)
     objective = task.family.make_objective(task, run)
 
     # Machines that train together share the directory; the chief's lock stands for all.
     with lock.locked(workdir) if chief else contextlib.nullcontext(), strategy.scope():
         model = BertTaskModel(model_config, head, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision],
-                              encoder_has_dropout=run.freeze_layers >= 0)
+                              encoder_has_dropout=run.freeze_layers >= 0, passes=2 if run.consistency_weight else 1)
         transfer.begin_with_label_shares(model, data)
         optimizer = optimizers.make_optimizer(run, transfer.trained_variables(model, run), model_config.num_hidden_layers)
         optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, model_config.num_hidden_layers)
@@ -106,6 +106,14 @@ def _teachers(workdir, run):
     if workdirs.has_checkpoint(workdir):
         return read_json(workdirs.path_in(workdir, "config.json")).get("teachers") or [seeds.best(run.teacher)]
     return seeds.sound(run.teacher)
+
+
+def _has_taken_all_steps(workdir, run):
+    try:
+        saved = checkpoints.list_checkpoints(workdir)
+        return bool(saved) and checkpoints.read_manifest(saved[-1])["step"] >= run.num_train_steps
+    except UserError:  # the newest is damaged: it goes on from the one before
+        return False
 
 
 def _check_examples(workdir, run, data, fingerprints):

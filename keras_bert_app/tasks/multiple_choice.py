@@ -86,7 +86,7 @@ def make_head(task, run, labels):
 
 def make_objective(task, run):
     """Cross-entropy over the choices of an example."""
-    return objectives.Classification()
+    return objectives.Classification(consistency_weight=run.consistency_weight)
 
 
 def decode(task, examples, features, logits, run, labels):

@@ -9,9 +9,26 @@ TAUGHT = ("classification", "regression", "multi_label")
 
 
 class _Objective:
-    """Base: one loss, averaged over a count."""
+    """Base: one loss, averaged over a count.
+
+    Args:
+        consistency_weight: where a batch went through the model twice (logits and logits_again, of other dropout), the loss is the mean of
+            both and so many times half the sum of the two Kullback-Leibler divergences between their answers (Liang et al. 2021, R-Drop).
+    """
 
     sum_names = ("loss_sum", "correct", "count")
+
+    def __init__(self, consistency_weight=0.0):
+        self.consistency_weight = consistency_weight
+
+    def loss_sums(self, outputs, batch):
+        logits, again = outputs["logits"], outputs.get("logits_again")
+        sums = self._sums(*self._of_logits(logits, batch))
+        if again is None:
+            return sums
+        sums = {name: 0.5 * (first + second) for (name, first), second in zip(sums.items(), self._of_logits(again, batch))}
+        sums["loss_sum"] += self.consistency_weight * 0.5 * self._divergence(logits, again, batch)
+        return sums
 
     def mean_loss(self, sums, count):
         return sums["loss_sum"] / tf.maximum(count, 1.0)
@@ -35,24 +52,28 @@ class Classification(_Objective):
             with its probabilities at a temperature, times temperature squared (Hinton et al. 2015). 0: no teacher.
     """
 
-    def __init__(self, teacher_weight=0.0, temperature=1.0):
+    def __init__(self, teacher_weight=0.0, temperature=1.0, consistency_weight=0.0):
+        super().__init__(consistency_weight)
         self.teacher_weight, self.temperature = teacher_weight, temperature
 
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"])]
 
-    def loss_sums(self, outputs, batch):
-        logits, weights = outputs["logits"], batch["example_weights"]
+    def _of_logits(self, logits, batch):
+        weights = batch["example_weights"]
         loss, correct, count = classification_sums(logits, batch["labels"], weights)
         if self.teacher_weight:
             answers = tf.nn.softmax(batch["teacher_logits"] / self.temperature)
             soft = tf.nn.softmax_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature ** 2
             loss = (1.0 - self.teacher_weight) * loss + self.teacher_weight * tf.reduce_sum(weights * soft)
-        return self._sums(loss, correct, count)
+        return loss, correct, count
+
+    def _divergence(self, logits, again, batch):
+        return tf.reduce_sum(batch["example_weights"] * _divergences(logits, again))
 
 
 class Regression(_Objective):
-    """Squared error of one number; labels float32 [B].
+    """Squared error of one number; labels float32 [B]. Of two answers to one text it is their squared difference.
 
     Args:
         teacher_weight: share in the loss of the squared error from a teacher's number (teacher_logits [B, 1] in the batch).
@@ -60,19 +81,23 @@ class Regression(_Objective):
 
     sum_names = ("loss_sum", "count")
 
-    def __init__(self, teacher_weight=0.0):
+    def __init__(self, teacher_weight=0.0, consistency_weight=0.0):
+        super().__init__(consistency_weight)
         self.teacher_weight = teacher_weight
 
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"])]
 
-    def loss_sums(self, outputs, batch):
+    def _of_logits(self, logits, batch):
         weights = batch["example_weights"]
-        errors = tf.square(outputs["logits"][:, 0] - batch["labels"])
+        errors = tf.square(logits[:, 0] - batch["labels"])
         if self.teacher_weight:
-            soft = tf.square(outputs["logits"][:, 0] - batch["teacher_logits"][:, 0])
+            soft = tf.square(logits[:, 0] - batch["teacher_logits"][:, 0])
             errors = (1.0 - self.teacher_weight) * errors + self.teacher_weight * soft
-        return self._sums(tf.reduce_sum(weights * errors), tf.reduce_sum(weights))
+        return tf.reduce_sum(weights * errors), tf.reduce_sum(weights)
+
+    def _divergence(self, logits, again, batch):
+        return 2.0 * tf.reduce_sum(batch["example_weights"] * tf.square(logits[:, 0] - again[:, 0]))
 
     def metrics(self, sums):
         return {"loss": sums["loss_sum"] / max(sums["count"], 1.0)}
@@ -88,21 +113,26 @@ class MultiLabel(_Objective):
         teacher_weight, temperature: as of Classification, with the sigmoid of each label's logit.
     """
 
-    def __init__(self, teacher_weight=0.0, temperature=1.0):
+    def __init__(self, teacher_weight=0.0, temperature=1.0, consistency_weight=0.0):
+        super().__init__(consistency_weight)
         self.teacher_weight, self.temperature = teacher_weight, temperature
 
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"]) * batch["labels"].shape[1]]
 
-    def loss_sums(self, outputs, batch):
+    def _of_logits(self, logits, batch):
         labels, weights = batch["labels"], batch["example_weights"][:, None]
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"])
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
         if self.teacher_weight:
             answers = tf.sigmoid(batch["teacher_logits"] / self.temperature)
-            soft = tf.nn.sigmoid_cross_entropy_with_logits(answers, outputs["logits"] / self.temperature) * self.temperature ** 2
+            soft = tf.nn.sigmoid_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature ** 2
             losses = (1.0 - self.teacher_weight) * losses + self.teacher_weight * soft
-        correct = tf.cast((outputs["logits"] > 0) == (labels > 0.5), tf.float32)
-        return self._sums(tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), *self.counts(batch))
+        correct = tf.cast((logits > 0) == (labels > 0.5), tf.float32)
+        return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), *self.counts(batch)
+
+    def _divergence(self, logits, again, batch):
+        # The two divergences of a yes or no, added up.
+        return tf.reduce_sum(batch["example_weights"][:, None] * (tf.sigmoid(logits) - tf.sigmoid(again)) * (logits - again))
 
 
 class Tagging(_Objective):
@@ -111,10 +141,13 @@ class Tagging(_Objective):
     def counts(self, batch):
         return [tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32))]
 
-    def loss_sums(self, outputs, batch):
+    def _of_logits(self, logits, batch):
         labels = batch["token_labels"]
         weights = tf.cast(labels >= 0, tf.float32)
-        return self._sums(*classification_sums(outputs["logits"], tf.maximum(labels, 0), weights))
+        return classification_sums(logits, tf.maximum(labels, 0), weights)
+
+    def _divergence(self, logits, again, batch):
+        return tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32) * _divergences(logits, again))
 
 
 class QuestionAnswering(_Objective):
@@ -127,12 +160,27 @@ class QuestionAnswering(_Objective):
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"])]
 
-    def loss_sums(self, outputs, batch):
+    def _of_logits(self, logits, batch):
         weights = batch["example_weights"]
-        padding = (1.0 - tf.cast(batch["input_mask"], tf.float32)) * -1e4
         loss, is_right = 0.0, tf.ones_like(weights)
-        for which in (0, 1):
-            logits, labels = outputs["logits"][:, :, which] + padding, batch["labels"][:, which]
-            loss += 0.5 * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            is_right *= tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
-        return self._sums(tf.reduce_sum(weights * loss), tf.reduce_sum(weights * is_right), tf.reduce_sum(weights))
+        for of_places, labels in zip(self._by_end(logits, batch), tf.unstack(batch["labels"], axis=1)):
+            loss += 0.5 * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, of_places)
+            is_right *= tf.cast(tf.argmax(of_places, axis=-1, output_type=tf.int32) == labels, tf.float32)
+        return tf.reduce_sum(weights * loss), tf.reduce_sum(weights * is_right), tf.reduce_sum(weights)
+
+    def _divergence(self, logits, again, batch):
+        found = sum(_divergences(*ends) for ends in zip(self._by_end(logits, batch), self._by_end(again, batch)))
+        return 0.5 * tf.reduce_sum(batch["example_weights"] * found)
+
+    def _by_end(self, logits, batch):
+        """Logits [B, S] of an answer's first and of its last token, from [B, S, 2]."""
+        padding = (1.0 - tf.cast(batch["input_mask"], tf.float32)) * -1e4
+        return [of_places + padding for of_places in tf.unstack(logits, axis=2)]
+
+
+def _divergences(logits, again):
+    """The two Kullback-Leibler divergences between the answers, added up, float32 [...] of logits [..., n].
+
+    They are the sum of (p - q)(log p - log q), from which the logarithms of the sums drop out.
+    """
+    return tf.reduce_sum((tf.nn.softmax(logits) - tf.nn.softmax(again)) * (logits - again), axis=-1)

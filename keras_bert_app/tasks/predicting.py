@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from keras_bert_app.modeling.task_model import TOKENS
+from keras_bert_app.modeling.task_model import INPUTS, TOKENS
 from keras_bert_app.tasks import batches
-
-_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 def unit_logits(call, model, features, run, batch_size, should_stop=lambda: False, progress=None, **lengths):
@@ -23,7 +21,7 @@ def unit_logits(call, model, features, run, batch_size, should_stop=lambda: Fals
     for batch, units in batches.evaluation_batches(features, run, batch_size, **lengths):
         if should_stop():
             return None
-        logits = call({name: batch[name] for name in _INPUTS})
+        logits = call({name: batch[name] for name in INPUTS})
         for row, unit in zip(logits, units):
             found[unit] = row[:num_tokens[unit]] if model.head.stands_on == TOKENS else row
         if progress:

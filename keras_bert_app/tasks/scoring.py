@@ -4,6 +4,8 @@ import json
 import os
 import tempfile
 
+import numpy as np
+
 from keras_bert_app.config import read_json
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
@@ -56,15 +58,16 @@ class FinetunedRun:
         """(predictions for examples, notes such as how many texts were cut)."""
         family = self.task.family
         features = family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels)
-        logits = self._unit_logits(features)
+        logits = self.unit_logits(features)
         return family.decode(self.task, examples, features, logits, self.run, self.labels), features.notes
 
     def logits(self, examples):
         """The model's logits, one row for each example."""
         features = self.task.family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False)
-        return self._unit_logits(features)
+        return self.unit_logits(features)
 
-    def _unit_logits(self, features):
+    def unit_logits(self, features):
+        """The logits of each row of features, as of predicting.unit_logits."""
         compiled, length_cost = compilation(self.strategy, self.run, self.model.config, features)
         if compiled not in self._calls:
             self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
@@ -104,6 +107,46 @@ class FinetunedRun:
             for name in names:
                 os.replace(os.path.join(temporary, name), os.path.join(output_dir, name))
         return names
+
+
+class Ensemble(FinetunedRun):
+    """Runs of several seeds that answer as one, by the mean of their logits; of one run it answers as that run does.
+
+    Args:
+        directories: of the runs, as of seeds.sound: what was tuned on dev examples is the first one's. changes, strategy, stream: as of
+            FinetunedRun.
+    """
+
+    def __init__(self, directories, changes=None, strategy=None, stream=None):
+        super().__init__(directories[0], changes, strategy, stream)
+        self._directories, self._changes = directories, changes
+
+    def unit_logits(self, features):
+        """The means over the runs, asked one after the other, so that two models at most are in memory."""
+        found = []
+        for index, directory in enumerate(self._directories):
+            run = FinetunedRun(directory, self._changes, self.strategy, self.stream) if index else self
+            if run.labels != self.labels:
+                raise UserError(f"{directory}: answers {', '.join(run.labels[:6])}, the others {', '.join(self.labels[:6])}; expected runs of one "
+                                "finetune command")
+            if self.stream and len(self._directories) > 1:
+                print(f"{directory} answers", file=self.stream, flush=True)
+            found.append(FinetunedRun.unit_logits(run, features))
+        return [np.mean(rows, axis=0) for rows in zip(*found)] if isinstance(found[0], list) else np.mean(found, axis=0)
+
+
+def opened(workdir, together=False, changes=None, stream=None):
+    """The FinetunedRun of a work directory; with `together` the Ensemble of its seeds, without those no better than the baseline.
+
+    Raises:
+        UserError: as of FinetunedRun, or there are no several seeds.
+    """
+    if not together:
+        return FinetunedRun(workdir, changes, stream=stream)
+    if not seeds.has_several(workdir):
+        raise UserError(f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the --workdir of a "
+                        "finetune command with --num_seeds")
+    return Ensemble(seeds.sound(workdir), changes, stream=stream)
 
 
 def compilation(strategy, run, config, features, times=1):

@@ -153,9 +153,9 @@ def make_objective(task, run):
     """What is minimized."""
     teacher_weight = run.distillation_weight if run.teacher else 0.0
     if task.kind == REGRESSION:
-        return objectives.Regression(teacher_weight)
+        return objectives.Regression(teacher_weight, run.consistency_weight)
     of_kind = {CLASSIFICATION: objectives.Classification, MULTI_LABEL: objectives.MultiLabel}[task.kind]
-    return of_kind(teacher_weight, run.distillation_temperature)
+    return of_kind(teacher_weight, run.distillation_temperature, run.consistency_weight)
 
 
 def decode(task, examples, features, logits, run, labels):

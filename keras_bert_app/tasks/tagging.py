@@ -94,7 +94,7 @@ def make_head(task, run, labels):
 
 def make_objective(task, run):
     """What is minimized."""
-    return objectives.Tagging()
+    return objectives.Tagging(consistency_weight=run.consistency_weight)
 
 
 def decode(task, examples, features, logits, run, labels):

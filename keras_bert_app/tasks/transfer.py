@@ -42,12 +42,11 @@ class Teacher:
         """
         asked = (directories, data.train.fingerprint())
         if self._asked != asked:
-            self._logits = np.mean([self._logits_of(directory, data, run) for directory in directories], axis=0)
-            self._asked = asked
+            self._logits, self._asked = self._logits_of(directories, data, run), asked
         return self._logits
 
-    def _logits_of(self, directory, data, run):
-        teacher = scoring.FinetunedRun(directory, {"global_batch_size": run.global_batch_size}, self._strategy, self._stream)
+    def _logits_of(self, directories, data, run):
+        teacher = scoring.Ensemble(directories, {"global_batch_size": run.global_batch_size}, self._strategy, self._stream)
         if data.task.kind not in objectives.TAUGHT:
             raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
                             f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
@@ -56,7 +55,8 @@ class Teacher:
             raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
                             f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}")
         if self._stream:
-            print(f"teacher {directory} answers {len(data.train_examples):,} training examples", file=self._stream, flush=True)
+            print(f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: {len(data.train_examples):,} training "
+                  "examples are answered", file=self._stream, flush=True)
         return teacher.logits(data.train_examples)
 
 

@@ -32,6 +32,8 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     scores = json.loads((tmp_path / "scores" / "scores.json").read_text())
     assert scores["examples"] == 10 and scores["accuracy"] == pytest.approx(accuracy, abs=1e-6)
 
+    assert_refused(run("evaluate", f"--workdir={workdir}", "--ensemble"), f"--workdir={workdir} holds no runs of several seeds", "leave it out")
+
     rows = (folder / "dev.tsv").read_text().splitlines()
     (tmp_path / "unlabelled.tsv").write_text("".join(f"{row.split(chr(9))[0]}\n" for row in rows))
     answered = run("predict", f"--workdir={workdir}", f"--input_file={tmp_path}/unlabelled.tsv", f"--output_dir={tmp_path}/answers")

@@ -203,14 +203,40 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(tabl
     assert np.abs(alone[0] - alone[1]).max() > 1e-3
     assert teacher.logits(given("classification", examples), run, directories) is found
     assert len(teacher.logits(given("classification", examples[:3], "of others"), run, directories)) == 3
-    assert stream.getvalue().count(f"answers {len(examples)} training examples") == 2
+    assert stream.getvalue().count("teaches by 2 runs") == 2 and stream.getvalue().count("seed-") == 4
     # A student goes on with the teachers that it began with.
     wanted = {"data_dir": table_dir, "teacher": run.teacher, "num_train_steps": 1}
     _, output = launched(tmp_path / "student", wanted, start=(None, False, CONFIG, VOCABULARY))
-    assert output.count(" training examples") == 2
+    assert "teaches by 2 runs" in output
     path.write_text(json.dumps(figures), encoding="utf-8")
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
-    assert output.count(" training examples") == 2 and "resumed at step 1" in output
+    assert "teaches by 2 runs" in output and "resumed at step 1" in output
+    # Where nothing is left to learn nobody is asked.
+    _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
+    assert "teaches" not in output and "resumed at step 2" in output
+
+
+def test_several_seeds_answer_together(table_dir, tmp_path):
+    workdir = str(tmp_path / "run")
+    figures, _ = launched(workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
+    runs = [scoring.FinetunedRun(directory) for directory in seeds.sound(workdir)]
+    together = scoring.opened(workdir, together=True)
+    np.testing.assert_allclose(together.logits(examples), np.mean([run.logits(examples) for run in runs], axis=0), atol=1e-6)
+    best = max(run["dev"]["accuracy"] for run in figures["runs"])
+    assert scoring.opened(workdir).evaluate(os.path.join(table_dir, "dev.tsv"))[0]["accuracy"] == pytest.approx(best, abs=1e-6)
+    with pytest.raises(UserError, match="holds no runs of several seeds that ended"):
+        scoring.opened(os.path.join(workdir, f"seed-{figures['runs'][0]['seed']}"), together=True)
+
+
+def test_batches_that_go_through_twice_are_learned_and_change_what_is_learned(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 2, "gradient_accumulation_steps": 2}
+    losses = {}
+    for weight in (0.0, 1.0):
+        launched(tmp_path / str(weight), {**wanted, "consistency_weight": weight, "log_steps": 1})
+        lines = (tmp_path / str(weight) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        losses[weight] = [json.loads(line)["loss"] for line in lines if "loss" in json.loads(line)]
+    assert len(losses[0.0]) == 2 and all(np.isfinite(losses[1.0])) and losses[1.0][1] != losses[0.0][1]
 
 
 @pytest.mark.parametrize("wanted, message", [
@@ -224,6 +250,7 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(tabl
     ({"reinit_layers": 1, "freeze_layers": 1}, "--freeze_layers=1: of the 1 layers that --reinit_layers begins anew none can be frozen; give 0"),
     ({"reinit_layers": 1, "freeze_layers": -1}, "--freeze_layers=-1: of the 1 layers"),
     ({"document_context": True}, "--document_context=True: task classification does not read it"),
+    ({"consistency_weight": 1.0, "classifier_dropout": 0.0, "freeze_layers": -1}, "without dropout both answers are the same"),
 ])
 def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
     with pytest.raises(UserError, match=message):

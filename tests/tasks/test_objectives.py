@@ -13,9 +13,10 @@ def log_softmax(logits):
     return logits - logits.max(-1, keepdims=True) - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
 
 
-def means(objective, logits, batch):
+def means(objective, logits, batch, again=None):
     batch = {name: tf.constant(values) for name, values in batch.items()}
-    sums = objective.loss_sums({"logits": tf.constant(logits)}, batch)
+    outputs = {"logits": tf.constant(logits), **({} if again is None else {"logits_again": tf.constant(again)})}
+    sums = objective.loss_sums(outputs, batch)
     loss = float(objective.mean_loss(sums, *objective.counts(batch)))
     return loss, objective.metrics({name: float(value) for name, value in sums.items()})
 
@@ -83,3 +84,36 @@ def test_an_answer_s_ends_are_chosen_among_the_tokens_of_the_row_alone():
     whole, cut = log_softmax(logits[0].T), log_softmax(logits[1, :3].T)
     expected = -np.mean([whole[0, 1] + whole[1, 3], cut[0, 0] + cut[1, 2]]) / 2
     assert means(objectives.QuestionAnswering(), logits, batch)[0] == pytest.approx(expected, abs=1e-5)
+
+
+def divergence(logits, again):
+    """KL(p | q) of two rows of logits."""
+    return np.sum(np.exp(log_softmax(logits)) * (log_softmax(logits) - log_softmax(again)), axis=-1)
+
+
+def both_ways(logits, again):
+    return 0.5 * (divergence(logits, again) + divergence(again, logits))
+
+
+@pytest.mark.parametrize("objective, shape, batch, divided", [
+    (objectives.Classification, (3, 4), {"labels": np.array([1, 0, 3], np.int32), "example_weights": np.array([1, 1, 0], np.float32)},
+     lambda logits, again: np.mean(both_ways(logits, again)[:2])),
+    (objectives.Regression, (3, 1), {"labels": np.array([2, 5, 0], np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
+     lambda logits, again: np.mean((logits - again)[:2] ** 2)),
+    # Of each label yes or no, which are the logit and 0.
+    (objectives.MultiLabel, (3, 2), {"labels": np.eye(3, 2, dtype=np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
+     lambda logits, again: np.mean(both_ways(*(np.stack([each[:2], 0 * each[:2]], axis=-1) for each in (logits, again))))),
+    (objectives.Tagging, (2, 3, 4), {"token_labels": np.array([[-1, 2, -1], [0, -1, 3]], np.int32)},
+     lambda logits, again: np.mean(both_ways(logits, again)[[0, 1, 1], [1, 0, 2]])),
+    (objectives.QuestionAnswering, (2, 4, 2), {"labels": np.array([[1, 3], [0, 2]], np.int32), "example_weights": np.ones(2, np.float32),
+                                               "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32)},
+     lambda logits, again: np.mean([both_ways(logits[row, :size, end], again[row, :size, end]) for row, size in ((0, 4), (1, 3))
+                                    for end in (0, 1)]))])
+def test_two_answers_to_a_batch_have_the_mean_of_their_losses_and_what_divides_them(objective, shape, batch, divided):
+    logits, again = GENERATOR.normal(size=(2, *shape)).astype(np.float32)
+    (first, figures), (second, others) = (means(objective(), each, batch) for each in (logits, again))
+    loss, both = means(objective(consistency_weight=0.7), logits, batch, again)
+    assert loss == pytest.approx((first + second) / 2 + 0.7 * divided(logits, again), rel=1e-5)
+    assert divided(logits, again) > 0.01
+    if "accuracy" in figures:
+        assert both["accuracy"] == pytest.approx((figures["accuracy"] + others["accuracy"]) / 2)

@@ -136,3 +136,17 @@ def test_an_encoder_that_is_not_trained_gives_the_vectors_that_it_gives_in_use()
     np.testing.assert_array_equal(model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"])
     model = BertTaskModel(CONFIG, Head(TEXT, 3, dropout=0.5), encoder_has_dropout=False)
     assert model.has_dropout and not np.array_equal(model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"])
+
+
+@pytest.mark.parametrize("head", [Head(TEXT, 3, pooling="mean"), Head(CHOICES, 1), Head(TOKENS, 5)], ids=repr)
+def test_two_passes_are_those_of_a_batch_twice_as_large(head):
+    once, twice = (BertTaskModel(CONFIG, head, passes=passes) for passes in (1, 2))
+    batch = grouped((4, 4)) if head.stands_on == CHOICES else batch_of()
+    seed = tf.constant([5, 7], tf.int64)
+    doubled = once({name: tf.concat([values, values], axis=0) for name, values in batch.items()}, dropout_seed=seed)["logits"]
+    outputs = twice(batch, dropout_seed=seed)
+    np.testing.assert_allclose(tf.concat([outputs["logits"], outputs["logits_again"]], axis=0), doubled, atol=1e-6)
+    assert np.abs(outputs["logits"] - outputs["logits_again"]).max() > 1e-3
+    # What it answers has no dropout, and one pass.
+    np.testing.assert_allclose(twice(batch)["logits"], once(batch)["logits"], atol=1e-6)
+    assert list(twice(batch)) == ["logits"]
