@@ -17,5 +17,6 @@ def define():
     """Defines them; returns a function that gives what the user set, as keyword arguments of tasks.scoring.opened."""
     fields = [field for field in dataclasses.fields(FinetuningConfig) if field.name in _NAMES]
     given = config_flags.define_flags(fields, default="By default the run's.")
-    ensemble = flags.DEFINE_bool("ensemble", False, "Of runs of several seeds: answer by the mean of their logits, not with the best seed alone.")
+    ensemble = flags.DEFINE_bool("ensemble", False, "Of runs of several seeds: answer by the mean of their logits, not with the best seed alone; "
+                                 "those that are no better than the baseline are left out.")
     return lambda: {"changes": given(), "together": ensemble.value}

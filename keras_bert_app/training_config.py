@@ -102,6 +102,10 @@ class TrainingConfig:
                 raise UserError(f"--{name}={getattr(self, name)}: is for --{other}={' or '.join(values)}, which is {getattr(self, other)} here; "
                                 "leave it out")
 
+    def has_ended(self, step, seconds):
+        """Whether a run that has taken so many steps in so many seconds is over."""
+        return seconds >= self.train_minutes * 60 if self.train_minutes else step >= self.num_train_steps
+
     @property
     def has_many_lengths(self):
         """Whether batches are of many lengths."""

@@ -13,6 +13,8 @@ Both kinds have
     inputs: a batch of the rows that are scored.
 """
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
@@ -137,7 +139,8 @@ class Tuned:
         even, odd = _halves(examples, by_document=found.run.document_context)
         if not odd:
             raise UserError(f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; expected two at least")
-        self.objective = self.task.family.make_objective(self.task, found.run)
+        # The labels alone count, whatever else a run learned from.
+        self.objective = self.task.family.make_objective(self.task, dataclasses.replace(found.run, teacher=""))
         self.examples = Examples(odd)
         estimated = self._features(Examples(even))
         self.features = self._features(self.examples)

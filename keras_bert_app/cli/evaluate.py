@@ -1,7 +1,7 @@
 """Scores a fine-tuned run on labelled examples.
 
 python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
-python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # all seeds of a run with --num_seeds
+python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # the seeds of a run with --num_seeds together
 python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 

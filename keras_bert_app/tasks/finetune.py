@@ -51,7 +51,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     head = task.family.make_head(task, run, data.labels)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     teachers = _teachers(workdir, run)
-    if teachers and not _has_taken_all_steps(workdir, run):
+    if teachers and not _has_ended(workdir, run):
         data.train.labels["teacher_logits"] = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
     initial = initial() if callable(initial) else initial
     run = strategies.with_compilation(run, strategy)
@@ -108,12 +108,12 @@ def _teachers(workdir, run):
     return seeds.sound(run.teacher)
 
 
-def _has_taken_all_steps(workdir, run):
-    try:
-        saved = checkpoints.list_checkpoints(workdir)
-        return bool(saved) and checkpoints.read_manifest(saved[-1])["step"] >= run.num_train_steps
-    except UserError:  # the newest is damaged: it goes on from the one before
+def _has_ended(workdir, run):
+    saved = checkpoints.list_checkpoints(workdir)
+    if not saved:
         return False
+    manifest = checkpoints.read_manifest(saved[-1], verify=False)
+    return run.has_ended(manifest["step"], manifest.get("seconds", 0.0))
 
 
 def _check_examples(workdir, run, data, fingerprints):

@@ -103,7 +103,8 @@ class Regression(_Objective):
         return {"loss": sums["loss_sum"] / max(sums["count"], 1.0)}
 
     def progress(self, figures):
-        return f"rmse {figures['loss'] ** 0.5:.3f}"
+        # What a teacher and another pass add is no error.
+        return "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5:.3f}"
 
 
 class MultiLabel(_Objective):

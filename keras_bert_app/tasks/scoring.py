@@ -113,26 +113,38 @@ class Ensemble(FinetunedRun):
     """Runs of several seeds that answer as one, by the mean of their logits; of one run it answers as that run does.
 
     Args:
-        directories: of the runs, as of seeds.sound: what was tuned on dev examples is the first one's. changes, strategy, stream: as of
-            FinetunedRun.
+        directories: of runs of one finetune command, as of seeds.sound: what was tuned on dev examples is the first one's. changes,
+            strategy, stream: as of FinetunedRun.
     """
 
     def __init__(self, directories, changes=None, strategy=None, stream=None):
         super().__init__(directories[0], changes, strategy, stream)
-        self._directories, self._changes = directories, changes
+        self.directories = directories
+
+    def predictions(self, examples, has_labels=False):
+        found, notes = super().predictions(examples, has_labels)
+        return found, [*notes, f"answered by {', '.join(os.path.basename(directory) for directory in self.directories)}"]
 
     def unit_logits(self, features):
-        """The means over the runs, asked one after the other, so that two models at most are in memory."""
-        found = []
-        for index, directory in enumerate(self._directories):
-            run = FinetunedRun(directory, self._changes, self.strategy, self.stream) if index else self
-            if run.labels != self.labels:
-                raise UserError(f"{directory}: answers {', '.join(run.labels[:6])}, the others {', '.join(self.labels[:6])}; expected runs of one "
+        """The means over the runs, whose weights the model has one after the other."""
+        *others, own = [*self.directories[1:], self.directory]
+        return _mean([*(self._of(directory, features) for directory in others), self._of(own, features)])
+
+    def _of(self, directory, features):
+        if len(self.directories) > 1:
+            labels = read_json(workdirs.path_in(directory, "config.json"))["labels"]
+            if tuple(labels) != self.labels:
+                raise UserError(f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected runs of one "
                                 "finetune command")
-            if self.stream and len(self._directories) > 1:
+            checkpoints.restore(best_weights(directory), self.model)
+            if self.stream:
                 print(f"{directory} answers", file=self.stream, flush=True)
-            found.append(FinetunedRun.unit_logits(run, features))
-        return [np.mean(rows, axis=0) for rows in zip(*found)] if isinstance(found[0], list) else np.mean(found, axis=0)
+        return super().unit_logits(features)
+
+
+def _mean(logits):
+    """The mean over runs, of arrays or of lists of arrays."""
+    return [np.mean(rows, axis=0) for rows in zip(*logits)] if isinstance(logits[0], list) else np.mean(logits, axis=0)
 
 
 def opened(workdir, together=False, changes=None, stream=None):

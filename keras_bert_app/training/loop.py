@@ -75,8 +75,7 @@ def train(training):
     pace, window = Pace(run, start["seconds"]), Window(training.objective, start["unlogged"])
     # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
     alone = strategies.num_machines(training.strategy) == 1
-    is_over = start["seconds"] >= run.train_minutes * 60 if run.train_minutes else step >= run.num_train_steps
-    is_over, figures, is_spent = is_over or training.ends_early(), None, False
+    is_over, figures, is_spent = run.has_ended(step, start["seconds"]) or training.ends_early(), None, False
 
     def save(evaluation_due):
         # The end by the clock is foretold before the last call, which may take less: a run that has ended is to say so.

@@ -2,6 +2,9 @@
 
 import tensorflow as tf
 
+# What of a batch has a number for each token. Of others a size may happen to be that of the rows.
+_OF_TOKENS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels")
+
 
 def split_over_replicas(strategy, batch, row_axis):
     """The rows of a global batch given out to this process's replicas, each its own share.
@@ -41,7 +44,7 @@ def tracer(call, num_fixed):
             return
         rows = batch["input_mask"].shape
         open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]
-        call.get_concrete_function({name: tf.TensorSpec(open_rows if values.shape == rows else values.shape, values.dtype)
+        call.get_concrete_function({name: tf.TensorSpec(open_rows if name in _OF_TOKENS else values.shape, values.dtype)
                                     for name, values in batch.items()}, *others)
         is_traced = True
     return trace

@@ -69,10 +69,10 @@ class Reporter:
 
     def _line(self, step, figures):
         of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
-        losses = (f"loss {figures['loss']:.3f}  {self.objective.progress(figures)}  " if "loss" in figures
-                  else "no step whose loss is finite  ")
-        return (f"step {step:,}{of_all}  {losses}"
-                f"{figures['tokens_per_second']:,.0f} tokens/s  ETA {self._eta(step)}")
+        parts = ([f"loss {figures['loss']:.3f}", self.objective.progress(figures)] if "loss" in figures
+                 else ["no step whose loss is finite"])
+        parts = [f"step {step:,}{of_all}", *parts, f"{figures['tokens_per_second']:,.0f} tokens/s", f"ETA {self._eta(step)}"]
+        return "  ".join(part for part in parts if part)
 
     def _eta(self, step):
         now = time.monotonic()

@@ -9,6 +9,8 @@ import types
 import numpy as np
 import pytest
 
+from keras_bert_app.analysis import head_tasks
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
@@ -211,18 +213,39 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(tabl
     path.write_text(json.dumps(figures), encoding="utf-8")
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "teaches by 2 runs" in output and "resumed at step 1" in output
+    # What its heads are worth is told by the labels.
+    tuned = head_tasks.Tuned(Options(workdir=str(tmp_path / "student")))
+    assert np.isfinite(float(tuned.loss(tuned.outputs(tuned.model, tuned.estimation[0]), tuned.estimation[0])))
     # Where nothing is left to learn nobody is asked.
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "teaches" not in output and "resumed at step 2" in output
 
 
+def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epochs(finished, table_dir, tmp_path):
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "teacher": finished[0], "max_train_examples": 8, "num_train_epochs": 1.0,
+              "jit_compile": "none", "train_minutes": 0.01}
+    launched(tmp_path / "student", wanted)
+    _, output = launched(tmp_path / "student", wanted)
+    assert "teaches" not in output and "resumed at step" in output
+    step = int(output.split("resumed at step ")[1].split()[0])
+    assert step > 1  # of one a pass over the examples
+    figures, output = launched(tmp_path / "student", {**wanted, "train_minutes": 0.1})
+    assert f"resumed at step {step}" in output and "teaches by 1 run:" in output and figures["best_step"] >= 1
+    steps = [int(os.path.basename(path).split("-")[1]) for path in checkpoints.list_checkpoints(str(tmp_path / "student"))]
+    assert steps[-1] > step
+
+
 def test_several_seeds_answer_together(table_dir, tmp_path):
     workdir = str(tmp_path / "run")
     figures, _ = launched(workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    (tmp_path / "run" / "results.json").write_text(json.dumps({**figures, "degenerate_seeds": []}), encoding="utf-8")
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
-    runs = [scoring.FinetunedRun(directory) for directory in seeds.sound(workdir)]
+    runs = [scoring.FinetunedRun(os.path.join(workdir, f"seed-{run['seed']}")) for run in figures["runs"]]
     together = scoring.opened(workdir, together=True)
-    np.testing.assert_allclose(together.logits(examples), np.mean([run.logits(examples) for run in runs], axis=0), atol=1e-6)
+    for _ in range(2):  # the first one's weights are there again
+        np.testing.assert_allclose(together.logits(examples), np.mean([run.logits(examples) for run in runs], axis=0), atol=1e-6)
+    _, notes = together.predictions(examples)
+    assert sorted(notes[-1].removeprefix("answered by ").split(", ")) == [f"seed-{run['seed']}" for run in figures["runs"]]
     best = max(run["dev"]["accuracy"] for run in figures["runs"])
     assert scoring.opened(workdir).evaluate(os.path.join(table_dir, "dev.tsv"))[0]["accuracy"] == pytest.approx(best, abs=1e-6)
     with pytest.raises(UserError, match="holds no runs of several seeds that ended"):
