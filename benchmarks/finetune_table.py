@@ -95,6 +95,7 @@ ROWS = {
     "option_layer_decay": {**_OPTION, "layer_decay": 0.8},
     "option_slanted_triangular": {**_OPTION, "learning_rate_schedule": "slanted_triangular"},
     "option_average": {**_OPTION, "average_decay": 0.99},
+    "option_consistency": {**_OPTION, "consistency_weight": 1.0},
     "option_mlm_tuning": {**_OPTION, "mlm_tuning_steps": 200},
     "option_small": {**_OPTION, "encoder_layers": 2},
     "option_small_distilled": {**_OPTION, "encoder_layers": 2, "teacher": "option_none", "distillation_weight": 0.8},
