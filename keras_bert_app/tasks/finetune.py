@@ -52,7 +52,10 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     teachers = _teachers(workdir, run)
     if teachers and not _has_ended(workdir, run):
-        data.train.labels["teacher_logits"] = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
+        answers = transfer.kept_answers(workdir, data) if workdirs.has_checkpoint(workdir) else None
+        if answers is None:
+            answers = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
+        data.train.labels["teacher_logits"] = answers
     initial = initial() if callable(initial) else initial
     run = strategies.with_compilation(run, strategy)
     objective = task.family.make_objective(task, run)
@@ -72,6 +75,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
                 initial = transfer.with_new_layers(*initial, model, run.reinit_layers)
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
         if chief and not checkpoints.list_checkpoints(workdir):
+            if teachers:
+                transfer.keep_answers(workdir, answers)
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes,
                                   {**transfer.notes_for_others(data, head), "examples_sha256": fingerprints,
                                    **({"teachers": teachers} if teachers else {})})

@@ -2,11 +2,14 @@
 the next."""
 
 import dataclasses
+import io
 import sys
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import objectives, registry, scoring
 from keras_bert_app.training import optimizers
 from keras_bert_app.training import strategy as strategies
@@ -15,6 +18,8 @@ from keras_bert_app.training import strategy as strategies
 _FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequence_classification",
                 "multi_label": "sequence_classification", "tagging": "token_classification",
                 "question_answering": "question_answering", "multiple_choice": "multiple_choice"}
+
+_ANSWERS = "teacher_logits.npy"  # in the work directory of a student
 
 _PROBLEM_TYPES = {"classification": "single_label_classification", "multi_label": "multi_label_classification", "regression": "regression"}
 
@@ -58,6 +63,24 @@ class Teacher:
             print(f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: {len(data.train_examples):,} training "
                   "examples are answered", file=self._stream, flush=True)
         return teacher.logits(data.train_examples)
+
+
+def keep_answers(workdir, logits):
+    """Writes what a run's teachers answered, so that it need not ask again when it goes on, and goes on with the very same."""
+    file = io.BytesIO()
+    np.save(file, logits)
+    tf.io.gfile.makedirs(str(workdir))
+    workdirs.write_whole(workdirs.path_in(workdir, _ANSWERS), file.getvalue())
+
+
+def kept_answers(workdir, data):
+    """float32 [U, n] that keep_answers wrote; None where it is not there, as of runs of earlier versions, or is damaged."""
+    try:
+        with tf.io.gfile.GFile(workdirs.path_in(workdir, _ANSWERS), "rb") as file:
+            logits = np.load(io.BytesIO(file.read()), allow_pickle=False)
+    except (tf.errors.OpError, ValueError, EOFError):
+        return None
+    return logits if len(logits) == data.train.num_units else None
 
 
 def begin_with_label_shares(model, data):
