@@ -73,9 +73,9 @@ class FinetuningConfig(TrainingConfig):
                          "sets or numbers; runs of several seeds answer as one, by the mean of their logits.")
     distillation_weight: float = field(0.5, "Share of the teacher's answers in the loss; the labels have the rest.",
                                        minimum=0.0, most=1.0)
+    distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
     consistency_weight: float = field(0.0, "Each batch goes through the model twice, with other dropout, and the loss has so many times what "
                                       "divides the two answers (R-Drop); 0: once.", minimum=0.0)
-    distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
 
     KEY = "finetuning"  # of config.json
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"num_train_epochs", "data_dir"}

@@ -87,7 +87,8 @@ class BertTaskModel(keras.Model):
         dropout_seed: int [2] for training with dropout, or None for inference.
 
     Returns:
-        dict: logits float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS; logits_again alike, of the second pass.
+        dict: logits float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. For training in two passes
+            logits_again, too, of the second one.
     """
 
     def __init__(self, config, head, seed=0, dtype="float32", encoder_has_dropout=True, passes=1, name="task_model"):

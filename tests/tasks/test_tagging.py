@@ -14,7 +14,7 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import registry, tagging
 from keras_bert_app.tasks.conll import Sentence
 from keras_bert_app.tasks.finetune import finetune
-from keras_bert_app.tasks.scoring import FinetunedRun
+from keras_bert_app.tasks.scoring import Ensemble, FinetunedRun
 from pipelines.vocab import SPECIAL_PIECES
 from pipelines.wordpiece import BertTokenizer
 from tests.tasks import conftest
@@ -263,3 +263,18 @@ def test_a_run_learns_what_a_look_up_cannot_and_writes_what_conlleval_reads(tmp_
     found.predict(str(tmp_path / "words.txt"), str(tmp_path / "words"))
     answers = (tmp_path / "words" / "predictions.txt").read_text(encoding="utf-8").split()
     assert answers == "anna B-PER met O in O anna B-LOC".split()
+
+
+def test_several_runs_tag_each_token_by_the_mean_of_their_logits(tmp_path):
+    write_split(tmp_path, "train.txt", 16, 1)
+    write_split(tmp_path, "valid.txt", 8, 2)
+    directories = [str(tmp_path / f"seed-{seed}") for seed in (1, 2)]
+    for seed, directory in enumerate(directories, start=1):
+        run = FinetuningConfig(**{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_steps": 1, "seed": seed})
+        finetune(directory, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=io.StringIO())
+    examples = NER.read_file(str(tmp_path / "valid.txt"), run)
+    one, other = (FinetunedRun(directory).logits(examples) for directory in directories)
+    together = Ensemble(directories).logits(examples)
+    assert len(together) == len(one) and np.abs(one[0] - other[0]).max() > 1e-3
+    for row, first, second in zip(together, one, other, strict=True):
+        np.testing.assert_allclose(row, (first + second) / 2, atol=1e-6)
