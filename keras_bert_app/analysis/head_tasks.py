@@ -99,7 +99,7 @@ class MaskedLM:
         self.inputs = self.scored[0]
 
     def outputs(self, model, batch):
-        return {"mlm_logits": model(batch)["mlm_logits"]}
+        return {"mlm_logits": model(batch, heads_only=True)["mlm_logits"]}
 
     def loss(self, outputs, batch):
         return self._sums(outputs, batch)[0]

@@ -122,7 +122,7 @@ def _guesses(subject, asked):
         logits = subject.model({
             "input_word_ids": tf.constant(ids), "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids),
             "masked_lm_positions": tf.constant([[place + 1]])
-        })["mlm_logits"][0, 0, :tokenizer.vocab_size]
+        }, heads_only=True)["mlm_logits"][0, 0, :tokenizer.vocab_size]
         shares = tf.nn.softmax(logits).numpy()
         found.append((tokenizer.vocabulary[shares.argmax()], float(shares.max())))
     return found

@@ -35,8 +35,10 @@ def parameters(config, parts=PARTS):
 
 
 def flop_per_token(config, length, num_predictions):
-    """FLOP of a training step for each of its B x S positions: 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)) where I = 4H.
+    """FLOP of a training step for each of its B x S positions: 3((L - 1)(24H^2 + 4SH) + 4H^2 + ((P + 1)/S)(20H^2 + 4SH) +
+    (P/S)2(H^2 + HV)) where I = 4H.
 
+    The last layer's output is computed at [CLS] and the predictions alone, for which key and value are of all positions.
     Counted are the products of the layers and of the masked-LM head, a multiplication and an addition as two; once
     forward, twice that backward. All else is left out: next to nothing where H is large (pooler, next-sentence head,
     segments, normalization, activations, dropout) or by the step and not by the token (optimizer_flop).
@@ -46,9 +48,10 @@ def flop_per_token(config, length, num_predictions):
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     forward = num_predictions / length * 2 * hidden * (hidden + config.vocab_size)
-    for num_heads in config.head_counts:
+    for layer, num_heads in enumerate(config.head_counts, start=1):
         width = num_heads * config.head_size
-        forward += 2 * hidden * (4 * width + 2 * inner) + 4 * length * width
+        attending = 1.0 if layer < config.num_hidden_layers else (num_predictions + 1) / length
+        forward += 4 * hidden * width + attending * (4 * hidden * (width + inner) + 4 * length * width)
     return 3 * forward
 
 

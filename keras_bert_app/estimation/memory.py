@@ -8,6 +8,7 @@ with the traced step, benchmarks/estimate_check with the allocator of a running 
 
 import dataclasses
 import math
+import typing
 
 from keras_bert_app.estimation.counts import parameters, weight_shapes
 from keras_bert_app.training_config import is_hidden_matrix
@@ -83,19 +84,37 @@ def slot_numbers(config, optimizer, parts):
 
 def activations(config, run, parts, rows, is_tpu=False):
     """Bytes that the forward pass of so many rows leaves for the backward pass."""
-    kept = _kept_on_tpu if is_tpu else _kept_in_parts if run.jit_compile == "parts" else _kept
-    of_embeddings, of_layer, of_prediction, of_row = kept(config, run)
+    kept = (_kept_on_tpu if is_tpu else _kept_in_parts if run.jit_compile == "parts" else _kept)(config, run)
     size, hidden = _COMPUTE[run.precision], config.hidden_size
-    casts = 0 if size == _FLOAT or is_tpu else size * sum(
-        math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
-        if path.endswith("kernel")) + size * config.vocab_size * hidden
-    return (rows * run.max_seq_length * (of_embeddings + sum(map(of_layer, config.head_counts)))
-            + rows * run.max_predictions_per_seq * of_prediction + (rows * of_row if "pooler" in parts else 0) + casts)
+    of_token, of_row, of_step = kept.embeddings, kept.pooler if "pooler" in parts else 0, kept.step
+    if size != _FLOAT and not is_tpu:  # kernels and the table in the compute type
+        of_step += size * sum(math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
+                            if path.endswith("kernel")) + size * config.vocab_size * hidden
+    if config.head_counts:
+        *others, last = config.head_counts
+        of_last, of_attending = kept.last_layer(last)
+        of_token += sum(map(kept.layer, others)) + of_last
+        of_row += (run.max_predictions_per_seq + 1) * of_attending  # [CLS] and the predictions
+        if size == _FLOAT and not is_tpu:  # the thirds of its kernel and bias of query, key and value
+            of_step += size * 3 * (hidden + 1) * last * config.head_size
+    return rows * (run.max_seq_length * of_token + run.max_predictions_per_seq * kept.prediction + of_row) + of_step
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kept:
+    """Bytes that the backward pass reads: of a token's embeddings, of a prediction, of a row's pooler; functions of a layer's number of heads
+    to the bytes of a token, and of the last layer's to (of a token, of a place that attends); of a step, whatever its rows."""
+
+    embeddings: int
+    prediction: int
+    pooler: int
+    layer: typing.Callable
+    last_layer: typing.Callable
+    step: int = 0
 
 
 def _kept(config, run):
-    """(bytes of a token's embeddings, function of a layer's number of heads to bytes of a token, of a prediction, of a row's
-    pooler) that TensorFlow's own ops leave."""
+    """The _Kept of TensorFlow's own ops."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
     drops, drops_probabilities = config.hidden_dropout_prob > 0, config.attention_probs_dropout_prob > 0
     norm = _FLOAT * (hidden + 1)
@@ -104,39 +123,56 @@ def _kept(config, run):
     # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
     of_probability = _FLOAT + (size + 1 if drops_probabilities else size if size != _FLOAT else 0)
 
-    def of_layer(num_heads):
-        width = num_heads * config.head_size
-        # Query, key and value as they came out, the scaled query, what the heads gave; the states before either half.
-        states = size * (5 * width + 2 * hidden)
+    def of_attending(num_heads):
+        # The scaled query, what the heads gave; the states before either half.
+        states = size * (2 * num_heads * config.head_size + 2 * hidden)
         inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
         return states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * of_probability
-    return (norm + mask + _FLOAT * (config.type_vocab_size + 1), of_layer,
-            size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2), 2 * size * hidden)
+
+    def of_layer(num_heads):  # and query, key and value as they came out
+        return of_attending(num_heads) + size * 3 * num_heads * config.head_size
+
+    def of_last_layer(num_heads):  # key and value, and the states that they are of
+        return size * (2 * num_heads * config.head_size + hidden), of_attending(num_heads)
+    return _Kept(norm + mask + _FLOAT * (config.type_vocab_size + 1),
+                 size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2), 2 * size * hidden, of_layer, of_last_layer)
 
 
 def _kept_in_parts(config, run):
     """As _kept, of a step with --jit_compile=parts: what goes into each kernel, and what goes into a product."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
-    def of_layer(num_heads):
-        # Query, key and value as one product and apart, what the heads gave; each half's product and its sum; the inner
-        # product and its activation; scores, what dropout left of probabilities, and their sums.
-        of_head = _FLOAT + size * (7 * config.head_size + 2 * run.max_seq_length)
+    def of_attending(num_heads):
+        # The query as a product and scaled, what the heads gave; each half's product and its sum; the inner product and its
+        # activation; scores, what dropout left of probabilities, and their sums.
+        of_head = _FLOAT + size * (3 * config.head_size + 2 * run.max_seq_length)
         return num_heads * of_head + size * (4 * hidden + 2 * config.intermediate_size)
+
+    def of_layer(num_heads):  # and key and value as a product and apart
+        return of_attending(num_heads) + size * 4 * num_heads * config.head_size
+
+    def of_last_layer(num_heads):  # these, and the states that they are of
+        return size * (4 * num_heads * config.head_size + hidden), of_attending(num_heads)
     # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
     # input, which is counted in place of the last one's output.
     of_embeddings = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
     # Logits as they came out of the product, where the losses do not take the same.
     of_logits = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
-    return of_embeddings, of_layer, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden
+    return _Kept(of_embeddings, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden, of_layer, of_last_layer,
+                 step=_FLOAT * run.max_seq_length * hidden)  # the positions, which go into a kernel
 
 
 def _kept_on_tpu(config, run):
     """As _kept, of a step that XLA compiles whole for a TPU: what is cheap to compute it computes anew."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
-    def of_layer(num_heads):
-        # Query, key, value and what the heads gave; the inner product; each half's sum. Sums of softmax and of LayerNorms.
-        kept = size * (4 * num_heads * config.head_size + config.intermediate_size + 2 * hidden)
+    def of_attending(num_heads):
+        # Query and what the heads gave; the inner product; each half's sum. Sums of softmax and of LayerNorms.
+        kept = size * (2 * num_heads * config.head_size + config.intermediate_size + 2 * hidden)
         return kept + _FLOAT * (num_heads + 4)
-    return _FLOAT * hidden, of_layer, 3 * size * hidden + size * config.vocab_size + 4 * _FLOAT, 3 * size * hidden
+
+    def of_key_and_value(num_heads):
+        return size * 2 * num_heads * config.head_size
+    return _Kept(_FLOAT * hidden, 3 * size * hidden + size * config.vocab_size + 4 * _FLOAT, 3 * size * hidden,
+                 lambda num_heads: of_attending(num_heads) + of_key_and_value(num_heads),
+                 lambda num_heads: (of_key_and_value(num_heads), of_attending(num_heads)))

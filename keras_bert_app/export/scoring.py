@@ -77,8 +77,8 @@ def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):
         part = {name: tf.gather(values[:, :longest], of_row) for name, values in inputs.items()}
         is_asked = tf.range(longest) == at[:, None]
         part["input_word_ids"] = tf.where(is_asked, tokenizer.mask_id, part["input_word_ids"])
-        states = model.encoder(part)["sequence_output"]
-        logits = masked_lm_logits(model, tokenizer, states, tf.range(last - first) * longest + at)
+        states = model.encoder(part, output_positions=at[:, None])["sequence_output"]
+        logits = masked_lm_logits(model, tokenizer, states, tf.range(last - first))
         return [tf.gather(tf.nn.log_softmax(logits), pieces.flat_values[first:last], batch_dims=1)]
 
     size = tf.clip_by_value(_PLACES_AT_A_TIME // tf.shape(inputs["input_mask"])[1], 1, _ROWS_AT_A_TIME)
@@ -102,5 +102,5 @@ def next_sentence(model, tokenizer, pieces_a, pieces_b, max_seq_length):
     tokens = tf.concat([pieces_a.flat_values, pieces_b.flat_values], axis=0)
     b_start += tf.size(pieces_a.flat_values)
     logits = model({**rows.pack(tokenizer, tokens, (a_start, a_kept), (b_start, b_kept)),
-                    "masked_lm_positions": tf.zeros([tf.size(a_length), 1], tf.int32)})["nsp_logits"]
+                    "masked_lm_positions": tf.zeros([tf.size(a_length), 1], tf.int32)}, heads_only=True)["nsp_logits"]
     return {"is_next_probability": tf.nn.softmax(logits)[:, 0], "truncated": a_kept + b_kept < a_length + b_length}

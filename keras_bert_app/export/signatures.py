@@ -66,7 +66,7 @@ class FillMaskModule(tf.Module):
             *FROM_IDS, tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")])
         def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
             outputs = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                             "input_type_ids": input_type_ids, "masked_lm_positions": masked_lm_positions})
+                             "input_type_ids": input_type_ids, "masked_lm_positions": masked_lm_positions}, heads_only=True)
             return there(outputs, "mlm_logits", "nsp_logits")
 
         self.exported = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm,

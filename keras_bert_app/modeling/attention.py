@@ -15,7 +15,7 @@ class SelfAttention(keras.layers.Layer):
     the residual.
 
     Query, key and value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, heads within; or, in
-    backend.products_apart, out of a product with a third of it each.
+    backend.products_apart and where only some places attend, out of a product with a third of it each.
 
     Args:
         num_heads: N of this layer; fewer than the configuration's where heads were pruned, each of the same size D.
@@ -27,9 +27,10 @@ class SelfAttention(keras.layers.Layer):
         x: [B, S, H].
         mask_scores: [B, 1, 1 or S, S], 0 where a key may be attended to and MASKED_SCORE where not.
         dropout_seed: int [2], or None for inference.
+        attending: [B, P, H], the rows of x that attend, for which mask_scores are then; by default all of them.
 
     Returns:
-        (context [B, S, ND], attention probabilities [B, N, S, S] before dropout).
+        (context [B, S or P, ND], attention probabilities [B, N, S or P, S] before dropout).
     """
 
     def __init__(self, config, seed, dropout_place, num_heads, **kwargs):
@@ -49,16 +50,19 @@ class SelfAttention(keras.layers.Layer):
         self.query_key_value.build()
         self.output_projection.build()
 
-    def call(self, x, mask_scores, dropout_seed=None):
+    def call(self, x, mask_scores, dropout_seed=None, attending=None):
         if backend.compiles_all():
-            return self._call_whole(x, mask_scores, dropout_seed)
+            return self._call_whole(x, mask_scores, dropout_seed, x if attending is None else attending)
         ops = keras.ops
         # Of all layers' same tensor: a graph asks for them once.
         batch_size, length = ops.shape(mask_scores)[0], ops.shape(mask_scores)[-1]
         projection = self.query_key_value
         # [B x S, 3ND] -> [B, N, S, D] each
-        if backend.are_products_apart():
-            query, key, value = self._heads_apart(x, length)
+        if attending is not None:
+            query, key, value = self._heads_apart(x, attending)
+            length = ops.shape(attending)[1]
+        elif backend.are_products_apart():
+            query, key, value = self._heads_apart(x, x)
         else:
             query, key, value = backend.fused(_heads, projection.product(x), projection.bias, mask_scores,
                                               num_heads=self.num_heads)
@@ -74,39 +78,45 @@ class SelfAttention(keras.layers.Layer):
         # [B, N, S, D] -> [B, S, ND]
         return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width)), probabilities
 
-    def _heads_apart(self, x, length):
-        """As _heads, of a product each."""
-        ops = keras.ops
+    def _heads_apart(self, x, attending):
+        """As _heads, of a product each, the query of the rows that attend."""
+        def heads(x, kernel, bias, scale=1.0):
+            product = keras.ops.reshape(backend.product(x, kernel), (*keras.ops.shape(x)[:2], self.width))
+            return backend.fused(_heads_of_one, product, bias, num_heads=self.num_heads, scale=scale)
 
-        def heads(kernel, bias):
-            rows = ops.reshape(with_bias(backend.product(x, kernel), bias), (-1, length, self.num_heads, self.head_size))
-            return ops.transpose(rows, (0, 2, 1, 3))
-
-        query, key, value = map(heads, *self._thirds())
-        return query * self.head_size ** -0.5, key, value
+        query, key, value = zip(*self._thirds())
+        return heads(attending, *query, self.head_size ** -0.5), heads(x, *key), heads(x, *value)
 
     def _thirds(self):
         """(kernels, biases) of query, key and value."""
         return [keras.ops.split(keras.ops.convert_to_tensor(values), 3, axis=-1)
                 for values in (self.query_key_value.kernel, self.query_key_value.bias)]
 
-    def _call_whole(self, x, mask_scores, dropout_seed):
+    def _call_whole(self, x, mask_scores, dropout_seed, attending):
         """As call, of arrays whose layout is left to XLA. Query, key and value are products of their own: as parts of one each
         would be cut out of a copy."""
         ops = keras.ops
 
-        def heads(kernel, bias):
+        def heads(x, kernel, bias):
             # [B, S, ND] -> [B, S, N, D]
             return ops.reshape(with_bias(backend.product(x, kernel), bias), (*ops.shape(x)[:2], self.num_heads, self.head_size))
 
-        query, key, value = map(heads, *self._thirds())
+        query, key, value = map(heads, (attending, x, x), *self._thirds())
         query = query * self.head_size ** -0.5
         context = recomputed_attention.attended(
             query, key, value, mask_scores, self.dropout.seed(dropout_seed), self.dropout.rate)
         if self.head_gates is not None:
             context = context * ops.expand_dims(ops.cast(self.head_gates, self.compute_dtype), (-3, -1))
         probabilities = softmax(recomputed_attention.scores_of(query, key), mask_scores)
-        return ops.reshape(context, (*ops.shape(x)[:2], self.width)), probabilities
+        return ops.reshape(context, (*ops.shape(attending)[:2], self.width)), probabilities
+
+
+def _heads_of_one(product, bias, *, num_heads, scale):
+    """[B, N, S, D] of a product [B, S, ND], its bias added, times scale."""
+    ops = keras.ops
+    rows = ops.reshape(with_bias(product, bias), (*ops.shape(product)[:2], num_heads, product.shape[-1] // num_heads))
+    heads = ops.transpose(rows, (0, 2, 1, 3))
+    return heads if scale == 1.0 else heads * scale
 
 
 def _heads(product, bias, mask_scores, *, num_heads):

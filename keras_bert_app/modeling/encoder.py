@@ -6,7 +6,7 @@ import keras
 
 from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
-from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer
+from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer, rows_at
 
 _DROPOUTS_PER_LAYER = 3
 
@@ -19,9 +19,10 @@ class TransformerLayer(keras.layers.Layer):
 
     Call arguments:
         x: [B, S, H]. mask_scores: [B, 1, 1 or S, S]. dropout_seed: int [2], or None for inference.
+        positions: int32 [B, P] for the output of those places alone, whose mask_scores are given then; None for all.
 
     Returns:
-        (output [B, S, H], attention probabilities [B, N, S, S]).
+        (output [B, S or P, H], attention probabilities [B, N, S or P, S]).
     """
 
     def __init__(self, config, seed, first_dropout_place, num_heads, **kwargs):
@@ -49,11 +50,13 @@ class TransformerLayer(keras.layers.Layer):
                      self.output_layer_norm):
             part.build()
 
-    def call(self, x, mask_scores, dropout_seed=None):
+    def call(self, x, mask_scores, dropout_seed=None, positions=None):
         def added(norm, x, projection, values, dropout):
             return norm.of_residual(x, projection.product(values), projection.bias, dropout, dropout_seed)
 
-        context, probabilities = self.attention(x, mask_scores, dropout_seed)
+        attending = None if positions is None else rows_at(x, positions)
+        context, probabilities = self.attention(x, mask_scores, dropout_seed, attending)
+        x = x if attending is None else attending
         x = added(self.attention_layer_norm, x, self.attention.output_projection, context, self.attention_dropout)
         x = added(self.output_layer_norm, x, self.output_projection, self.intermediate(x), self.output_dropout)
         return x, probabilities
@@ -72,11 +75,13 @@ class BertEncoder(keras.Model):
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; other keys are not read.
         dropout_seed: int [2] for training with dropout, or None for inference.
         return_attention_scores: whether to return the attention probabilities too.
+        output_positions: int32 [B, P], the places at which the last layer's output is asked for, the first of them [CLS]'s,
+            0. Of all others that layer computes no more than key and value. None for all places.
 
     Returns:
         dict: sequence_output [B, S, H] (the last layer); pooled_output [B, H] (tanh of a dense layer on [CLS]);
         encoder_outputs, every layer's output; embedding_output [B, S, H]; attention_scores, every layer's
-        probabilities [B, N, S, S], when asked for.
+        probabilities [B, N, S, S], when asked for. With output_positions the last layer's have P in place of the first S.
 
     Example:
         encoder = BertEncoder(BertConfig.of_size("tiny"))
@@ -101,19 +106,15 @@ class BertEncoder(keras.Model):
                 part.build()
             self.built = True
 
-    def call(self, inputs, dropout_seed=None, return_attention_scores=False):
-        mask = keras.ops.cast(inputs["input_mask"], "float32")
-        # [B, 1, 1, S]; not by slicing, for which LiteRT has no kernel of that rank
-        mask_scores = keras.ops.expand_dims((1.0 - mask) * MASKED_SCORE, (1, 2))
-        if self.config.is_causal:
-            # [S, S], where the token of a row comes before that of a column
-            places = keras.ops.arange(keras.ops.shape(mask)[1])
-            is_later = keras.ops.expand_dims(places, 1) < places
-            mask_scores = mask_scores + keras.ops.cast(is_later, "float32") * MASKED_SCORE
+    def call(self, inputs, dropout_seed=None, return_attention_scores=False, output_positions=None):
+        mask_scores = self._mask_scores(inputs["input_mask"])
         embedding_output = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"], dropout_seed)
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:
-            x, probabilities = layer(x, mask_scores, dropout_seed)
+            if output_positions is not None and layer is self.transformer_layers[-1]:
+                x, probabilities = layer(x, self._mask_scores(inputs["input_mask"], output_positions), dropout_seed, output_positions)
+            else:
+                x, probabilities = layer(x, mask_scores, dropout_seed)
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
         outputs = {"sequence_output": x, "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
@@ -122,6 +123,19 @@ class BertEncoder(keras.Model):
         if return_attention_scores:
             outputs["attention_scores"] = attention_scores
         return outputs
+
+    def _mask_scores(self, mask, positions=None):
+        """What is added to scores, [B, 1, 1, S]; where only the past is seen [B, 1, S or P, S], of all places or of positions [B, P]."""
+        ops = keras.ops
+        mask = ops.cast(mask, "float32")
+        # Not by slicing, for which LiteRT has no kernel of that rank.
+        mask_scores = ops.expand_dims((1.0 - mask) * MASKED_SCORE, (1, 2))
+        if not self.config.is_causal:
+            return mask_scores
+        places = ops.arange(ops.shape(mask)[1], dtype="int32")
+        # [S, S] or [B, 1, P, S], where the token of a row comes before that of a column
+        of_rows = ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
+        return mask_scores + ops.cast(of_rows < places, "float32") * MASKED_SCORE
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import keras
 
 from keras_bert_app.modeling import backend
-from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer, with_bias
+from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer, rows_at, with_bias
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -43,13 +43,9 @@ class MaskedLMHead(keras.layers.Layer):
         ops = keras.ops
         if not self.config.tie_word_embeddings:
             embedding_table = self.output_embeddings
-        batch_size, length = ops.shape(sequence_output)[0], ops.shape(sequence_output)[1]
-        x = ops.reshape(sequence_output, (-1, self.config.hidden_size))
-        if masked_lm_positions is not None:
-            row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
-            length = ops.shape(masked_lm_positions)[1]
-            x = ops.take(x, ops.reshape(ops.cast(masked_lm_positions, "int32") + row_start, (-1,)), axis=0)
-        x = self.layer_norm(self.transform(x))
+        x = sequence_output if masked_lm_positions is None else rows_at(sequence_output, masked_lm_positions)
+        batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
+        x = self.layer_norm(self.transform(ops.reshape(x, (-1, self.config.hidden_size))))
         logits = product_with_rows(x, ops.cast(embedding_table, self.compute_dtype))
         if self.compute_dtype == "float32":
             # Not as a kernel, whose gradient would copy that of the logits: it is the same with and without the bias.

@@ -113,6 +113,16 @@ def activated(x, bias, *, activation):
     return keras.ops.cast(activation(with_bias(backend.widened(x), bias)), x.dtype)
 
 
+def rows_at(x, positions):
+    """The rows [B, P, H] of x [B, S, H] at positions int32 [B, P]."""
+    ops = keras.ops
+    batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
+    row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
+    # Of rows in one axis: an index into two would be gathered, and its gradient scattered, pair by pair.
+    rows = ops.take(ops.reshape(x, (-1, x.shape[-1])), ops.reshape(ops.cast(positions, "int32") + row_start, (-1,)), axis=0)
+    return ops.reshape(rows, (batch_size, ops.shape(positions)[1], x.shape[-1]))
+
+
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, computed in float32 whatever the compute type.
 

@@ -19,9 +19,12 @@ class BertPretrainer(keras.Model):
         inputs: the batch dict of pipelines.pretraining_dataset; read are input_word_ids, input_mask, input_type_ids
             int32 [B, S] and masked_lm_positions int32 [B, P] (without it, every position is predicted).
         dropout_seed, return_attention_scores: as for BertEncoder.
+        heads_only: whether the logits alone are asked for, as in training. The last layer then computes its output at [CLS]
+            and the positions to predict, and of all others key and value only: the same logits, and the same gradients, for
+            less than a third of that layer's work.
 
     Returns:
-        the encoder's dict, plus mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2].
+        the encoder's dict, plus mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2]; with heads_only these alone.
     """
 
     def __init__(self, config, seed=0, dtype="float32", parts=PARTS, name="bert"):
@@ -39,7 +42,9 @@ class BertPretrainer(keras.Model):
                 head.build()
         self.built = True
 
-    def call(self, inputs, dropout_seed=None, return_attention_scores=False):
+    def call(self, inputs, dropout_seed=None, return_attention_scores=False, heads_only=False):
+        if heads_only:
+            return self._logits(inputs, dropout_seed)
         outputs = self.encoder(inputs, dropout_seed=dropout_seed,
                                return_attention_scores=return_attention_scores)
         if self.masked_lm:
@@ -48,3 +53,15 @@ class BertPretrainer(keras.Model):
         if self.next_sentence:
             outputs["nsp_logits"] = self.next_sentence(outputs["pooled_output"])
         return outputs
+
+    def _logits(self, inputs, dropout_seed):
+        ops = keras.ops
+        positions = ops.cast(inputs["masked_lm_positions"], "int32")
+        positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)  # [CLS] first
+        outputs = self.encoder(inputs, dropout_seed=dropout_seed, output_positions=positions)
+        logits = {}
+        if self.masked_lm:
+            logits["mlm_logits"] = self.masked_lm(outputs["sequence_output"][:, 1:], self.encoder.embeddings.word_table)
+        if self.next_sentence:
+            logits["nsp_logits"] = self.next_sentence(outputs["pooled_output"])
+        return logits

@@ -16,7 +16,8 @@ def attended(query, key, value, mask_scores, seed, rate):
     """dropout(softmax(query key^T + mask)) value, [B, S, N, D].
 
     Args:
-        query (scaled), key, value: [B, S, N, D]. mask_scores: [B, 1, 1 or S, S], no variable: it has no gradient.
+        query (scaled): [B, S or P, N, D], of all places or of those that attend. key, value: [B, S, N, D].
+        mask_scores: [B, 1, 1 or as many, S], no variable: it has no gradient.
         seed: int [2] of the dropout, or None for none. rate: of the dropout.
     """
     return _attended(rate)(query, key, value, mask_scores, *([] if seed is None else [seed]))

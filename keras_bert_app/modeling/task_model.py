@@ -139,7 +139,9 @@ class BertTaskModel(keras.Model):
             # [B, G, S] -> [B x G, S]
             group_size = ops.shape(inputs["input_mask"])[1]
             inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
-        outputs = self.encoder(inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None)
+        # Of the last layer the pooler reads [CLS] alone.
+        cls_only = ops.zeros_like(inputs["input_mask"][:, :1]) if head.has_pooler else None
+        outputs = self.encoder(inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None, output_positions=cls_only)
         if head.has_pooler:
             x = outputs["pooled_output"]
         else:

@@ -21,6 +21,9 @@ class _Objective:
     def __init__(self, consistency_weight=0.0):
         self.consistency_weight = consistency_weight
 
+    def outputs(self, model, batch, dropout_seed=None):
+        return model(batch, dropout_seed=dropout_seed)
+
     def loss_sums(self, outputs, batch):
         logits, again = outputs["logits"], outputs.get("logits_again")
         sums = self._sums(*self._of_logits(logits, batch))

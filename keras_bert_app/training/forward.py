@@ -33,7 +33,7 @@ def evaluation_function(strategy, model, objective, compiled=""):
     """The tf.function that make_evaluation_call calls, of a batch given out to replicas."""
     def replica_step(batch):
         with backend.compiled(compiled):
-            sums = objective.loss_sums(model(batch), batch)
+            sums = objective.loss_sums(objective.outputs(model, batch), batch)
         return sum_over_replicas(tf.distribute.get_replica_context(),
                                  tf.stack([sums[name] for name in objective.sum_names]))
 

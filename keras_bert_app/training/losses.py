@@ -1,6 +1,6 @@
 """The pre-training losses as sums and counts, so that means over several devices come out right.
 
-An objective of the trainer has sum_names, counts(batch), loss_sums(outputs, batch), mean_loss(sums, *counts),
+An objective of the trainer has sum_names, counts(batch), outputs(model, batch, dropout_seed), loss_sums(outputs, batch), mean_loss(sums, *counts),
 metrics(sums) and progress(figures); PretrainingObjective is that of pre-training, tasks.objectives has the others.
 """
 
@@ -32,8 +32,12 @@ class PretrainingObjective:
         pairs = tf.reduce_sum(_pair_weights(batch)) if self.has_pairs else tf.constant(0.0)
         return [tf.reduce_sum(batch["masked_lm_weights"]), pairs]
 
+    def outputs(self, model, batch, dropout_seed=None):
+        """What a BertPretrainer computes for loss_sums."""
+        return model(batch, dropout_seed=dropout_seed, heads_only=True)
+
     def loss_sums(self, outputs, batch):
-        """The sums of sum_names, each a float32 scalar, from a BertPretrainer's outputs and its batch."""
+        """The sums of sum_names, each a float32 scalar, from a BertPretrainer's logits and its batch."""
         mlm = classification_sums(outputs["mlm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"])
         nsp = [tf.constant(0.0)] * 3
         if self.has_pairs:

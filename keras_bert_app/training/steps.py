@@ -66,7 +66,7 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
 
     def forward_backward(batch, seed, *counts):
         with backend.compiled(compiled), tf.GradientTape() as tape:
-            outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
+            outputs = objective.outputs(model, batch, seed if model.has_dropout else None)
             sums = objective.loss_sums(outputs, batch)
             loss = objective.mean_loss(sums, *counts)
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]

@@ -25,7 +25,7 @@ def traced_step(config, run):
 
     def gradients(batch, seed):
         with backend.compiled(run.jit_compile), tf.GradientTape() as tape:
-            outputs = model(batch, dropout_seed=seed if model.has_dropout else None)
+            outputs = objective.outputs(model, batch, seed if model.has_dropout else None)
             loss = objective.mean_loss(objective.loss_sums(outputs, batch), *objective.counts(batch))
         num_forward.append(len(tf.compat.v1.get_default_graph().get_operations()))
         return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]

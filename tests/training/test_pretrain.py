@@ -54,9 +54,9 @@ def test_every_replica_and_step_draws_its_own_dropout_masks(shards, make_workdir
         """The model, noting the seeds that it is called with."""
         has_dropout = True
 
-        def __call__(self, batch, dropout_seed):
+        def __call__(self, batch, dropout_seed, **options):
             tf.numpy_function(lambda seed: seeds.append(tuple(seed.tolist())), [dropout_seed], [])
-            return model(batch, dropout_seed=dropout_seed)
+            return model(batch, dropout_seed=dropout_seed, **options)
     call = steps.make_train_call(strategy, Recorder(), optimizer, RUN, PretrainingObjective())
     batches = list(pretraining_dataset(shards[0], tokenizer, global_batch_size=8, max_seq_length=29,
                                        max_predictions_per_seq=5).take(3))
