@@ -12,7 +12,7 @@ class Way:
     def __init__(self, weights, run, tokenizer):
         from keras_bert_app.interop import load
         from keras_bert_app.modeling.task_model import BertTaskModel
-        from keras_bert_app.tasks import batches, lengths
+        from keras_bert_app.tasks import batches, lengths, scoring
         from keras_bert_app.tasks.labelled_data import load_data
         from keras_bert_app.tasks.transfer import trained_variables
         from keras_bert_app.training import forward, optimizers, steps
@@ -31,9 +31,9 @@ class Way:
             optimizer = optimizers.make_optimizer(run, trained_variables(self.model, run), weights.config.num_hidden_layers)
         self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
                                                 run.length_buckets)
-        compiled = forward.forward_compilation(strategy, run, True)
+        self.length_cost = lengths.cost(run.jit_compile, weights.config)
+        compiled, self.shapes = scoring.compilation(strategy, run, weights.config, self.data.dev, _EPOCHS)
         self.predict_call = forward.make_prediction_call(strategy, self.model, compiled)
-        self.length_costs = [lengths.cost(what, weights.config) for what in (run.jit_compile, compiled)]
         slots = [slot for of_kind in optimizer.slots.values() for slot in of_kind.values()]
         self.variables = [*(variable.value for variable in self.model.variables), *slots]
         self.initial = [variable.numpy() for variable in self.variables]
@@ -56,7 +56,7 @@ class Way:
 
         from keras_bert_app.tasks import batches
         self.places = 0
-        for batch, (epoch, _) in batches.training_batches(self.data.train, self.of_many, (self.epoch, 0), self.length_costs[0]):
+        for batch, (epoch, _) in batches.training_batches(self.data.train, self.of_many, (self.epoch, 0), self.length_cost):
             self.train_call({name: values[tf.newaxis] for name, values in batch.items()}, self.num_steps)
             self.num_steps += 1
             self.places += batch["input_word_ids"].shape.num_elements()
@@ -67,7 +67,7 @@ class Way:
         """All dev examples; their logits stand in answers."""
         from keras_bert_app.tasks import predicting
         self.answers = predicting.unit_logits(self.predict_call, self.model, self.data.dev, self.run, self.run.global_batch_size,
-                                              length_cost=self.length_costs[1], times=_EPOCHS)
+                                              times=_EPOCHS, **self.shapes)
 
     def scores(self):
         """dict of the task's figures for answers."""

@@ -90,16 +90,19 @@ def epoch_plan(features, run, epoch):
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
-def evaluation_batches(features, run, batch_size, length_cost=0, times=1):
+def evaluation_batches(features, run, batch_size, length_cost=0, times=1, is_any_shape=False):
     """(batch of tensors, its units) over all units once, the shortest first.
 
     Args:
-        length_cost: of lengths.cost. times: how often all this will be taken.
+        length_cost: of lengths.cost. times: how often all this will be taken. is_any_shape: whether whoever takes them knows no better and
+            worse shapes: lengths are multiples of nothing then, and the last batch is not filled up.
     """
     plan = _evaluation_plan(features, batch_size)
-    tensors = _maker(features, run, batch_size, _fitted(features, run, plan, length_cost / times))
+    of_batches = _fitted(features, run, plan, length_cost / times, 1 if is_any_shape else lengths.MULTIPLE)
+    full = _maker(features, run, batch_size, of_batches)
     for units in plan:
-        yield tensors(units), units
+        is_short = is_any_shape and run.length_buckets and len(units) < batch_size
+        yield (_maker(features, run, len(units), of_batches) if is_short else full)(units), units
 
 
 def is_worth_compiling(features, run, batch_size, length_cost, times=1):
@@ -130,11 +133,11 @@ def _sizes(features, plan):
             np.array([len(units) * sizes[units].max() for units in plan]))
 
 
-def _fitted(features, run, plan, length_cost):
+def _fitted(features, run, plan, length_cost, multiple=lengths.MULTIPLE):
     """The lengths of a plan's batches, with room for the longest row of all."""
     if not run.length_buckets:
         return (run.max_seq_length,)
-    return lengths.fitted(*_sizes(features, plan), length_cost, run.max_seq_length)
+    return lengths.fitted(*_sizes(features, plan), length_cost, run.max_seq_length, multiple)
 
 
 def _maker(features, run, batch_size, of_batches):

@@ -17,7 +17,7 @@ class Scorer:
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         self.times = max(1, run.num_train_steps // run.eval_steps)
-        compiled, self.length_cost = scoring.compilation(strategy, run, model.config, data.dev, self.times)
+        compiled, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
         self.call = forward.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.
@@ -27,7 +27,7 @@ class Scorer:
     def logits(self, features, should_stop=lambda: False, times=1):
         """The logits of each unit, or None when stopped. Args: times: how often they will be asked for."""
         return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop,
-                                      length_cost=self.length_cost, times=times)
+                                      times=times, **self.shapes)
 
     def decoded(self, examples, features, logits, run=None):
         """Predictions for examples; run: in place of the run's FinetuningConfig."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_MULTIPLE = 4  # of which lengths are
+MULTIPLE = 4  # of which lengths are, but where any shape will do
 # What one more length costs, by what XLA compiles: places (of a batch, B x S) that two cores compute meanwhile, as measured with
 # MiniLM's layers (BUILD.md, "Fine-tuning"). A TPU's was not measured; its program takes half a minute where a place takes microseconds.
 _COSTS = {"": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
@@ -21,22 +21,22 @@ def cost(compiled, config, on_tpu=False):
     return round((_COST_ON_TPU if on_tpu else _COSTS[compiled]) * _MINILM_WEIGHTS / max(weights, _FEWEST_WEIGHTS))
 
 
-def rounded(length, most):
+def rounded(length, most, multiple=MULTIPLE):
     """The least length that a row of `length` may be padded to, where no row is longer than `most`."""
-    return min(-(-int(length) // _MULTIPLE) * _MULTIPLE, most)
+    return min(-(-int(length) // multiple) * multiple, most)
 
 
-def fitted(longest, rows, length_cost, most):
+def fitted(longest, rows, length_cost, most, multiple=MULTIPLE):
     """The lengths with which batches take the fewest places, what each length costs added.
 
     Args:
         longest: int [N], each batch's longest row. rows: int [N], how many rows it has. length_cost: places. most: the longest that
-            a row may be.
+            a row may be. multiple: of which they are, but for `most`.
 
     Returns:
         tuple of ints, ascending; the last one has room for the longest row.
     """
-    sizes, of_batch = np.unique([rounded(length, most) for length in longest], return_inverse=True)
+    sizes, of_batch = np.unique([rounded(length, most, multiple) for length in longest], return_inverse=True)
     rows_before = np.concatenate([[0], np.cumsum(np.bincount(of_batch, weights=rows))])
     # Of the batches up to a size: the least cost, and the size before the last that it takes.
     least, before = [0.0], []

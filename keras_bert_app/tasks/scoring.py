@@ -68,12 +68,12 @@ class FinetunedRun:
 
     def unit_logits(self, features):
         """The logits of each row of features, as of predicting.unit_logits."""
-        compiled, length_cost = compilation(self.strategy, self.run, self.model.config, features)
+        compiled, shapes = compilation(self.strategy, self.run, self.model.config, features)
         if compiled not in self._calls:
             self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
         shown = Progress("rows", features.num_units, int(features.work().sum()), self.stream) if self.stream else None
         logits = predicting.unit_logits(self._calls[compiled], self.model, features, self.run, self.run.global_batch_size,
-                                        progress=shown, length_cost=length_cost)
+                                        progress=shown, **shapes)
         if shown:
             shown.end()
         return logits
@@ -162,11 +162,17 @@ def opened(workdir, together=False, changes=None, stream=None):
 
 
 def compilation(strategy, run, config, features, times=1):
-    """(what XLA compiles of predictions for features, lengths.cost of it). Args: times: how often they will be made."""
-    on_tpu = strategies.device_kind(strategy) == "TPU"
+    """(what XLA compiles of predictions for features, the shapes of batches.evaluation_batches that go with it).
+
+    Args:
+        times: how often they will be made.
+    """
+    device = strategies.device_kind(strategy)
     is_worth = batches.is_worth_compiling(features, run, run.global_batch_size, lengths.cost("parts", config), times)
     compiled = forward.forward_compilation(strategy, run, is_worth)
-    return compiled, lengths.cost(compiled, config, on_tpu)
+    # A GPU's products are faster at multiples, and replicas take as many rows each.
+    is_any_shape = not compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
+    return compiled, {"length_cost": lengths.cost(compiled, config, device == "TPU"), "is_any_shape": is_any_shape}
 
 
 def best_weights(directory):

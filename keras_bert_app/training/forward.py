@@ -51,8 +51,8 @@ def make_prediction_call(strategy, model, compiled=""):
         compiled: of forward_compilation.
     """
     call = prediction_function(strategy, model, compiled)
-    # A TPU knows no lengths that are open, and compiles for each.
-    trace = tracer(call, num_fixed=1) if device_kind(strategy) != "TPU" else None
+    # A TPU knows no sizes that are open, and compiles for each.
+    trace = tracer(call, num_fixed=1 if compiled else 0) if device_kind(strategy) != "TPU" else None
 
     def predict_call(batch):
         batch = split_over_replicas(strategy, batch, row_axis=0)

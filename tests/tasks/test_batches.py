@@ -148,6 +148,25 @@ def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
         assert batch["example_weights"].numpy().sum() == len(units)
 
 
+@pytest.mark.parametrize("sizes", [None, [1, 5, 2, 3, 4] * 5])
+def test_where_any_shape_will_do_batches_are_as_long_as_their_longest_row_and_the_last_one_is_not_filled_up(sizes):
+    features = made(25, group_sizes=sizes)
+    filled = list(batches.evaluation_batches(features, run(), 4))
+    found = list(batches.evaluation_batches(features, run(), 4, is_any_shape=True))
+    for (batch, units), (of_filled, expected) in zip(found, filled, strict=True):
+        np.testing.assert_array_equal(units, expected)
+        shape = batch["input_mask"].shape
+        assert (shape[0], shape[-1]) == (len(units), features.longest_rows()[units].max())
+        for name, values in batch.items():
+            part = tuple(map(slice, values.shape))
+            np.testing.assert_array_equal(values, of_filled[name].numpy()[part])
+    assert len(found[-1][1]) == 1
+    # What was asked for stays: one shape, and lengths whose cost is counted.
+    for settings, options in ((run(length_buckets=False), {}), (run(), {"length_cost": 10 ** 6})):
+        shapes = {batch["input_mask"].shape[-1] for batch, _ in batches.evaluation_batches(features, settings, 4, is_any_shape=True, **options)}
+        assert shapes == {61 if not settings.length_buckets else features.longest_rows().max()}
+
+
 def test_many_tokens_are_worth_compiling_for():
     features, cost = made(64), 4000
     by_rounds = [batches.is_worth_compiling(features, run(), 8, cost, rounds) for rounds in (1, 2, 3, 5, 10, 100)]
