@@ -66,7 +66,7 @@ class EmbeddingModule(tf.Module):
         tokenize = scoring.tokenize_function(tokenizer)
 
         def vectors(inputs):
-            outputs = encoder(inputs)
+            outputs = encoder(inputs, output_positions=tf.zeros_like(inputs["input_mask"][:, :1]) if how.pooling == "cls" else None)
             states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
             is_pooled = poolings.places_of_pieces(inputs["input_word_ids"], inputs["input_mask"], special_ids)
             found = poolings.pool([states[number] for number in layers], is_pooled, how.pooling)
