@@ -92,9 +92,8 @@ def activations(config, run, parts, rows, is_tpu=False):
                             if path.endswith("kernel")) + size * config.vocab_size * hidden
     if config.head_counts:
         *others, last = config.head_counts
-        of_last, of_attending = kept.last_layer(last)
-        of_token += sum(map(kept.layer, others)) + of_last
-        of_row += (run.max_predictions_per_seq + 1) * of_attending  # [CLS] and the predictions
+        of_token += sum(kept.attending(num_heads) + kept.attended(num_heads) for num_heads in others) + kept.attended_in_last(last)
+        of_row += (run.max_predictions_per_seq + 1) * kept.attending(last)  # [CLS] and the predictions
         if size == _FLOAT and not is_tpu:  # the thirds of its kernel and bias of query, key and value
             of_step += size * 3 * (hidden + 1) * last * config.head_size
     return rows * (run.max_seq_length * of_token + run.max_predictions_per_seq * kept.prediction + of_row) + of_step
@@ -102,14 +101,15 @@ def activations(config, run, parts, rows, is_tpu=False):
 
 @dataclasses.dataclass(frozen=True)
 class _Kept:
-    """Bytes that the backward pass reads: of a token's embeddings, of a prediction, of a row's pooler; functions of a layer's number of heads
-    to the bytes of a token, and of the last layer's to (of a token, of a place that attends); of a step, whatever its rows."""
+    """Bytes that the backward pass reads: of a token's embeddings, of a prediction, of a row's pooler; by a layer's number of heads, of a
+    place that attends, and of one that is attended to, in the last layer too; of a step, whatever its rows."""
 
     embeddings: int
     prediction: int
     pooler: int
-    layer: typing.Callable
-    last_layer: typing.Callable
+    attending: typing.Callable
+    attended: typing.Callable
+    attended_in_last: typing.Callable
     step: int = 0
 
 
@@ -123,56 +123,55 @@ def _kept(config, run):
     # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
     of_probability = _FLOAT + (size + 1 if drops_probabilities else size if size != _FLOAT else 0)
 
-    def of_attending(num_heads):
+    def attending(num_heads):
         # The scaled query, what the heads gave; the states before either half.
         states = size * (2 * num_heads * config.head_size + 2 * hidden)
         inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
         return states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * of_probability
 
-    def of_layer(num_heads):  # and query, key and value as they came out
-        return of_attending(num_heads) + size * 3 * num_heads * config.head_size
+    def attended(num_heads):  # query, key and value as they came out
+        return size * 3 * num_heads * config.head_size
 
-    def of_last_layer(num_heads):  # key and value, and the states that they are of
-        return size * (2 * num_heads * config.head_size + hidden), of_attending(num_heads)
+    def attended_in_last(num_heads):  # key and value, and the states that they are of
+        return size * (2 * num_heads * config.head_size + hidden)
     return _Kept(norm + mask + _FLOAT * (config.type_vocab_size + 1),
-                 size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2), 2 * size * hidden, of_layer, of_last_layer)
+                 size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2), 2 * size * hidden,
+                 attending, attended, attended_in_last)
 
 
 def _kept_in_parts(config, run):
     """As _kept, of a step with --jit_compile=parts: what goes into each kernel, and what goes into a product."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
-    def of_attending(num_heads):
+    def attending(num_heads):
         # The query as a product and scaled, what the heads gave; each half's product and its sum; the inner product and its
         # activation; scores, what dropout left of probabilities, and their sums.
         of_head = _FLOAT + size * (3 * config.head_size + 2 * run.max_seq_length)
         return num_heads * of_head + size * (4 * hidden + 2 * config.intermediate_size)
 
-    def of_layer(num_heads):  # and key and value as a product and apart
-        return of_attending(num_heads) + size * 4 * num_heads * config.head_size
+    def attended(num_heads):  # key and value as a product and apart
+        return size * 4 * num_heads * config.head_size
 
-    def of_last_layer(num_heads):  # these, and the states that they are of
-        return size * (4 * num_heads * config.head_size + hidden), of_attending(num_heads)
+    def attended_in_last(num_heads):  # and the states that they are of
+        return attended(num_heads) + size * hidden
     # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
     # input, which is counted in place of the last one's output.
     of_embeddings = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
     # Logits as they came out of the product, where the losses do not take the same.
     of_logits = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
-    return _Kept(of_embeddings, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden, of_layer, of_last_layer,
-                 step=_FLOAT * run.max_seq_length * hidden)  # the positions, which go into a kernel
+    return _Kept(of_embeddings, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden,
+                 attending, attended, attended_in_last, step=_FLOAT * run.max_seq_length * hidden)  # the positions, which go into a kernel
 
 
 def _kept_on_tpu(config, run):
     """As _kept, of a step that XLA compiles whole for a TPU: what is cheap to compute it computes anew."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
-    def of_attending(num_heads):
+    def attending(num_heads):
         # Query and what the heads gave; the inner product; each half's sum. Sums of softmax and of LayerNorms.
         kept = size * (2 * num_heads * config.head_size + config.intermediate_size + 2 * hidden)
         return kept + _FLOAT * (num_heads + 4)
 
-    def of_key_and_value(num_heads):
+    def attended(num_heads):  # key and value
         return size * 2 * num_heads * config.head_size
-    return _Kept(_FLOAT * hidden, 3 * size * hidden + size * config.vocab_size + 4 * _FLOAT, 3 * size * hidden,
-                 lambda num_heads: of_attending(num_heads) + of_key_and_value(num_heads),
-                 lambda num_heads: (of_key_and_value(num_heads), of_attending(num_heads)))
+    return _Kept(_FLOAT * hidden, 3 * size * hidden + size * config.vocab_size + 4 * _FLOAT, 3 * size * hidden, attending, attended, attended)
