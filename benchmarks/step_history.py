@@ -27,7 +27,7 @@ from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote.")
 flags.DEFINE_string("vocab_file", "", "One piece a line.")
-flags.DEFINE_list("commits", ["0350a67^:false", "0350a67", "43fd021", "8f5cd99", "c22808e", "27ca529", "HEAD"],
+flags.DEFINE_list("commits", ["0350a67^:false", "0350a67", "43fd021", "8f5cd99", "c22808e", "27ca529", "753cad0", "HEAD"],
                   "COMMIT[:COMPILED], the oldest first.")
 _CONFIG = flags.DEFINE_enum("config", "mini", list(SIZES), "Published size.")
 _ROWS = flags.DEFINE_integer("rows", 16, "Rows of 128 tokens a step.", lower_bound=1)
