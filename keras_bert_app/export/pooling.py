@@ -61,7 +61,7 @@ def pool(states, is_pooled, pooling):
     """One vector for each text, float32 [B, H] or [B, 2H].
 
     Args:
-        states: the layers of layers_read, each [B, S, H]. is_pooled: bool [B, S]; "cls" and "cls_mean" read [CLS], at
+        states: the layers of layers_read, each [B, S, H]; [B, 1, H] will do for "cls". is_pooled: bool [B, S]; "cls" and "cls_mean" read [CLS], at
             place 0, whatever it says. pooling: of POOLINGS.
     """
     if pooling == "first_last":

@@ -75,13 +75,14 @@ class BertEncoder(keras.Model):
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; other keys are not read.
         dropout_seed: int [2] for training with dropout, or None for inference.
         return_attention_scores: whether to return the attention probabilities too.
-        output_positions: int32 [B, P], the places at which the last layer's output is asked for, the first of them [CLS]'s,
-            0. Of all others that layer computes no more than key and value. None for all places.
+        output_positions: int32 [B, P], the places at which the last layer's output is asked for; where pooled_output is read
+            the first of them is [CLS]'s, 0. Of all others that layer computes no more than key and value. None for all places.
 
     Returns:
         dict: sequence_output [B, S, H] (the last layer); pooled_output [B, H] (tanh of a dense layer on [CLS]);
         encoder_outputs, every layer's output; embedding_output [B, S, H]; attention_scores, every layer's
-        probabilities [B, N, S, S], when asked for. With output_positions the last layer's have P in place of the first S.
+        probabilities [B, N, S, S], when asked for. With output_positions sequence_output and the last layer's others have P
+        in place of the first S.
 
     Example:
         encoder = BertEncoder(BertConfig.of_size("tiny"))
@@ -117,6 +118,8 @@ class BertEncoder(keras.Model):
                 x, probabilities = layer(x, mask_scores, dropout_seed)
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
+        if output_positions is not None and not self.transformer_layers:
+            x = rows_at(x, output_positions)
         outputs = {"sequence_output": x, "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
         if self.pooler:
             outputs["pooled_output"] = keras.ops.tanh(self.pooler(x[:, 0]))

@@ -20,8 +20,8 @@ class BertPretrainer(keras.Model):
             int32 [B, S] and masked_lm_positions int32 [B, P] (without it, every position is predicted).
         dropout_seed, return_attention_scores: as for BertEncoder.
         heads_only: whether the logits alone are asked for, as in training. The last layer then computes its output at [CLS]
-            and the positions to predict, and of all others key and value only: the same logits, and the same gradients, for
-            less than a third of that layer's work.
+            and masked_lm_positions, which must be there, and of all others key and value only: the same logits and gradients (with
+            dropout other draws) for less than a third of that layer's work.
 
     Returns:
         the encoder's dict, plus mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2]; with heads_only these alone.
@@ -57,7 +57,8 @@ class BertPretrainer(keras.Model):
     def _logits(self, inputs, dropout_seed):
         ops = keras.ops
         positions = ops.cast(inputs["masked_lm_positions"], "int32")
-        positions = ops.concatenate([ops.zeros_like(positions[:, :1]), positions], axis=1)  # [CLS] first
+        of_cls = ops.zeros_like(ops.cast(inputs["input_mask"][:, :1], "int32"))
+        positions = ops.concatenate([of_cls, positions], axis=1)
         outputs = self.encoder(inputs, dropout_seed=dropout_seed, output_positions=positions)
         logits = {}
         if self.masked_lm:

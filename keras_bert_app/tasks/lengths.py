@@ -39,11 +39,11 @@ def fitted(longest, rows, length_cost, most, multiple=MULTIPLE):
     sizes, of_batch = np.unique([rounded(length, most, multiple) for length in longest], return_inverse=True)
     rows_before = np.concatenate([[0], np.cumsum(np.bincount(of_batch, weights=rows))])
     # Of the batches up to a size: the least cost, and the size before the last that it takes.
-    least, before = [0.0], []
+    least, before = np.zeros(len(sizes) + 1), []
     for number, size in enumerate(sizes, start=1):
-        costs = [least[at] + size * (rows_before[number] - rows_before[at]) + length_cost for at in range(number)]
+        costs = least[:number] + size * (rows_before[number] - rows_before[:number]) + length_cost
         before.append(int(np.argmin(costs)))
-        least.append(costs[before[-1]])
+        least[number] = costs[before[-1]]
     found, number = [], len(sizes)
     while number:
         found.append(int(sizes[number - 1]))

@@ -34,7 +34,8 @@ def tracer(call, num_fixed):
     """A function of what `call`, a tf.function, is to be called with; its first use traces call for a batch of any length.
 
     By itself TensorFlow traces for the first length alone, and for any at the second. So it still does where a batch is given out to
-    several replicas: that has no specs that could be left open. num_fixed: dimensions of input_mask that all batches share.
+    several replicas: that has no specs that could be left open. num_fixed: dimensions of input_mask that all batches share, of
+    which those of rows may be.
     """
     is_traced = False
 

@@ -28,7 +28,7 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
     its own copy. A step whose loss or gradient is not finite changes no weight.
 
     Args:
-        strategy: the model's tf.distribute.Strategy. model: takes a batch and dropout_seed, and has has_dropout. optimizer: of
+        strategy: the model's tf.distribute.Strategy. model: what objective.outputs calls; it has has_dropout. optimizer: of
             training.optimizers, over those of the model's variables that are trained. run: TrainingConfig, resolved.
             objective: see training.losses. has_dynamic_length: whether rows of many lengths share one compiled step.
         steps_per_call: fewer batches are filled up to so many, whose number is told beside them, so that a call of fewer steps

@@ -32,7 +32,7 @@ def logits_and_gradients(model, what, **options):
 
 @pytest.mark.parametrize("what", ["", "none", "parts", "step"])
 @pytest.mark.parametrize("changes, parts", [
-    ({"num_hidden_layers": 2}, PARTS), ({"is_causal": True}, PARTS), ({"num_heads_by_layer": (2,)}, ("encoder", "masked_lm")),
+    ({"num_hidden_layers": 2}, PARTS), ({"is_causal": True}, PARTS), ({"num_hidden_layers": 0}, PARTS), ({"num_heads_by_layer": (2,)}, ("encoder", "masked_lm")),
     ({"tie_word_embeddings": False, "num_hidden_layers": 2}, ("encoder", "pooler", "next_sentence"))])
 def test_logits_and_gradients_of_pretraining_are_those_of_the_whole_layer(changes, parts, what):
     model = BertPretrainer(CONFIG.replace(initializer_range=0.3, **changes), parts=parts)
@@ -40,6 +40,22 @@ def test_logits_and_gradients_of_pretraining_are_those_of_the_whole_layer(change
     assert set(spared[0]) == {name for name, part in zip(LOGITS, PARTS[2:]) if part in parts}
     for mine, expected in zip(tf.nest.flatten(spared), tf.nest.flatten(whole), strict=True):
         np.testing.assert_allclose(mine, expected, atol=5e-6 * (1 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("what", ["none", "parts", "step"])
+def test_in_bfloat16_logits_are_near_those_of_the_whole_layer(what):
+    model = BertPretrainer(CONFIG.replace(num_hidden_layers=2), dtype="mixed_bfloat16")
+    (whole, _), (spared, _) = (logits_and_gradients(model, what, heads_only=heads_only) for heads_only in (False, True))
+    for name in LOGITS:
+        np.testing.assert_allclose(spared[name], whole[name], atol=0.02 * np.abs(whole[name]).max())
+
+
+def test_without_predictions_the_next_sentence_is_still_told():
+    model, batch = BertPretrainer(CONFIG), batch_of()
+    none = {**batch, "masked_lm_positions": batch["masked_lm_positions"][:, :0]}
+    logits = model(none, heads_only=True)
+    assert logits["mlm_logits"].shape == (3, 0, 41)
+    np.testing.assert_allclose(logits["nsp_logits"], model(batch)["nsp_logits"], atol=1e-6)
 
 
 @pytest.mark.parametrize("what", ["", "step"])

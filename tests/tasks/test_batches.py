@@ -4,10 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.tasks import batches
+from keras_bert_app.tasks import batches, scoring
 from keras_bert_app.tasks.features import Features
+from tests.tasks.conftest import CONFIG
+from tests.training.conftest import two_replicas
 
 BATCH = 7
 
@@ -175,3 +178,11 @@ def test_many_tokens_are_worth_compiling_for():
     one_shape, enough = run(length_buckets=False), int(cost / (0.8 * 64 * 61)) + 1
     assert batches.is_worth_compiling(features, one_shape, 8, cost, enough)
     assert not batches.is_worth_compiling(features, one_shape, 8, cost, enough - 1)
+
+
+@pytest.mark.parametrize("strategy, precision, expected", [
+    (tf.distribute.OneDeviceStrategy("CPU:0"), "float32", ("", True)), (tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", ("parts", False)),
+    (two_replicas(), "float32", ("", False))])
+def test_any_shape_will_do_where_one_cpu_predicts_and_nothing_is_compiled(strategy, precision, expected):
+    compiled, shapes = scoring.compilation(strategy, run(precision=precision), CONFIG, made(64), times=10 ** 6)
+    assert (compiled, shapes["is_any_shape"]) == expected

@@ -61,3 +61,5 @@ def test_one_graph_serves_rows_of_every_length(strategy, graphs):
     for length in (8, 16, 5):
         assert (call({"input_mask": tf.ones([3, length], tf.int32)}) == length).all()
     assert traced == graphs
+    assert (call({"input_mask": tf.ones([2, 7], tf.int32)}) == 7).all()
+    assert traced[len(graphs):] == ([] if graphs[-1] == [None, None] else [[None, None]])  # one more, and that for all
