@@ -27,7 +27,7 @@ class FinetuningConfig(TrainingConfig):
                               "commas, of 0 and 1 each; of tagging files its number, from 0.")
     language: str = field("", "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "
                           "weights by; the others are scored. Empty: all.")
-    fold: int = field(0, "Of codah's five parts, the one that is its test split; the next is dev.", minimum=0, below=5)
+    fold: int = field(0, "Of codah's five parts of full_data.tsv, the one that is its test split; the next is dev.", minimum=0, below=5)
     max_seq_length: int = field(128, "Most tokens a row, [CLS] and [SEP] included.", minimum=8)
     length_buckets: bool = field(True, "Batches of texts of like lengths, padded to the longest; else all to --max_seq_length.")
     long_documents: str = field("head", "Of a text longer than a row: its head, its head and tail, or all of it in windows, "

@@ -1,6 +1,7 @@
 """Multiple choice in the official files of SWAG, HellaSwag, DREAM and CODAH."""
 
 import json
+import os
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import multiple_choice
@@ -10,7 +11,7 @@ from keras_bert_app.tasks.task import Task
 
 _SWAG_ENDINGS = tuple(f"ending{number}" for number in range(4))
 _CODAH_COLUMNS = ("category", "prompt", *_SWAG_ENDINGS, "label")
-_CODAH_FOLDS = 5
+_CODAH_FOLDS, _CODAH_WHOLE = 5, "full_data.tsv"
 
 
 def _read_swag(path, run, has_labels):
@@ -52,10 +53,28 @@ def _read_codah(path, run, has_labels):
 
 
 def _fold(split, examples, run):
-    """60 % to train, 20 % dev, 20 % test, the shares of CODAH's cross-validation; row n is of part n modulo 5."""
+    """Of CODAH's file of all examples 60 % to train, 20 % dev, 20 % test, the shares of its cross-validation; row n is of part n
+    modulo 5. A file of one of its own folds (data/cv_split) is a split as it stands.
+
+    Raises:
+        UserError: --fold where there is nothing to choose, or the split's own file is not beside the others.
+    """
+    directory, name = os.path.split(examples[0].place.rpartition(":")[0])
+    has_own_split = os.path.exists(os.path.join(directory, _split_file("train")))
+    if has_own_split and name == _CODAH_WHOLE:
+        raise UserError(f"{os.path.join(directory, _split_file(split))}: is not there, but {_split_file('train')} is; give the directory of "
+                        f"one fold, or of {_CODAH_WHOLE} alone")
+    if has_own_split and run.fold:
+        raise UserError(f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory of another")
+    if name != _CODAH_WHOLE:
+        return examples
     dev = (run.fold + 1) % _CODAH_FOLDS
     return [example for number, example in enumerate(examples)
             if {run.fold: "test", dev: "dev"}.get(number % _CODAH_FOLDS, "train") == split]
+
+
+def _split_file(split):
+    return f"{split}.tsv"
 
 
 def _position(path, number, value, choices):
@@ -134,6 +153,6 @@ TASKS = (
           {"train": ("hellaswag_train.jsonl",), "dev": ("hellaswag_val.jsonl",), "test": ("hellaswag_test.jsonl",)}),
     _task("dream", "DREAM: which of three answers a question about a dialogue; --max_seq_length=256 or more",
           _read_dream, {"train": ("train.json",), "dev": ("dev.json",), "test": ("test.json",)}),
-    _task("codah", "CODAH: which of four endings goes on from a sentence; train, dev and test by --fold", _read_codah,
-          {split: ("full_data.tsv",) for split in ("train", "dev", "test")}, _fold, ("fold",)),
+    _task("codah", "CODAH: which of four endings goes on from a sentence; a fold's own files, or all in one, divided by --fold", _read_codah,
+          {split: (_split_file(split), _CODAH_WHOLE) for split in ("train", "dev", "test")}, _fold, ("fold",)),
 )

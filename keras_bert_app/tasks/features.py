@@ -138,6 +138,15 @@ def _by_text(tokenize, texts):
     return found
 
 
+def notes_of_empty(examples, empty, what="a text"):
+    """What to say of examples of whose texts no token is left: [] or one line with the place of the first.
+
+    Args:
+        empty: their numbers, in order.
+    """
+    return [f"{len(empty):,} of {len(examples):,} have {what} of which no token is left, the first {examples[empty[0]].place}"] if empty else []
+
+
 def truncated(parts, max_tokens):
     """Parts of a row, together at most max_tokens: the longest loses its end, token by token, of equally long ones the last.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert_app.modeling.task_model import CHOICES, Head
 from keras_bert_app.tasks import metrics, objectives
-from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated
+from keras_bert_app.tasks.features import RowBuilder, notes_of_empty, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples
 
 MULTIPLE_CHOICE = "multiple_choice"
@@ -53,10 +53,13 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     contexts = piece_ids(tokenizer, [example.context for example in examples])
     questions = piece_ids(tokenizer, [example.question for example in examples])
     choices = iter(piece_ids(tokenizer, [choice for example in examples for choice in example.choices]))
-    builder, units, cut, cut_choices = RowBuilder(tokenizer), [0], 0, 0
-    for example, context, question in zip(examples, contexts, questions):
+    builder, units, cut, cut_choices, empty = RowBuilder(tokenizer), [0], 0, 0, []
+    for number, (example, context, question) in enumerate(zip(examples, contexts, questions)):
         is_cut = is_choice_cut = False
-        for choice in (next(choices) for _ in example.choices):
+        of_choices = [next(choices) for _ in example.choices]
+        if not (len(context) and all(map(len, of_choices)) and (len(question) or not example.question)):
+            empty.append(number)
+        for choice in of_choices:
             room = run.max_seq_length - (4 if example.question else 3)
             a, b, c = truncated((context, question, choice), room)
             is_cut |= len(a) < len(context)
@@ -65,6 +68,7 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
         cut, cut_choices = cut + is_cut, cut_choices + is_choice_cut
         units.append(units[-1] + len(example.choices))
     notes = examples.notes() if isinstance(examples, Examples) else []
+    notes += notes_of_empty(examples, empty, "a context, question or choice")
     if cut or cut_choices:
         notes.append(f"of {len(examples):,} examples {cut:,} have contexts too long for {run.max_seq_length} tokens, "
                      f"whose ends were cut, and {cut_choices:,} questions or choices")

@@ -16,7 +16,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
 from keras_bert_app.tasks import answer_spans, objectives, squad_scores
 from keras_bert_app.tasks.answer_report import answers, baseline, mistakes  # part of a kind of task, as what follows is
-from keras_bert_app.tasks.features import RowBuilder, piece_ids, pieces_with_spans
+from keras_bert_app.tasks.features import RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
 from keras_bert_app.tasks.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.task import names_in_answers
 
@@ -69,6 +69,8 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     contexts = dict(zip(contexts, pieces_with_spans(tokenizer, contexts)))
     builder, units, places, spans, is_best = RowBuilder(tokenizer), [], [], [], []
     cut = in_windows = lost = 0
+    empty = [index for index, (example, question) in enumerate(zip(examples, questions))
+             if not len(question) or not len(contexts[example.context][0])]
     for index, (example, question) in enumerate(zip(examples, questions)):
         pieces, of_pieces = contexts[example.context]
         cut += len(question) > run.max_query_length
@@ -92,7 +94,8 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
               (lost, "answers are in no window as a whole"))
     return builder.features(
         units, labels={"labels": np.array(places, np.int32)} if has_labels else {},
-        notes=[f"{count:,} of {len(examples):,} {what}" for count, what in counts if count],
+        notes=[*notes_of_empty(examples, empty, "a question or text"),
+               *(f"{count:,} of {len(examples):,} {what}" for count, what in counts if count)],
         for_decode={"spans": np.concatenate(spans), "is_max_context": np.concatenate(is_best)})
 
 

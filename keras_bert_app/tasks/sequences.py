@@ -13,7 +13,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import WINDOWED
 from keras_bert_app.modeling.task_model import TEXT, Head
 from keras_bert_app.tasks import metrics, objectives
-from keras_bert_app.tasks.features import RowBuilder, head_length, piece_ids, truncated
+from keras_bert_app.tasks.features import RowBuilder, head_length, notes_of_empty, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples, names_in_answers
 
 CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
@@ -92,8 +92,7 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
         units.append(units[-1] + len(rows))
     notes = examples.notes() if isinstance(examples, Examples) else []
     empty = [number for number, a in enumerate(pieces_a) if not len(a) or number in pieces_b and not len(pieces_b[number])]
-    if empty:
-        notes.append(f"{len(empty):,} of {len(examples):,} have a text of which no token is left, the first {examples[empty[0]].place}")
+    notes += notes_of_empty(examples, empty)
     if cut:
         windows = f"{run.max_windows} windows of " if in_windows else ""
         notes.append(f"{cut:,} of {len(examples):,} texts are longer than {windows}{run.max_seq_length} tokens and were "
@@ -217,7 +216,7 @@ def baseline(task, train_examples, examples, labels):
     counts = collections.Counter(example.label for example in train_examples)
     most = max(sorted(counts), key=counts.get)
     if task.kind == CLASSIFICATION:
-        shares = {label: float(label == most) for label in labels}
+        shares = {label: counts[label] / len(train_examples) for label in labels}
         return f"always {most}", [{"label": most, "probabilities": shares}] * len(examples)
     shares = {label: float(label in most) for label in labels}
     return f"always {', '.join(most) or 'none'}", [{"labels": list(most), "probabilities": shares}] * len(examples)

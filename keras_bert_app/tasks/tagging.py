@@ -59,9 +59,10 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     features = tagging_rows.make_rows(examples, tokenizer, run)
     words = features.for_decode["words"]
     num_words = sum(len(example.words) for example in examples)
-    left_out = num_words - int((words >= 0).sum())
-    if left_out:
-        features.notes.append(f"{left_out:,} of {num_words:,} words come to no piece and are tagged {labels[0]}")
+    without = np.setdiff1d(np.arange(num_words), words)
+    if len(without):
+        place = next(itertools.islice((f"{example.path}:{line}" for example in examples for line in example.lines), without[0], None))
+        features.notes.append(f"{len(without):,} of {num_words:,} words come to no piece and are tagged {labels[0]}, the first {place}")
     if has_labels:
         values = _label_values(task, examples, labels)
         features.token_labels["token_labels"] = np.where(words >= 0, values[words], -1).astype(np.int32)

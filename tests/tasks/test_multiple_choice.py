@@ -76,6 +76,21 @@ def test_codah_is_split_by_the_number_of_the_row_and_the_fold(tmp_path):
     assert (first.context, first.choices, first.label) == ('He "2', tuple("abcd"), 2)
 
 
+def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
+    for number, which in enumerate(("train", "dev", "test")):
+        written(tmp_path, f"fold_0/{which}.tsv", f"o\tHe {which}\ta\tb\tc\td\t{number}\n" * 2)
+    for number, which in enumerate(("train", "dev", "test")):
+        found = split("codah", tmp_path / "fold_0", which)
+        assert [one.context for one in found] == [f"He {which}"] * 2 and found[0].label == number
+    with pytest.raises(UserError, match="^--fold=1: .*fold_0 is one fold by itself"):
+        split("codah", tmp_path / "fold_0", "dev", fold=1)
+    # Rows of the whole file would be of the fold's training examples, too.
+    written(tmp_path, "fold_0/full_data.tsv", "o\tHe\ta\tb\tc\td\t1\n" * 5)
+    (tmp_path / "fold_0" / "dev.tsv").unlink()
+    with pytest.raises(UserError, match="fold_0/dev.tsv: is not there, but train.tsv is"):
+        split("codah", tmp_path / "fold_0", "dev")
+
+
 def test_codah_to_be_answered_needs_no_column_of_labels(tmp_path):
     for row in ("o\tA\tb\tc\td\te\n", "o\tA\tb\tc\td\te\t1\n"):
         (example,) = read("codah", written(tmp_path, "some.tsv", row), has_labels=False)
@@ -126,6 +141,12 @@ def test_the_context_loses_its_end_first_and_it_is_said_what_was_cut():
     assert rows[5] == [CLS, *pieces("a"), SEP, *pieces("b"), SEP, *pieces("c d e f g h i"), SEP]
     assert features.notes == [
         "of 3 examples 1 have contexts too long for 13 tokens, whose ends were cut, and 1 questions or choices"]
+
+
+@pytest.mark.parametrize("given", [{"context": "\u200b"}, {"choices": ("c", "", "f")}, {"question": "\u200b"}])
+def test_a_text_of_which_nothing_is_left_is_said_with_its_place(given):
+    assert featurized(example(), example(**given)).notes == [
+        "1 of 2 have a context, question or choice of which no token is left, the first dir/dev.csv:2"]
 
 
 def test_logits_become_a_position_with_probabilities_that_are_scored_and_listed():

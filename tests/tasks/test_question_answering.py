@@ -187,6 +187,13 @@ def test_a_text_without_tokens_has_no_answer(tokenizer):
         assert task is ONE or found[0]["null_odds"] == 0.0
 
 
+def test_questions_and_texts_of_which_nothing_is_left_are_said_with_the_place_of_the_first(tokenizer):
+    asked = [example_of("paris"), example_of("", guid="no text"), example_of("paris", question=" ", guid="no question")]
+    places = [one.place for one in asked]
+    assert qa.featurize(TWO, asked, tokenizer, RUN, ()).notes == [
+        f"2 of 3 have a question or text of which no token is left, the first {places[1]}"]
+
+
 def test_no_answer_is_given_where_its_odds_are_above_the_threshold(tokenizer):
     example = example_of("at old cafe")
     features = qa.featurize(TWO, [example], tokenizer, RUN, ())

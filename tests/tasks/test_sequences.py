@@ -131,12 +131,18 @@ def test_sets_and_numbers_have_scores_of_their_own():
 def test_the_baseline_is_the_most_frequent_answer_of_training():
     training = examples_of(["yes", "no", "yes"])
     what, found = sequences.baseline(CLASSES, training, examples_of(["no", "no"]), ("no", "yes"))
-    assert what == "always yes" and found == [{"label": "yes", "probabilities": {"no": 0.0, "yes": 1.0}}] * 2
+    assert what == "always yes" and found == [{"label": "yes", "probabilities": {"no": pytest.approx(1 / 3), "yes": pytest.approx(2 / 3)}}] * 2
     assert sequences.baseline(CLASSES, training[:2], training, ("no", "yes"))[0] == "always no"
     what, found = sequences.baseline(SETS, examples_of([("a", "b"), ("a", "b"), ("c",)]), training[:1], ("a", "b", "c"))
     assert what == "always a, b" and found == [{"labels": ["a", "b"], "probabilities": {"a": 1.0, "b": 1.0, "c": 0.0}}]
     what, found = sequences.baseline(NUMBERS, examples_of([1.0, 4.0]), training[:1], ())
     assert what == "mean of the training values" and found == [{"value": 2.5}]
+
+
+def test_the_baselines_top_answers_are_the_most_frequent_ones():
+    training, labels = examples_of(list("aggggggffffeee")), ("a", "e", "f", "g")
+    scores = sequences.score(CLASSES, training, sequences.baseline(CLASSES, training, training, labels)[1], labels)
+    assert scores["accuracy"] == pytest.approx(6 / 14) and scores["top_3"] == pytest.approx(13 / 14)
 
 
 def test_the_baseline_of_many_different_answers_takes_no_time():

@@ -76,7 +76,7 @@ def test_a_words_label_is_on_its_first_piece_and_minus_one_on_all_else(tokenizer
 def test_a_word_that_comes_to_no_piece_is_tagged_o_counted_and_keeps_its_place(tokenizer):
     examples = [sentence(["anna", CLEANED_AWAY, "met"], "B-PER I-PER O"), sentence([CLEANED_AWAY])]
     features = features_of(tokenizer, examples)
-    assert features.notes == ["2 of 4 words come to no piece and are tagged O"]
+    assert features.notes == ["2 of 4 words come to no piece and are tagged O, the first train.txt:2"]
     assert rows_of(features) == [["[CLS]", "anna", "met", "[SEP]"], ["[CLS]", "[SEP]"]]
     assert features.token_labels["token_labels"].tolist() == [-1, 3, 0, -1, -1, -1]
     first, second = decode(features, examples, ["B-PER", "B-LOC", "I-PER", "B-LOC"])
