@@ -29,7 +29,7 @@ class Way:
                                        dtype=strategies.KERAS_POLICIES[run.precision])
             load.assign(self.model, weights)
             optimizer = optimizers.make_optimizer(run, trained_variables(self.model, run), weights.config.num_hidden_layers)
-        self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run),
+        self.train_call = steps.make_train_call(strategy, self.model, optimizer, run, task.family.make_objective(task, run, self.model.head),
                                                 run.length_buckets)
         self.length_cost = lengths.cost(run.jit_compile, weights.config)
         compiled, self.shapes = scoring.compilation(strategy, run, weights.config, self.data.dev, _EPOCHS)

@@ -141,7 +141,7 @@ def _finetuning(program, what, head, strategy):
             return forward.prediction_function(strategy, model, "step"), ({name: specs[name] for name in _INPUTS},)
         optimizer = optimizers.make_optimizer(run, transfer.trained_variables(model, run), config.num_hidden_layers)
         optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, config.num_hidden_layers)
-    return (steps.train_function(strategy, model, optimizer, run, task.family.make_objective(task, run)),
+    return (steps.train_function(strategy, model, optimizer, run, task.family.make_objective(task, run, model.head)),
             _call_arguments(specs, run))
 
 

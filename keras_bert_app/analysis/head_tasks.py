@@ -140,7 +140,7 @@ class Tuned:
         if not odd:
             raise UserError(f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; expected two at least")
         # The labels alone count, whatever else a run learned from.
-        self.objective = self.task.family.make_objective(self.task, dataclasses.replace(found.run, teacher=""))
+        self.objective = self.task.family.make_objective(self.task, dataclasses.replace(found.run, teacher=""), found.model.head)
         self.examples = Examples(odd)
         estimated = self._features(Examples(even))
         self.features = self._features(self.examples)

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config import BertConfig, read_json
@@ -43,15 +44,25 @@ def read(path):
         raise UserError(f"{run_directory}/config.json: task {task!r} is none of {', '.join(TASKS)}")
     tensors, slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{slots} tensors"} if slots else {}
+    tensors = _of_numbers_as_they_are(tensors, values.get("head", {}))
     own_head = None
     if of_head := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
-        own_head = OwnHead(values["head"], tuple(values["labels"]), of_head)
+        own_head = OwnHead({**values["head"], "scale": 1.0, "offset": 0.0}, tuple(values["labels"]), of_head)
         tensors = {path: tensor for path, tensor in tensors.items() if path not in of_head}
     problem_type = values.get("problem_type", "")
     return Weights(config, tensors, workdirs.read_vocabulary(run_directory), task,
                    tuple(labels[str(index)] for index in range(len(labels))), problem_type if problem_type in PROBLEM_TYPES else "",
                    unused=unused,
                    origin=f"workdir {checkpoint}", own_head=own_head)
+
+
+def _of_numbers_as_they_are(tensors, head):
+    """A copy of tensors by path in which an output layer over numbers gives them in the units of its task. Args: head: fields of Head."""
+    scale, offset = head.get("scale", 1.0), head.get("offset", 0.0)
+    if (scale, offset) == (1.0, 0.0) or "classifier/kernel" not in tensors:
+        return tensors
+    return {**tensors, "classifier/kernel": tensors["classifier/kernel"] * np.float32(scale),
+            "classifier/bias": (tensors["classifier/bias"] * scale + offset).astype(np.float32)}
 
 
 def write(weights, directory):

@@ -26,6 +26,7 @@ class Head:
         windows: how several rows of one text are joined: "" (one row), "logits" (mean of theirs), "lstm".
         bilstm_units: of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM); 0 for none.
         dropout: under the output layer.
+        scale, offset: of a number: what the output layer gives, so many times, and so much more is the answer.
     """
 
     stands_on: str
@@ -35,6 +36,8 @@ class Head:
     windows: str = ""
     bilstm_units: int = 0
     dropout: float = 0.1
+    scale: float = 1.0
+    offset: float = 0.0
 
     @property
     def has_pooler(self):
@@ -161,7 +164,7 @@ class BertTaskModel(keras.Model):
             logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), is_there, "mean")
         if head.stands_on == CHOICES:
             logits = ops.reshape(logits, (-1, group_size))
-        return logits
+        return logits if (head.scale, head.offset) == (1.0, 0.0) else logits * head.scale + head.offset
 
     def _states(self, outputs):
         if self.scalar_mix is not None:

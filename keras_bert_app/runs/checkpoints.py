@@ -55,19 +55,26 @@ def save_variables(workdir, variables, step=0, kind="step"):
 def save_best(workdir, model, step, figures):
     """Writes the weights that have scored best so far, in place of those before. Args: figures: the scores, noted there."""
     earlier = best_checkpoints(workdir)
-    directory = _write(workdir, f"best-{step:08d}", step, _tracked(model, None), {"figures": figures})
+    # Unlike a state that is gone on from, the best one of a step may be another: of a run that goes on from before it by the clock.
+    directory = _write(workdir, f"best-{step:08d}", step, _tracked(model, None), {"figures": figures}, replaces=True)
     for old in earlier:
         if old != directory:
             tf.io.gfile.rmtree(old)
 
 
-def _write(workdir, name, step, tracked, notes):
-    """Writes CHECKPOINTS/NAME with what is tracked, and the notes in its manifest. Returns the directory."""
+def _write(workdir, name, step, tracked, notes, replaces=False):
+    """Writes CHECKPOINTS/NAME with what is tracked, and the notes in its manifest. Returns the directory.
+
+    Args:
+        replaces: whether one that is there whole is written anew, which leaves a moment without.
+    """
     root = workdirs.path_in(workdir, "checkpoints")
     directory = os.path.join(root, name)
     temporary = directory if _is_remote(root) else os.path.join(root, f"writing-{name}")
-    if _is_whole(directory):
-        return directory  # a step has one state; replacing it would leave a moment without
+    if not replaces and _is_whole(directory):
+        return directory  # a step has one state
+    if temporary == directory and tf.io.gfile.exists(directory):
+        tf.io.gfile.rmtree(directory)
     for broken_off in unfinished(workdir):
         tf.io.gfile.rmtree(broken_off)
     tf.io.gfile.makedirs(temporary)

@@ -60,6 +60,15 @@ class Scorer:
 
     def ends_early(self):
         """Whether so many evaluations have passed without a better score."""
-        if not self.run.early_stopping or not self.history:
-            return False
-        return sum(step > self.best_step() for step, _ in self.history) >= self.run.early_stopping
+        return bool(self.run.early_stopping and self.history) and self._since_the_best() >= self.run.early_stopping
+
+    def _since_the_best(self):
+        return sum(step > self.best_step() for step, _ in self.history)
+
+    def early_end(self):
+        """What to say of a run that ended before its last step; "" of others."""
+        last = self.history[-1][0] if self.history else 0
+        if not self.ends_early() or not self.run.train_minutes and last >= self.run.num_train_steps:
+            return ""
+        return (f"ended early at step {last:,}: {self._since_the_best()} evaluations without a better score than that of step "
+                f"{self.best_step():,}; --early_stopping=0 goes on")

@@ -8,7 +8,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock, seeds
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import batches, lengths, results, transfer
+from keras_bert_app.tasks import batches, lengths, registry, results, transfer
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
@@ -36,7 +36,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         UserError: something does not fit; Interrupted: SIGINT or SIGTERM came, the run is saved.
     """
     strategy = strategy or strategies.make_strategy(run.strategy)
-    run = strategies.with_precision(run, strategy)
+    run = registry.find(run.task).settled(strategies.with_precision(run, strategy))
     strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
     chief = strategies.is_chief(strategy)
     tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
@@ -48,7 +48,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
                         "a model with two, or a task of single texts")
     if workdirs.has_checkpoint(workdir):
         _check_examples(workdir, run, data, fingerprints)
-    head = task.family.make_head(task, run, data.labels)
+    begun = read_json(workdirs.path_in(workdir, "config.json")) if workdirs.has_checkpoint(workdir) else None
+    head = transfer.in_units_of(task.family.make_head(task, run, data.labels), data, begun)
     run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
     teachers = _teachers(workdir, run)
     if teachers and not _has_ended(workdir, run):
@@ -58,7 +59,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         data.train.labels["teacher_logits"] = answers
     initial = initial() if callable(initial) else initial
     run = strategies.with_compilation(run, strategy)
-    objective = task.family.make_objective(task, run)
+    objective = task.family.make_objective(task, run, head)
 
     # Machines that train together share the directory; the chief's lock stands for all.
     with lock.locked(workdir) if chief else contextlib.nullcontext(), strategy.scope():
@@ -101,6 +102,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             workdir, run, strategy, model, optimizer, objective,
             batches.training_batches(data.train, run, start["position"], length_cost), evaluate, start, reporter,
             ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
+        if why := scorer.early_end():
+            reporter.say(why)
         return results.write(workdir, data, run, model, scorer, chief, reporter)
 
 

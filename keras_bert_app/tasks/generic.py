@@ -1,5 +1,7 @@
 """Tasks over anybody's tables: train, dev and test as .tsv, .csv or .jsonl, columns by name."""
 
+import dataclasses
+import json
 import math
 
 from keras_bert_app.errors import UserError
@@ -43,9 +45,25 @@ def _guessed(path, number, row):
     raise UserError(f"{path}:{number}: --text_columns is missing; the columns are {', '.join(map(str, row))}")
 
 
+def _settled(run, path):
+    """A run that reads the same columns of every file: those that were found in the training examples."""
+    number, row = next(read_rows(path), (0, None))
+    return run if run.text_columns or row is None else dataclasses.replace(run, text_columns=_guessed(path, number, row))
+
+
+def _names(value):
+    """Label names of a cell: joined by commas, or a JSON list where a name has one, as sequences.write_predictions writes them."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            pass
+    return value.split(",") if isinstance(value, str) else value
+
+
 def _label(path, number, value, kind):
     if kind == MULTI_LABEL:
-        labels = value.split(",") if isinstance(value, str) else value
+        labels = _names(value)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise UserError(f"{path}:{number}: labels {str(value)[:40]!r}; expected names joined by commas, or a list of them")
         # A set: in an order of its own, so that the same labels are the same answer.
@@ -78,9 +96,9 @@ def _on_one_line(text):
 
 TASKS = (
     Task("classification", "a class for each text or pair, from a table", sequences, CLASSIFICATION, _reader(CLASSIFICATION),
-         _FILES, ("accuracy", "macro_f1", "top_3", "top_5"), reads=_READS),
+         _FILES, ("accuracy", "macro_f1", "top_3", "top_5"), reads=_READS, settle=_settled),
     Task("regression", "a number for each text or pair, from a table", sequences, REGRESSION, _reader(REGRESSION), _FILES,
-         ("spearman", "pearson", "negative_rmse"), reads=_READS),
+         ("spearman", "pearson", "negative_rmse"), reads=_READS, settle=_settled),
     Task("multi_label", "a set of labels for each text, from a table", sequences, MULTI_LABEL, _reader(MULTI_LABEL), _FILES,
-         ("micro_f1", "macro_f1", "exact_match"), reads=_READS),
+         ("micro_f1", "macro_f1", "exact_match"), reads=_READS, settle=_settled),
 )

@@ -14,9 +14,8 @@ from keras_bert_app.interop import workdir as workdir_layout
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results
+from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results, transfer
 from keras_bert_app.tasks.finetune import finetune
-from keras_bert_app.tasks.transfer import Teacher
 from keras_bert_app.training import strategy as strategies
 from pipelines import casing
 from pipelines.vocab import checked_pieces
@@ -32,7 +31,7 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
         wanted: dict of the fields of FinetuningConfig that were asked for; the task's defaults and then the general ones
             fill in the rest. num_seeds: how many runs; several live in WORKDIR/seed-N.
         start: (init_checkpoint, whether its weights are taken, BertConfig, vocabulary bytes); the latter two in place of
-            the former. stream: where progress goes; standard output by default.
+            the former, and of a run that goes on they have to be its own. stream: where progress goes; standard output by default.
 
     Returns:
         dict of results: of the run, or over the seeds.
@@ -47,12 +46,15 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     first_seed = _first_seed(workdir, wanted, num_seeds)
     directories = {seed: workdir if num_seeds == 1 else os.path.join(workdir, f"seed-{seed}")
                    for seed in range(first_seed, first_seed + num_seeds)}
-    started = {seed: directory for seed, directory in directories.items() if workdirs.is_started(directory)}
+    # A start that never came to a checkpoint may be begun anew by a whole command.
+    is_whole = bool(wanted.get("task") and wanted.get("data_dir") and (init_checkpoint or model_config))
+    started = {seed: directory for seed, directory in directories.items()
+               if workdirs.is_started(directory) and (workdirs.has_checkpoint(directory) or not is_whole)}
     initial = None
     if started:
         # The runs that were begun say how those that were not are to be.
         seed, directory = next(iter(started.items()))
-        model_config, run = _resumed(directory, wanted, seed if num_seeds > 1 else None)
+        model_config, run = _resumed(directory, wanted, seed if num_seeds > 1 else None, start)
         vocabulary, settings = workdirs.read_vocabulary(directory), run.to_dict()
     else:
         settings = {**_task_defaults(wanted), **wanted}
@@ -62,15 +64,15 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
         elif model_config is None:
             raise UserError("--init_checkpoint is missing; give a pre-trained model, or --config and --vocab_file for one "
                             "from scratch")
-        elif settings.get("encoder_layers", -1) >= 0:
-            model_config = model_config.replace(num_hidden_layers=settings["encoder_layers"])
+        else:
+            model_config = _with_lowest_layers(model_config, settings.get("encoder_layers", -1))
         initial = initial if takes_weights else None
     # The devices are found once: TensorFlow does not let go of them.
     strategy = strategies.make_strategy(settings.get("strategy", "auto"))
-    found, teacher = [], Teacher(strategy, stream)
+    found, teacher = [], transfer.Teacher(strategy, stream)
     for seed, directory in directories.items():
         if seed in started:
-            _, run = _resumed(directory, wanted, seed if num_seeds > 1 else None)
+            _, run = _resumed(directory, wanted, seed if num_seeds > 1 else None, start)
         else:
             run = FinetuningConfig(**{**settings, "seed": seed}).checked_against(model_config)
             run.check_read(() if started else wanted)
@@ -124,10 +126,26 @@ def _check_as_many_seeds(workdir, num_seeds):
                         "--num_seeds=2 or more to go on with them, or another --workdir")
 
 
-def _resumed(directory, wanted, seed):
-    """(BertConfig, FinetuningConfig) of the run in a directory. Args: seed: one of several, each its own; None for a lone run's."""
+def _resumed(directory, wanted, seed, start):
+    """(BertConfig, FinetuningConfig) of the run in a directory.
+
+    Args:
+        seed: one of several, each its own; None for a lone run's. start: as of launch.
+    """
     pruned_runs.check_not_pruned(directory)
-    return workdirs.check_resumable(directory, None, wanted if seed is None else {**wanted, "seed": seed}, run_class=FinetuningConfig)
+    _, _, model_config, vocabulary = start
+    if model_config is not None:
+        _, run, _ = workdirs.read_config(directory, FinetuningConfig)
+        model_config = _with_lowest_layers(model_config, run.encoder_layers)
+    return workdirs.check_resumable(directory, model_config, wanted if seed is None else {**wanted, "seed": seed}, vocabulary,
+                                    run_class=FinetuningConfig)
+
+
+def _with_lowest_layers(model_config, count):
+    """A BertConfig with so many of its lowest layers; -1 for all. Raises UserError where it has fewer."""
+    if count > model_config.num_hidden_layers:
+        raise UserError(f"--encoder_layers={count}: the encoder has {model_config.num_hidden_layers}; give so many at most, or -1")
+    return model_config if count < 0 else model_config.replace(num_hidden_layers=count)
 
 
 def _task_defaults(wanted):
@@ -150,10 +168,12 @@ def _load(init_checkpoint, num_layers, task):
     earlier = _task_of(directory)
     if (weights.task or weights.own_head) and earlier and not registry.answer_alike(earlier, task):
         lines.append(f"  left out: the output layer, of task {earlier}")
-        kept = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("classifier/")}
-        weights = dataclasses.replace(weights, tensors=kept, task="", labels=(), own_head=None)
-    if not earlier:  # of an archive it is not known what its head has learned
+        weights = _without_output_layer(weights)
+    elif not earlier:  # it is not known what its head has learned
         weights = dataclasses.replace(weights, own_head=None)
+        if weights.task and not transfer.says_what_it_answers(weights, registry.find(task)):
+            lines.append(f"  left out: the output layer, which does not say what it answers ({', '.join(weights.labels[:6]) or 'no labels'})")
+            weights = _without_output_layer(weights)
     if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, num_layers)
         weights = dataclasses.replace(weights, own_head=None)  # it may stand on layers that are no more
@@ -164,6 +184,11 @@ def _load(init_checkpoint, num_layers, task):
     casing.verify(checked_pieces(weights.vocabulary, f"of {init_checkpoint}"), weights.config.do_lower_case,
                   f"of {init_checkpoint}")
     return weights, lines
+
+
+def _without_output_layer(weights):
+    kept = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("classifier/")}
+    return dataclasses.replace(weights, tensors=kept, task="", labels=(), problem_type="", own_head=None)
 
 
 def _task_of(directory):

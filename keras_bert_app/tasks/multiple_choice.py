@@ -88,7 +88,7 @@ def make_head(task, run, labels):
     return Head(CHOICES, 1, run.layers, run.pooling, "", run.bilstm_units, run.classifier_dropout)
 
 
-def make_objective(task, run):
+def make_objective(task, run, head):
     """Cross-entropy over the choices of an example."""
     return objectives.Classification(consistency_weight=run.consistency_weight)
 

@@ -80,34 +80,35 @@ class Regression(_Objective):
 
     Args:
         teacher_weight: share in the loss of the squared error from a teacher's number (teacher_logits [B, 1] in the batch).
+        scale: the unit in which errors are measured, as of the model's head.
     """
 
     sum_names = ("loss_sum", "count")
 
-    def __init__(self, teacher_weight=0.0, consistency_weight=0.0):
+    def __init__(self, teacher_weight=0.0, consistency_weight=0.0, scale=1.0):
         super().__init__(consistency_weight)
-        self.teacher_weight = teacher_weight
+        self.teacher_weight, self.scale = teacher_weight, scale
 
     def counts(self, batch):
         return [tf.reduce_sum(batch["example_weights"])]
 
     def _of_logits(self, logits, batch):
         weights = batch["example_weights"]
-        errors = tf.square(logits[:, 0] - batch["labels"])
+        errors = tf.square((logits[:, 0] - batch["labels"]) / self.scale)
         if self.teacher_weight:
-            soft = tf.square(logits[:, 0] - batch["teacher_logits"][:, 0])
+            soft = tf.square((logits[:, 0] - batch["teacher_logits"][:, 0]) / self.scale)
             errors = (1.0 - self.teacher_weight) * errors + self.teacher_weight * soft
         return tf.reduce_sum(weights * errors), tf.reduce_sum(weights)
 
     def _divergence(self, logits, again, batch):
-        return 2.0 * tf.reduce_sum(batch["example_weights"] * tf.square(logits[:, 0] - again[:, 0]))
+        return 2.0 * tf.reduce_sum(batch["example_weights"] * tf.square((logits[:, 0] - again[:, 0]) / self.scale))
 
     def metrics(self, sums):
         return {"loss": sums["loss_sum"] / max(sums["count"], 1.0)}
 
     def progress(self, figures):
         # What a teacher and another pass add is no error.
-        return "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5:.3f}"
+        return "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5 * self.scale:.3f}"
 
 
 class MultiLabel(_Objective):

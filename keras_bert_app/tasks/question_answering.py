@@ -119,7 +119,7 @@ def make_head(task, run, labels):
     return Head(TOKENS, 2, run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
 
-def make_objective(task, run):
+def make_objective(task, run, head):
     """What is minimized."""
     return objectives.QuestionAnswering(consistency_weight=run.consistency_weight)
 

@@ -5,6 +5,7 @@ A family of tasks is a module with the functions that stand here in this order.
 
 import collections
 import dataclasses
+import json
 import os
 
 import numpy as np
@@ -148,11 +149,11 @@ def make_head(task, run, labels):
     return Head(TEXT, max(len(labels), 1), run.layers, run.pooling, windows, run.bilstm_units, run.classifier_dropout)
 
 
-def make_objective(task, run):
+def make_objective(task, run, head):
     """What is minimized."""
     teacher_weight = run.distillation_weight if run.teacher else 0.0
     if task.kind == REGRESSION:
-        return objectives.Regression(teacher_weight, run.consistency_weight)
+        return objectives.Regression(teacher_weight, run.consistency_weight, head.scale)
     of_kind = {CLASSIFICATION: objectives.Classification, MULTI_LABEL: objectives.MultiLabel}[task.kind]
     return of_kind(teacher_weight, run.distillation_temperature, run.consistency_weight)
 
@@ -244,19 +245,23 @@ def _matched(gold, found, names):
 def write_predictions(task, directory, examples, predictions):
     """Writes a row of index, tab, answer for each example, as GLUE's server takes them, to a file for each of its own.
 
-    Several labels are joined by commas. Of several languages, whose indices are the same, the language stands before the index.
+    Several labels are joined by commas, or a JSON list where one of them has a comma in it. Of several languages, whose indices are the same, the language stands before the index.
     """
     by_file = {}
     for example, name, one in zip(examples, names_in_answers(examples), predictions):
         if task.kind == REGRESSION:
             answer = f"{np.clip(one['value'], *task.value_range) if task.value_range else one['value']:.3f}"
         else:
-            answer = one.get("label", ",".join(one.get("labels", ())))
+            answer = one["label"] if "label" in one else _joined(one["labels"])
         answered = os.path.basename(example.place.rpartition(":")[0])
         by_file.setdefault(task.answer_files.get(answered, "predictions.tsv"), []).append(f"{name}\t{answer}\n")
     for file_name, lines in by_file.items():
         with open(os.path.join(directory, file_name), "w", encoding="utf-8") as file:
             file.write("index\tprediction\n" + "".join(lines))
+
+
+def _joined(labels):
+    return json.dumps(labels, ensure_ascii=False) if any("," in label or label.startswith("[") for label in labels) else ",".join(labels)
 
 
 def mistakes(task, examples, predictions, most):

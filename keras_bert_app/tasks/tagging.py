@@ -93,7 +93,7 @@ def make_head(task, run, labels):
     return Head(TOKENS, len(labels), run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
 
-def make_objective(task, run):
+def make_objective(task, run, head):
     """What is minimized."""
     return objectives.Tagging(consistency_weight=run.consistency_weight)
 

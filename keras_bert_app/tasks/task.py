@@ -59,6 +59,8 @@ class Task:
         part: function (split, examples, run) -> those of the split, where one file holds several. None: it holds one.
         reads: those of SELECTIVE that it reads, beside READS of its family.
         answer_files: dict name of a file -> that under which the task's server takes its answers; for others: predictions.tsv.
+        settle: function (run, path of the training examples) -> FinetuningConfig in which what --text_columns left to be guessed is
+            found; all files are read by it from then on. None: nothing is guessed.
         value_range: (lowest, highest) number that the server takes; () where there are no numbers, or any may be.
     """
 
@@ -76,6 +78,11 @@ class Task:
     reads: tuple = ()
     answer_files: dict = dataclasses.field(default_factory=dict)
     value_range: tuple = ()
+    settle: Callable | None = None
+
+    def settled(self, run):
+        """A FinetuningConfig by which all files of a run are read alike, as Task.settle finds it in the training examples."""
+        return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
 
     def check_options(self, run, names=None):
         """Raises UserError where a FinetuningConfig has another value than the default for what this task does not read.

@@ -83,6 +83,25 @@ def kept_answers(workdir, data):
     return logits if len(logits) == data.train.num_units else None
 
 
+def in_units_of(head, data, begun=None):
+    """The Head of a run over numbers, which learns deviations from the mean of the training values in units of their own deviation.
+
+    At the rates of fine-tuning the weights of an output layer move by hundredths: values of hundreds would never be reached.
+
+    Args:
+        head: Head, which is given back of other kinds of tasks. data: labelled_data.Data. begun: config.json, a dict, of a run that goes
+            on as it began; None for a new one.
+    """
+    if data.task.kind != "regression":
+        return head
+    if begun is not None:
+        units = {name: begun.get("head", {}).get(name, getattr(head, name)) for name in ("scale", "offset")}
+    else:
+        values = data.train.labels["labels"].astype(np.float64)
+        units = {"scale": float(values.std()) or 1.0, "offset": float(values.mean())}
+    return dataclasses.replace(head, **units)
+
+
 def begin_with_label_shares(model, data):
     """Gives a new output layer over label sets the log odds of each label in the training examples (Lin et al. 2017, section 3.3).
 
@@ -127,11 +146,23 @@ def first_steps(paths, run, num_layers):
     return {path: run.gradual_unfreezing * (num_layers + 1 - optimizers.depth(path, num_layers)) for path in paths}
 
 
+def says_what_it_answers(weights, task):
+    """Whether an output layer of unknown origin may be known by its labels for one of a task: where they are names, and not numbers alone.
+
+    Of tags, of an answer's two ends and of choices the layer's shape says it.
+    """
+    if weights.task != "sequence_classification":
+        return True
+    is_of_kind = weights.problem_type in ("", _PROBLEM_TYPES.get(task.kind))
+    return is_of_kind and bool(weights.labels) and not all(label.isdecimal() for label in weights.labels)
+
+
 def of_the_same_task(weights, lines, head, task, labels):
     """(Weights, lines) with the output layer, where it is this head for these labels, and else without it."""
     tensors, own = weights.tensors, weights.own_head
     if own:
-        is_ours = own.labels == labels and {**own.description, "dropout": head.dropout} == dataclasses.asdict(head)
+        as_ours = {**own.description, "dropout": head.dropout, "scale": head.scale, "offset": head.offset}
+        is_ours = own.labels == labels and as_ours == dataclasses.asdict(head)
         if is_ours:
             tensors, lines = {**tensors, **own.tensors}, [line for line in lines if line != own.left_out]
         of, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
@@ -141,7 +172,16 @@ def of_the_same_task(weights, lines, head, task, labels):
         of, its_labels = weights.task, weights.labels
     if of and not is_ours:
         lines = [*lines, f"  left out: the output layer, of {of} ({', '.join(its_labels[:6]) or 'no labels'})"]
+    if is_ours:
+        tensors = {**tensors, **_in_units(tensors, head)}
+        lines = [*lines, f"  kept: the output layer, of the same kind and labels ({', '.join(labels[:6]) or 'numbers'})"]
     return dataclasses.replace(weights, tensors=tensors), lines
+
+
+def _in_units(tensors, head):
+    """The output layer of numbers as they are, as one whose numbers are in the units of a Head."""
+    return {"classifier/kernel": tensors["classifier/kernel"] / np.float32(head.scale),
+            "classifier/bias": ((tensors["classifier/bias"] - head.offset) / head.scale).astype(np.float32)}
 
 
 def notes_for_others(data, head):

@@ -17,6 +17,7 @@ from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.tasks import batches, launch, results
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import load_data
@@ -188,7 +189,7 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
         data, strategy = load_data(run, BertTokenizer(VOCABULARY, True)), tf.distribute.get_strategy()
         model = BertTaskModel(config, data.task.family.make_head(data.task, run, data.labels))
         optimizer = optimizers.make_optimizer(run, trained_variables(model, run), config.num_hidden_layers)
-        call = steps.make_train_call(strategy, model, optimizer, run, data.task.family.make_objective(data.task, run), True)
+        call = steps.make_train_call(strategy, model, optimizer, run, data.task.family.make_objective(data.task, run, model.head), True)
         # The shortest units and the longest: other lengths and other numbers of windows.
         order = np.argsort(data.train.longest_rows() * data.train.group_sizes(), kind="stable")
         taken = [{name: tf.constant(values) for name, values in batches.make_batch(data.train, units, 8, length).items()}
@@ -212,10 +213,26 @@ def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, t
 
 
 def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
-    figures, _ = run_on(tmp_path / "run", table_dir, learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
+    settings = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping=2)
+    figures, output = run_on(tmp_path / "run", table_dir, **settings)
     rows = [row["step"] for row in reporting.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
     assert rows == [2, 4, 6] and figures["best_step"] == 2
     assert newest(str(tmp_path / "run")).endswith("step-00000006")
+    why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
+    assert why in output
+    _, run = workdirs.check_resumable(str(tmp_path / "run"), None, {"early_stopping": 0}, run_class=FinetuningConfig)
+    _, output = run_on(tmp_path / "run", table_dir, **{**settings, "early_stopping": run.early_stopping})
+    assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
+
+
+def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(tmp_path):
+    model = BertTaskModel(CONFIG, Head("text", 2))
+    for bias in (1.0, 2.0):
+        model.classifier.bias.assign([bias, bias])
+        checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": bias})
+    (best,) = checkpoints.best_checkpoints(str(tmp_path))
+    assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
+    assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
 
 
 @pytest.mark.parametrize("stops_again", [False, True])

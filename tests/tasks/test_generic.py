@@ -4,7 +4,8 @@ import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.tasks import registry
+from keras_bert_app.tasks import registry, sequences
+from keras_bert_app.tasks.sequences import Example
 from tests.tasks.texts import read, split, tokenizer, written
 
 
@@ -25,6 +26,19 @@ def test_the_texts_are_in_the_columns_that_are_named_or_usual(tmp_path, header, 
     (example,) = read("classification", path, text_columns=columns)
     assert (example.text_a, example.text_b, example.label) == (*texts, "1")
     assert example.place == f"{path}:2" and example.guid == "0"
+
+
+def test_columns_that_were_guessed_in_the_training_examples_are_those_of_every_file(tmp_path):
+    task = registry.find("classification")
+    written(tmp_path, "train.tsv", "text_a\ttext_b\tlabel\nx\ty\t1\n")
+    run = task.settled(FinetuningConfig(task="classification", data_dir=str(tmp_path)))
+    assert run.text_columns == ("text_a", "text_b") and task.settled(run) == run
+    (example,) = task.read_file(written(tmp_path, "test.tsv", "text\ttext_a\ttext_b\nz\tx\ty\n"), run, has_labels=False)
+    assert (example.text_a, example.text_b) == ("x", "y")
+    with pytest.raises(UserError, match=r"some.tsv:2: has no column 'text_b'"):
+        task.read_file(written(tmp_path, "some.tsv", "text_a\nx\n"), run, has_labels=False)
+    named = FinetuningConfig(data_dir=str(tmp_path), text_columns=("text_b",))
+    assert task.settled(named) == named
 
 
 def test_json_lines_in_a_txt_are_read_as_scibert_has_them(tmp_path):
@@ -69,6 +83,14 @@ def test_sets_of_labels_are_lists_or_joined_by_commas_in_any_order(tmp_path):
     path = written(tmp_path, "a.jsonl", '{"text": "a", "label": ["b", "a", "b"]}\n{"text": "a", "label": "b, a,"}\n'
                    '{"text": "a", "label": []}\n{"text": "a", "label": ""}\n')
     assert [example.label for example in read("multi_label", path)] == [("a", "b"), ("a", "b"), (), ()]
+
+
+def test_label_sets_are_written_so_that_they_can_be_read_again(tmp_path):
+    sets = [("New York, NY", "b"), ("a", "b"), (), ("[x",), ('"q"', "a,b")]
+    examples = [Example(str(number), "a", None, None, "dir/test.jsonl:1") for number in range(len(sets))]
+    sequences.write_predictions(registry.find("multi_label"), str(tmp_path), examples, [{"labels": list(labels)} for labels in sets])
+    path = written(tmp_path, "again.tsv", (tmp_path / "predictions.tsv").read_text(encoding="utf-8").replace("index\tprediction", "text\tlabel"))
+    assert [example.label for example in read("multi_label", path)] == [tuple(sorted(labels)) for labels in sets]
 
 
 def test_sets_of_labels_are_the_columns_that_have_a_one(tmp_path):

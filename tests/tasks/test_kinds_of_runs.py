@@ -8,8 +8,11 @@ import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.modeling.task_model import BertTaskModel
-from keras_bert_app.tasks import transfer
+from keras_bert_app.interop import load
+from keras_bert_app.modeling.parts import PARTS
+from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.tasks import registry, transfer
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
 from pipelines.wordpiece import BertTokenizer
@@ -85,7 +88,7 @@ def test_what_a_run_of_squad_2_reports_is_what_its_tuned_threshold_answers(tmp_p
 
 
 @pytest.mark.parametrize("task, column, value_of, settings", [
-    ("regression", "label", lambda text: len(text.split()) / 4, {}),
+    ("regression", "label", lambda text: 7000 + 250 * len(text.split()), {}),
     ("multi_label", "fine,grim", lambda text: "\t".join(str(int(word in text.split())) for word in ("fine", "grim")), {}),
     ("classification", "label", lambda text: "yes" if "the" in text.split() else "no",
      {"long_documents": "hierarchical", "max_seq_length": 9, "doc_stride": 5, "pooling": "mean"})])
@@ -99,6 +102,21 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
     (tmp_path / "some.tsv").write_text("text\nthe fine day\n\n", encoding="utf-8")
     count, names, _ = FinetunedRun(str(tmp_path / "run")).predict(str(tmp_path / "some.tsv"), str(tmp_path / "answers"))
     assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
+    if task == "regression":
+        assert figures["dev"]["negative_rmse"] > 0.9 * figures["baseline"]["negative_rmse"] < -500
+        _check_units(str(tmp_path / "run"))
+
+
+def _check_units(workdir):
+    """Others take an output layer over numbers as it answers; a run of the same task takes it in its own units."""
+    with open(f"{workdir}/config.json", encoding="utf-8") as file:
+        head = Head(**json.load(file)["head"])
+    trained, _ = checkpoints.read_tensors(checkpoints.best_checkpoints(workdir)[-1])
+    weights, _ = load.load_weights(workdir, allow_missing=PARTS[1:])
+    assert 8000 < weights.tensors["classifier/bias"][0] < 11_000 and abs(trained["classifier/bias"][0]) < 1
+    kept, _ = transfer.of_the_same_task(weights, [], head, registry.find("regression"), ())
+    for path in ("classifier/kernel", "classifier/bias"):
+        np.testing.assert_allclose(kept.tensors[path], trained[path], atol=2e-6)
 
 
 def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_path):

@@ -13,7 +13,8 @@ from keras_bert_app.analysis import head_tasks
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.interop import load
+from keras_bert_app.interop import huggingface, load
+from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import launch, registry, scoring, transfer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, write_table
@@ -78,6 +79,7 @@ def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_th
     (workdir / "results.json").write_text(json.dumps(values), encoding="utf-8")
     figures, output = launched(tmp_path / "same", {**wanted, "init_checkpoint": str(workdir)})
     assert figures["dev"] == finished[1]["dev"] and "left out: the output layer" not in output
+    assert "kept: the output layer, of the same kind and labels (0, 1)" in output
     config = workdir / "seed-3" / "config.json"
     config.write_text(config.read_text(encoding="utf-8").replace('"task": "classification"', '"task": "sst-2"'), encoding="utf-8")
     _, output = launched(tmp_path / "other", {**wanted, "init_checkpoint": str(workdir)})
@@ -286,9 +288,42 @@ def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_di
     assert not os.path.exists(tmp_path / "run" / "config.json")
 
 
-def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir):
-    with pytest.raises(UserError, match="holds a run with pooling=cls, but --pooling=max was asked for"):
-        launched(finished[0], {"data_dir": table_dir, "pooling": "max"}, start=(None, False, CONFIG, VOCABULARY))
+@pytest.mark.parametrize("wanted, config, vocabulary, message", [
+    ({"pooling": "max"}, CONFIG, VOCABULARY, "holds a run with pooling=cls, but --pooling=max was asked for"),
+    ({}, CONFIG.replace(num_hidden_layers=2), VOCABULARY, "holds a run with num_hidden_layers 1, but 2 was asked for"),
+    ({}, CONFIG, VOCABULARY + b"more\n", "holds a run with another vocabulary than --vocab_file"),
+])
+def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir, wanted, config, vocabulary, message):
+    with pytest.raises(UserError, match=message):
+        launched(finished[0], {"data_dir": table_dir, **wanted}, start=(None, False, config, vocabulary))
+
+
+def test_more_layers_than_a_configuration_has_are_refused(table_dir, tmp_path):
+    with pytest.raises(UserError, match="--encoder_layers=2: the encoder has 1; give so many at most, or -1"):
+        launched(tmp_path, {"data_dir": table_dir, "encoder_layers": 2}, start=(None, False, CONFIG, VOCABULARY))
+
+
+def test_a_start_that_came_to_no_checkpoint_is_begun_anew_and_a_head_of_unknown_origin_is_left_out(finished, table_dir, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(UserError, match="holds a run with global_batch_size=8, but --global_batch_size=4 was asked for"):
+        launch.launch(str(tmp_path / "run"), {"global_batch_size": 4}, 1, (None, False, None, None), io.StringIO())
+    weights, _ = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
+    huggingface.write(weights, str(tmp_path / "others"))
+    wanted = {"data_dir": table_dir, "init_checkpoint": str(tmp_path / "others"), "global_batch_size": 4, "num_train_steps": 1}
+    _, output = launched(tmp_path / "run", wanted)
+    assert "batch 4" in output and "left out: the output layer, which does not say what it answers (0, 1)" in output
+    assert "from scratch, seed 3: classifier" in output
+
+
+@pytest.mark.parametrize("name, task, labels, problem_type, says", [
+    ("rte", "sequence_classification", ("entailment", "not_entailment"), "", True),
+    ("rte", "sequence_classification", ("entailment", "not_entailment"), "multi_label_classification", False),
+    ("sst-2", "sequence_classification", ("0", "1"), "single_label_classification", False),
+    ("sts-b", "sequence_classification", (), "", False), ("squad1", "question_answering", (), "", True)])
+def test_an_output_layer_of_unknown_origin_is_known_by_names_of_labels(name, task, labels, problem_type, says):
+    weights = Weights(CONFIG, {}, task=task, labels=labels, problem_type=problem_type)
+    assert transfer.says_what_it_answers(weights, registry.find(name)) == says
 
 
 def test_of_several_seeds_every_command_takes_the_best(finished, tmp_path):

@@ -192,7 +192,8 @@ def test_the_model_gives_each_choice_a_number_and_learns_which_is_right():
     gold = (0, 1, 2, 1, 0)
     choices = [tuple("x" if at == label else "cde"[at] for at in range(3)) for label in gold]
     features = featurized(*map(lambda label, these: example(label, choices=these), gold, choices))
-    head, objective = multiple_choice.make_head(TASK, RUN, ()), multiple_choice.make_objective(TASK, RUN)
+    head = multiple_choice.make_head(TASK, RUN, ())
+    objective = multiple_choice.make_objective(TASK, RUN, head)
     assert head.is_plain
     model = BertTaskModel(config, head, seed=1)
     batch = {name: tf.constant(values) for name, values in batches.make_batch(features, np.arange(5), 7, 16).items()}

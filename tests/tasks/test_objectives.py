@@ -42,6 +42,9 @@ def test_a_number_is_learned_by_its_squared_error():
     logits = np.array([[1.0], [3.0], [9.0]], np.float32)
     batch = {"labels": np.array([2.0, 5.0, 0.0], np.float32), "example_weights": np.array([1, 1, 0], np.float32)}
     assert means(objectives.Regression(), logits, batch)[0] == pytest.approx((1 + 4) / 2)
+    in_tens = objectives.Regression(scale=10.0)
+    loss, figures = means(in_tens, logits, batch)
+    assert loss == pytest.approx((1 + 4) / 200) and in_tens.progress(figures) == "rmse 1.581"
 
 
 def test_label_sets_are_learned_by_a_yes_or_no_for_each_label():
