@@ -23,7 +23,7 @@ import sys
 from absl import flags
 
 from benchmarks import own_commands
-from benchmarks.identity import code_digest
+from benchmarks.identity import code_digest, files_digest
 from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
@@ -87,11 +87,14 @@ def _keep_settings(parts):
     for flag, needed_by in ((_INPUT_FILES, _OF_THE_TEXT), (_VOCAB_FILE, _OF_THE_VOCABULARY)):
         if not needed_by.intersection(parts):
             continue
-        if flag.value:
-            expand_files(flag.value.split(","))  # raises where there is no such file
+        found = files_digest(expand_files(flag.value.split(","))) if flag.value else ""  # raises where there is no such file
         if held.setdefault(flag.name, flag.value) != flag.value:
             raise UserError(f"--{flag.name}={flag.value or '(the default)'}: --output_dir={_OUTPUT_DIR.value} has figures of "
                             f"{held[flag.name] or 'the default'}; give another --output_dir")
+        # In directories of earlier versions it is not there.
+        if held.setdefault(f"{flag.name}_sizes", found) != found:
+            raise UserError(f"--{flag.name}={flag.value}: has other files or sizes than when --output_dir={_OUTPUT_DIR.value} was begun; give "
+                            "another --output_dir")
     with open(f"{path}.tmp", "w", encoding="utf-8") as file:
         json.dump(held, file, indent=1)
     os.replace(f"{path}.tmp", path)

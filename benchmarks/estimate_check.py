@@ -13,6 +13,7 @@ With --corpus_dir, what prepare_corpus wrote: rows of an epoch, and positions th
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -89,7 +90,11 @@ def compared(steps, lines):
         request = {"size": size, "rows": rows, "length": length, "precision": run.precision, "times": _TIMES.value,
                    "parts": parts, "compiled": run.jit_compile}
         command = [sys.executable, "-m", "benchmarks.measured_step", json.dumps(request)]
-        seen = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        # What goes wrong is shown as it comes.
+        measured = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ})
+        if measured.returncode:
+            raise UserError(f"{size}: the step that was to be measured ended with exit code {measured.returncode}; what it said is above")
+        seen = json.loads(measured.stdout)
         if seen["parameters"] != sum(parameters(config).values()):
             raise UserError(f"{size} has {seen['parameters']:,} parameters, not {sum(parameters(config).values()):,}")
         needed = training_memory(config, run, PARTS, rows // parts, hardware.DEVICES["cpu"].multiplies_bfloat16)

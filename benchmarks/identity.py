@@ -14,6 +14,12 @@ def code_digest():
     return found.hexdigest()[:12]
 
 
+def files_digest(paths):
+    """Of names and sizes of files, twelve hexadecimal digits, for texts too large to be read for it. Raises OSError."""
+    sizes = [(str(path), pathlib.Path(path).stat().st_size) for path in paths]
+    return hashlib.sha256(repr(sizes).encode()).hexdigest()[:12]
+
+
 def file_digest(path):
     """Of a file, twelve hexadecimal digits. Raises OSError."""
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:12]

@@ -11,7 +11,6 @@ resident memory over the size of the text between the lowest and highest, is OUT
 BUILD.md has a recorded run.
 """
 
-import hashlib
 import os
 import random
 import re
@@ -24,11 +23,12 @@ import time
 from absl import flags
 
 from benchmarks import count_flags, report
+from benchmarks.identity import files_digest
 from benchmarks.tokenizer_peers import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 from pipelines.corpus import load_manifest
-from pipelines.readers import expand_files
+from pipelines.text_files import expand_files, open_text
 
 flags.DEFINE_string("text_dir", "", "Directory of text files, such as wikiextractor's output; files or globs, comma-separated.")
 flags.DEFINE_string("work_dir", "", "Directory for the texts and corpora; needs four times the largest size.")
@@ -52,7 +52,7 @@ def main(arguments):
     found, lines = {"machine": machine(("tensorflow",)), "runs": []}, [_HEAD, "|" + "---|" * 12]
     print("\n".join([report.in_words(found["machine"]), "", *lines]))
     # Enlarged texts are kept, each for the text that it was made of.
-    of_text = hashlib.sha256(repr([(path, os.path.getsize(path)) for path in expand_files(text_dir.split(","))]).encode()).hexdigest()[:8]
+    of_text = files_digest(expand_files(text_dir.split(",")))
     for megabytes in _MEGABYTES.value:
         directory = os.path.join(work_dir, f"text-{megabytes}-{of_text}")
         if not os.path.exists(directory):
@@ -132,8 +132,8 @@ def make_text(patterns, directory, size):
             raise UserError(f"--text_dir={','.join(patterns)}: {written:,} bytes, and no word of four letters a to z or more to change "
                             f"copies with; expected text with such words, or {size:,} bytes of it")
         changed = random.Random(number) if number >= len(files) else None
-        with open(files[number % len(files)], encoding="utf-8") as file:
-            lines = file.readlines()
+        with open_text(files[number % len(files)]) as file:
+            lines = [line.decode("utf-8", "replace") for line in file]
         if changed is None:
             words += _words_of(lines)
         else:

@@ -17,6 +17,7 @@ run. A directory holds runs of one corpus, vocabulary, size and time; the machin
 import hashlib
 import json
 import os
+import shutil
 import sys
 
 from absl import flags
@@ -65,7 +66,8 @@ def main(arguments):
     if _DATA.value:
         starts = [*runs, *(f"{_RANDOM}:{seed}" for seed in _SEEDS.value)]
         tasks = results_of([f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS], _finetune,
-                           _at("tasks.json"), {"precision": _PRECISION.value, "data_dir": _DATA.value, "random": _CONTENDERS.value[0]})
+                           _at("tasks.json"), {"precision": _PRECISION.value, "data_dir": _DATA.value, "random": _CONTENDERS.value[0],
+                                                  "code": code_digest()})
     lines = [*machines(found), *table(found, tasks)]
     with open(_at("table.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
@@ -154,6 +156,7 @@ def _with_default_dropout(row):
     """A copy of a model whose configuration has BERT's dropout and initial weights, whatever it was pre-trained with."""
     path = _model_dir(row) + "-for-tasks"
     if not os.path.exists(path):
+        shutil.rmtree(path + ".tmp", ignore_errors=True)  # of a run that was stopped
         own_commands.run("convert", input=_model_dir(row), to="huggingface", output=path + ".tmp",
                          allow_missing="pooler,next_sentence")
         name = os.path.join(path + ".tmp", "config.json")

@@ -39,6 +39,14 @@ def results_of(rows, run, path, settings=None, shown=str):
     return {row: _result(done[row], settings) for row in rows}
 
 
+def alike(path, settings, names):
+    """dict row -> result of all rows of the file of results_of whose settings are these in some names."""
+    with open(path, encoding="utf-8") as file:
+        done = json.load(file)
+    wanted = json.loads(json.dumps({name: settings[name] for name in names}))
+    return {row: entry["result"] for row, entry in done.items() if wanted == {name: entry["settings"].get(name) for name in names}}
+
+
 def _result(entry, settings):
     return entry if settings is None else entry["result"]
 

@@ -18,8 +18,8 @@ the peers', whatever the precision, then take turns, each a process of its own, 
 them all, the fastest of both sides do. A figure is the median of all steps, a ratio that of the rounds' medians, of our fastest
 and the fastest peer. Of the others the table has what they took alone.
 
-Results go to OUTPUT_DIR/training_step.json, .md and .png; a step that is there is not measured again, and refused if it was measured
-with other settings or versions. The peers' environments are those of `make bench`.
+Results go to OUTPUT_DIR/training_step.json, .md and .png, beside those of earlier commands of this machine and code; a step that is there
+is not measured again, and refused if it was measured with other settings or versions. The peers' environments are those of `make bench`.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from absl import flags
 
 from benchmarks import report, step_contenders
 from benchmarks.identity import code_digest
-from benchmarks.resumable import results_of
+from benchmarks.resumable import alike, results_of
 from benchmarks.step_contenders import COMPILED, PEERS, VERSIONS, Contender, parsed
 from benchmarks.tokenizer_peers import machine
 from benchmarks.training_step_table import draw, finalists, table
@@ -62,8 +62,9 @@ def main(arguments):
         raise UserError("--steps: expected one entry at least")
     prepare()
     settings = settings_of_run()
-    done = results_of(_STEPS.value, measured, output_path("training_step.json"), {**settings, "within": _WITHIN.value},
-                      shown=lambda figures: f"{len(figures)} contenders measured")
+    results_of(_STEPS.value, measured, output_path("training_step.json"), {**settings, "within": _WITHIN.value},
+               shown=lambda figures: f"{len(figures)} contenders measured")
+    done = alike(output_path("training_step.json"), settings, ("machine", "code"))
     write_lines("training_step.md", settings, table(done))
     draw(done, output_path("training_step.png"))
 
@@ -132,13 +133,18 @@ def measured(step):
 
 
 def free_memory():
-    """Bytes that processes can still take without swapping and within the control group's limit, less a tenth."""
+    """Bytes that processes can still take without swapping and within the control group's limit, less a tenth.
+
+    Pages of files that were read are given up when memory is needed, though a control group counts them as used.
+    """
     with open("/proc/meminfo", encoding="ascii") as file:
         (line,) = (line for line in file if line.startswith("MemAvailable:"))
     found = int(line.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):  # another version of control groups, or no limit ("max")
         limit, used = (int(pathlib.Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
-        found = min(found, limit - used)
+        with open("/sys/fs/cgroup/memory.stat", encoding="ascii") as file:
+            of_files = sum(int(line.split()[1]) for line in file if line.startswith("inactive_file "))
+        found = min(found, limit - used + of_files)
     return 0.9 * found
 
 

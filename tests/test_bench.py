@@ -108,6 +108,9 @@ bench.app.run(bench.main, "")
     found = in_process(code, [mine, "--parts=data", one])
     assert found.returncode == 2 and one in found.stderr and f"figures of {tmp_path / 'other'}; give another" in found.stderr
     assert in_process(code, [mine, "--parts=startup", one]).returncode == 0  # reads no text
+    (tmp_path / "other").write_text("a longer text")
+    found = in_process(code, [mine, "--parts=data", other])
+    assert found.returncode == 2 and "has other files or sizes than when" in found.stderr
     for made in ("corpus", "prepare_corpus"):
         (tmp_path / made / made).mkdir(parents=True)
         found = in_process(code, [f"--output_dir={tmp_path / made}", "--parts=data"])

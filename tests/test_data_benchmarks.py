@@ -1,5 +1,6 @@
 """What the benchmarks of the data engine stand on: texts that are enlarged, figures of several runs, and the same masking."""
 
+import gzip
 import json
 import pathlib
 import subprocess
@@ -43,6 +44,12 @@ def test_a_text_is_enlarged_whichever_of_its_lines_have_words(lines, tmp_path):
     assert made[0] == text and sum(map(len, made)) >= 11 * len(text)
     assert {word for copy in made for word in copy.split()} == set(text.split())
     assert [copy.count("\n") for copy in made] == [text.count("\n")] * len(made)
+
+
+def test_compressed_text_and_bytes_that_are_no_utf8_are_taken_as_prepare_corpus_takes_them(tmp_path):
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"the rain \xff had\n" * 3))
+    call("prepare_corpus", "make_text", [str(tmp_path / "text.gz")], str(tmp_path / "made"), 40)
+    assert (tmp_path / "made" / "00000").read_text(encoding="utf-8") == "the rain \ufffd had\n" * 3
 
 
 def test_copies_differ(tmp_path):

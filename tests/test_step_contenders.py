@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks import step_contenders, training_step_table
-from benchmarks.resumable import results_of
+from benchmarks.resumable import alike, results_of
 from keras_bert_app.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -90,6 +90,7 @@ def test_a_result_of_other_settings_is_refused_and_one_of_the_same_is_taken(tmp_
     with pytest.raises(UserError, match="row x was measured with machine None, this run has other"):
         results_of(["x"], len, path, {**settings, "machine": "other"})
     assert results_of(["zzz"], len, path, {"rounds": 3}) == {"zzz": 3}
+    assert alike(path, settings, ("versions",)) == {"x": 1, "yy": 2} and alike(path, {"rounds": 3}, ("rounds",)) == {"zzz": 3}
     plain = os.path.join(tmp_path, "plain.json")
     assert results_of(["x"], len, plain) == {"x": 1} == results_of(["x"], len, plain)
     with pytest.raises(UserError, match="does not say with what settings"):
