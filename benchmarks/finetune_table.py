@@ -45,7 +45,7 @@ _OWN_SST, _OWN_CONLL = {**_SST, **_OWN}, {**_CONLL, **_OWN}
 _CHINESE = {"encoder": "chinese", "learning_rate": 4e-4, "num_train_epochs": 2.0, "num_seeds": 1}
 _CHNSENTICORP = {**_CHINESE, "task": "classification", "data_dir": "chinese/chnsenticorp", "text_columns": "text_a",
                  "max_seq_length": 128, "pooling": "mean"}
-_MSRA = {**_CHINESE, "task": "ner", "data_dir": "chinese/peopledaily", "max_train_examples": 10_000}
+_PEOPLES_DAILY = {**_CHINESE, "task": "ner", "data_dir": "chinese/peopledaily", "max_train_examples": 10_000}
 _NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_examples": 2000, "learning_rate": 2e-4,
          "num_train_epochs": 1.0, "global_batch_size": 8, "max_eval_examples": 500, "pooling": "mean"}
 # Row -> flags of finetune.
@@ -60,7 +60,7 @@ ROWS = {
     "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, "random_init": True},
     "own_conll2003": _OWN_CONLL, "own_conll2003_random": {**_OWN_CONLL, "random_init": True},
     "chnsenticorp": _CHNSENTICORP, "chnsenticorp_random": {**_CHNSENTICORP, **_RANDOM},
-    "peopledaily": _MSRA, "peopledaily_random": {**_MSRA, **_RANDOM},
+    "peopledaily": _PEOPLES_DAILY, "peopledaily_random": {**_PEOPLES_DAILY, **_RANDOM},
     "rte": _PAIRS, "sts-b": _STS_B,
     "cola": {"task": "cola", "data_dir": "glue/CoLA", "learning_rate": 1e-4, "num_train_epochs": 4.0, "pooling": "mean"},
     "ncbi-disease": {"task": "ner", "data_dir": "scibert/ner/NCBI-disease", "learning_rate": 2e-4, "num_train_epochs": 5.0},

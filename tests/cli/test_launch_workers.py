@@ -44,8 +44,9 @@ def weights_of(workdir, step):
 
 @needs_proc
 def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):  # noqa: F811
+    """It ends with the weights of one process."""
     workdir = tmp_path / "two"
-    process = launch(texts, workdir)
+    process = launch(texts, workdir, "--jit_compile=parts")
     os.kill(wait_for_step(process, 22)[1], signal.SIGKILL)
     # The second start, from the checkpoint of step 20 or a later one, is told to stop through one worker alone.
     output = ""
@@ -55,15 +56,16 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
             break
     assert "worker 1 was killed by SIGKILL; starting all 2 again from the last checkpoint (restart 1 of 3)" in output
     os.kill(wait_for_step(process, 1)[1], signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    rest, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, errors
     step = int(errors.split("stopped by SIGTERM after step ")[1].split(",")[0])
     assert "saved" in errors and len(own_lines(errors)) == 1
+    assert "resumed at step" not in rest  # only the chief talks
     newest = checkpoints.list_checkpoints(str(workdir))[-1]
     assert checkpoints.read_manifest(newest)["step"] == step
 
     # One process takes as many steps of the same schedule.
-    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
+    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--jit_compile=parts", "--save_checkpoints_steps=1",
                         "--keep_checkpoints=100"))
     assert alone.returncode == 0, alone.stderr
     one, two = weights_of(tmp_path / "one", step), weights_of(workdir, step)
@@ -83,6 +85,13 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
 ])
 def test_a_wrong_command_is_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
     assert_refused(run_process("launch_workers", *arguments), *parts)
+
+
+@pytest.mark.parametrize("value, part", [
+    ('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "no JSON object")])
+def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):  # noqa: F811
+    monkeypatch.setenv("TF_CONFIG", value)
+    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--strategy=one_device")), part)
 
 
 class FakeWorkers:
