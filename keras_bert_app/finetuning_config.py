@@ -62,7 +62,7 @@ class FinetuningConfig(TrainingConfig):
     average_decay: float = field(0.0, "Decay of a running mean of the weights, 0.99 for some 100 steps; the mean is scored, and kept "
                                  "where it is best, while the weights themselves are trained on. 0: none.", minimum=0.0, below=1.0)
     eval_steps: int = field(0, "Steps between evaluations on the development examples; 0: once an epoch.", minimum=0)
-    save_checkpoints_steps: int = field(0, "Steps between checkpoints; 0: at each evaluation, but 1,000 at most.", minimum=0)
+    save_checkpoints_steps: int = field(0, "Steps between checkpoints; 0: at each evaluation, and each 1,000 steps.", minimum=0)
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
     early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
     max_train_examples: int = field(0, "Most training examples, the first ones; 0: all.", minimum=0)
@@ -110,8 +110,8 @@ class FinetuningConfig(TrainingConfig):
         # Where the clock alone ends a run, steps say nothing but what share of them is warm-up.
         steps = self.num_train_steps or max(1, round((self.num_train_epochs or 1.0) * steps_per_epoch))
         eval_steps = self.eval_steps or (steps_per_epoch if self.train_minutes else min(steps_per_epoch, steps))
-        changes = {"num_train_steps": steps, "eval_steps": eval_steps,
-                   "save_checkpoints_steps": self.save_checkpoints_steps or min(eval_steps, _MOST_STEPS_UNSAVED)}
+        most_unsaved = eval_steps if self.keep_every_steps else min(eval_steps, _MOST_STEPS_UNSAVED)
+        changes = {"num_train_steps": steps, "eval_steps": eval_steps, "save_checkpoints_steps": self.save_checkpoints_steps or most_unsaved}
         if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
             changes["num_warmup_steps"] = steps // 10
         return dataclasses.replace(self, **changes)

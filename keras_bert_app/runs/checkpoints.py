@@ -54,9 +54,10 @@ def save_variables(workdir, variables, step=0, kind="step"):
 
 def save_best(workdir, model, step, figures):
     """Writes the weights that have scored best so far, in place of those before. Args: figures: the scores, noted there."""
-    earlier = best_checkpoints(workdir)
-    # Unlike a state that is gone on from, the best one of a step may be another: of a run that goes on from before it by the clock.
-    directory = _write(workdir, f"best-{step:08d}", step, _tracked(model, None), {"figures": figures}, replaces=True)
+    earlier, name = best_checkpoints(workdir), f"best-{step:08d}"
+    # A step that is taken again by the clock ends in another state. What a finished run evaluates again stays as it is.
+    is_another = any(path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures for path in earlier)
+    directory = _write(workdir, name, step, _tracked(model, None), {"figures": figures}, replaces=is_another)
     for old in earlier:
         if old != directory:
             tf.io.gfile.rmtree(old)

@@ -7,7 +7,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import multiple_choice
 from keras_bert_app.tasks.multiple_choice import MULTIPLE_CHOICE, Example
 from keras_bert_app.tasks.tables import column_of, label_of, lines_of, read_rows, text_of, without_surrogates
-from keras_bert_app.tasks.task import Task
+from keras_bert_app.tasks.task import SPLITS, Task
 
 _SWAG_ENDINGS = tuple(f"ending{number}" for number in range(4))
 _CODAH_COLUMNS = ("category", "prompt", *_SWAG_ENDINGS, "label")
@@ -59,14 +59,14 @@ def _fold(split, examples, run):
     Raises:
         UserError: --fold where there is nothing to choose, or the split's own file is not beside the others.
     """
-    directory, name = os.path.split(examples[0].place.rpartition(":")[0])
-    has_own_split = os.path.exists(os.path.join(directory, _split_file("train")))
-    if has_own_split and name == _CODAH_WHOLE:
-        raise UserError(f"{os.path.join(directory, _split_file(split))}: is not there, but {_split_file('train')} is; give the directory of "
-                        f"one fold, or of {_CODAH_WHOLE} alone")
-    if has_own_split and run.fold:
-        raise UserError(f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory of another")
+    directory, name = os.path.split(examples[0].place.rpartition(":")[0]) if examples else ("", "")
+    of_fold = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
+    if name == _CODAH_WHOLE and of_fold:
+        raise UserError(f"{os.path.join(directory, _split_file(split))}: is not there, but {', '.join(of_fold)} {'is' if len(of_fold) == 1 else 'are'}; "
+                        f"give the directory of one whole fold, or of {_CODAH_WHOLE} alone")
     if name != _CODAH_WHOLE:
+        if examples and run.fold:
+            raise UserError(f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory of another")
         return examples
     dev = (run.fold + 1) % _CODAH_FOLDS
     return [example for number, example in enumerate(examples)
@@ -154,5 +154,5 @@ TASKS = (
     _task("dream", "DREAM: which of three answers a question about a dialogue; --max_seq_length=256 or more",
           _read_dream, {"train": ("train.json",), "dev": ("dev.json",), "test": ("test.json",)}),
     _task("codah", "CODAH: which of four endings goes on from a sentence; a fold's own files, or all in one, divided by --fold", _read_codah,
-          {split: (_split_file(split), _CODAH_WHOLE) for split in ("train", "dev", "test")}, _fold, ("fold",)),
+          {split: (_split_file(split), _CODAH_WHOLE) for split in SPLITS}, _fold, ("fold",)),
 )

@@ -66,9 +66,6 @@ class Scorer:
         return sum(step > self.best_step() for step, _ in self.history)
 
     def early_end(self):
-        """What to say of a run that ended before its last step; "" of others."""
-        last = self.history[-1][0] if self.history else 0
-        if not self.ends_early() or not self.run.train_minutes and last >= self.run.num_train_steps:
-            return ""
-        return (f"ended early at step {last:,}: {self._since_the_best()} evaluations without a better score than that of step "
+        """What to say of a run that ended so."""
+        return (f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better score than that of step "
                 f"{self.best_step():,}; --early_stopping=0 goes on")

@@ -102,8 +102,8 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             workdir, run, strategy, model, optimizer, objective,
             batches.training_batches(data.train, run, start["position"], length_cost), evaluate, start, reporter,
             ends_early=scorer.ends_early, has_many_lengths=run.has_many_lengths))
-        if why := scorer.early_end():
-            reporter.say(why)
+        if scorer.ends_early() and not _has_ended(workdir, run):
+            reporter.say(scorer.early_end())
         return results.write(workdir, data, run, model, scorer, chief, reporter)
 
 

@@ -52,13 +52,14 @@ def _settled(run, path):
 
 
 def _names(value):
-    """Label names of a cell: joined by commas, or a JSON list where a name has one, as sequences.write_predictions writes them."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            pass
-    return value.split(",") if isinstance(value, str) else value
+    """Label names of a cell: joined by commas, or a JSON list, as sequences.write_predictions writes them."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value) if value.lstrip().startswith("[") else None
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, list) and all(isinstance(name, str) for name in found) else value.split(",")
 
 
 def _label(path, number, value, kind):

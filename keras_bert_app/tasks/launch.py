@@ -46,10 +46,13 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     first_seed = _first_seed(workdir, wanted, num_seeds)
     directories = {seed: workdir if num_seeds == 1 else os.path.join(workdir, f"seed-{seed}")
                    for seed in range(first_seed, first_seed + num_seeds)}
+    started = {seed: directory for seed, directory in directories.items() if workdirs.is_started(directory)}
+    for directory in started.values():
+        pruned_runs.check_not_pruned(directory)
+        workdirs.read_config(directory, FinetuningConfig)  # raises where it is no run of this kind
     # A start that never came to a checkpoint may be begun anew by a whole command.
-    is_whole = bool(wanted.get("task") and wanted.get("data_dir") and (init_checkpoint or model_config))
-    started = {seed: directory for seed, directory in directories.items()
-               if workdirs.is_started(directory) and (workdirs.has_checkpoint(directory) or not is_whole)}
+    if wanted.get("task") and wanted.get("data_dir") and (init_checkpoint or model_config):
+        started = {seed: directory for seed, directory in started.items() if workdirs.has_checkpoint(directory)}
     initial = None
     if started:
         # The runs that were begun say how those that were not are to be.
@@ -132,7 +135,6 @@ def _resumed(directory, wanted, seed, start):
     Args:
         seed: one of several, each its own; None for a lone run's. start: as of launch.
     """
-    pruned_runs.check_not_pruned(directory)
     _, _, model_config, vocabulary = start
     if model_config is not None:
         _, run, _ = workdirs.read_config(directory, FinetuningConfig)

@@ -136,7 +136,8 @@ def train(training):
                 norms = norms_call(rows[-1, columns["learning_rate"]], step)
                 reporter.log(step, {**window.close(), **norms, "seconds": pace.seconds(), "memory_mb": reporting.memory_mb()})
             # 4. keep and evaluate
-            if due(run.save_checkpoints_steps) or stop:
+            # Evaluations that are rarer than checkpoints have one of their step, too: the best weights are of a state that can be gone on from.
+            if due(run.save_checkpoints_steps) or stop or run.eval_steps > run.save_checkpoints_steps and due(run.eval_steps):
                 save(due(run.eval_steps))
             if due(run.eval_steps) and not stop:
                 figures = evaluate()

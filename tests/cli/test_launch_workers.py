@@ -56,11 +56,10 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
             break
     assert "worker 1 was killed by SIGKILL; starting all 2 again from the last checkpoint (restart 1 of 3)" in output
     os.kill(wait_for_step(process, 1)[1], signal.SIGTERM)
-    rest, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, errors
     step = int(errors.split("stopped by SIGTERM after step ")[1].split(",")[0])
     assert "saved" in errors and len(own_lines(errors)) == 1
-    assert "resumed at step" not in rest  # only the chief talks
     newest = checkpoints.list_checkpoints(str(workdir))[-1]
     assert checkpoints.read_manifest(newest)["step"] == step
 
@@ -85,13 +84,6 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
 ])
 def test_a_wrong_command_is_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
     assert_refused(run_process("launch_workers", *arguments), *parts)
-
-
-@pytest.mark.parametrize("value, part", [
-    ('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "no JSON object")])
-def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):  # noqa: F811
-    monkeypatch.setenv("TF_CONFIG", value)
-    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--strategy=one_device")), part)
 
 
 class FakeWorkers:

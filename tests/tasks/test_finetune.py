@@ -231,6 +231,9 @@ def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(t
         model.classifier.bias.assign([bias, bias])
         checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": bias})
     (best,) = checkpoints.best_checkpoints(str(tmp_path))
+    written = os.stat(os.path.join(best, "manifest.json")).st_mtime_ns
+    checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": 2.0})  # as of a finished run that is started again
+    assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written
     assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
     assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
 
@@ -361,3 +364,11 @@ def test_pairs_are_refused_where_the_model_has_one_segment(tmp_path):
     with pytest.raises(UserError, match="has pairs, but the model has one segment .type_vocab_size 1."):
         run_on(tmp_path / "run", str(tmp_path), CONFIG.replace(type_vocab_size=1))
     assert not (tmp_path / "run").exists()
+
+
+def test_evaluations_that_are_rarer_than_checkpoints_have_one_of_their_step(table_dir, tmp_path):
+    run_on(tmp_path / "run", table_dir, num_train_steps=7, eval_steps=5, save_checkpoints_steps=3, keep_checkpoints=9)
+    assert [int(path[-8:]) for path in checkpoints.list_checkpoints(str(tmp_path / "run"))] == [3, 5, 6, 7]
+    run = FinetuningConfig(**SETTINGS, data_dir=table_dir)
+    assert run.resolved(2500).save_checkpoints_steps == 1000 and run.resolved(12).save_checkpoints_steps == 12
+    assert dataclasses.replace(run, keep_every_steps=2500).resolved(2500).save_checkpoints_steps == 2500

@@ -86,6 +86,8 @@ def test_sets_of_labels_are_lists_or_joined_by_commas_in_any_order(tmp_path):
 
 
 def test_label_sets_are_written_so_that_they_can_be_read_again(tmp_path):
+    (example,) = read("multi_label", written(tmp_path, "brackets.tsv", "text\tlabel\na\t[1],[]\n"))
+    assert example.label == ("[1]", "[]")
     sets = [("New York, NY", "b"), ("a", "b"), (), ("[x",), ('"q"', "a,b")]
     examples = [Example(str(number), "a", None, None, "dir/test.jsonl:1") for number in range(len(sets))]
     sequences.write_predictions(registry.find("multi_label"), str(tmp_path), examples, [{"labels": list(labels)} for labels in sets])

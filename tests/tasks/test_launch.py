@@ -298,6 +298,13 @@ def test_a_resumed_run_refuses_other_values_by_name(finished, table_dir, wanted,
         launched(finished[0], {"data_dir": table_dir, **wanted}, start=(None, False, config, vocabulary))
 
 
+def test_a_directory_of_another_kind_is_not_begun_in(finished, table_dir, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG.to_dict()), encoding="utf-8")
+    with pytest.raises(UserError, match="has no key 'finetuning', so no run lives there"):
+        launched(tmp_path, {"data_dir": table_dir, "init_checkpoint": finished[0]})
+    assert os.listdir(tmp_path) == ["config.json"]
+
+
 def test_more_layers_than_a_configuration_has_are_refused(table_dir, tmp_path):
     with pytest.raises(UserError, match="--encoder_layers=2: the encoder has 1; give so many at most, or -1"):
         launched(tmp_path, {"data_dir": table_dir, "encoder_layers": 2}, start=(None, False, CONFIG, VOCABULARY))

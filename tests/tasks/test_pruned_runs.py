@@ -76,6 +76,8 @@ def test_its_export_has_its_classifier(pruned, tmp_path):
 def test_training_cannot_go_on_in_it_but_from_it(pruned, table_dir):
     with pytest.raises(UserError, match="cannot be gone on with; train it on with --init_checkpoint="):
         launch.launch(pruned[0], {"task": "classification", "data_dir": table_dir})
+    with pytest.raises(UserError, match="cannot be gone on with"):  # by a whole command neither, though it has no checkpoint to go on from
+        launch.launch(pruned[0], {"task": "classification", "data_dir": table_dir}, 1, (pruned[0], True, None, None))
     weights, _ = load.load_weights(pruned[0], allow_missing=("masked_lm", "next_sentence"))
     assert weights.config.head_counts == (1,) and weights.task == "sequence_classification" and weights.labels == ("0", "1")
 
