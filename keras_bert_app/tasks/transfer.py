@@ -84,15 +84,16 @@ def kept_answers(workdir, data):
 
 
 def in_units_of(head, data, begun=None):
-    """The Head of a run over numbers, which learns deviations from the mean of the training values in units of their own deviation.
+    """The Head of a run over numbers of any size, which learns deviations from the mean of the training values in units of their own.
 
-    At the rates of fine-tuning the weights of an output layer move by hundredths: values of hundreds would never be reached.
+    At the rates of fine-tuning the weights of an output layer move by hundredths: values of hundreds would never be reached. Those of a
+    task with a range (STS-B, 0 to 5) are learned as they are, as elsewhere.
 
     Args:
         head: Head, which is given back of other kinds of tasks. data: labelled_data.Data. begun: config.json, a dict, of a run that goes
             on as it began; None for a new one.
     """
-    if data.task.kind != "regression":
+    if data.task.kind != "regression" or data.task.value_range:
         return head
     if begun is not None:
         units = {name: begun.get("head", {}).get(name, getattr(head, name)) for name in ("scale", "offset")}
