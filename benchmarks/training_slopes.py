@@ -77,6 +77,10 @@ def measured(steps):
             for contender, look in looked.items():
                 entrants[step, contender.name] = contender, files
                 figures.setdefault(step, {})[contender.name] = look
+        needed = sum(look["resident_alone"] for looks in figures.values() for look in looks.values())
+        if needed > training_step.free_memory():
+            raise UserError(f"{len(entrants)} processes that take turns would need {needed / 1e9:.1f} GB; of memory "
+                            f"{training_step.free_memory() / 1e9:.1f} GB are free: name fewer --peers, or give a smaller --base")
         for (step, name), times in training_step.timed(entrants).items():
             figures[step][name] |= times
     return figures

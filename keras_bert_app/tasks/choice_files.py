@@ -62,8 +62,8 @@ def _fold(split, examples, run):
     directory, name = os.path.split(examples[0].place.rpartition(":")[0]) if examples else ("", "")
     of_fold = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
     if name == _CODAH_WHOLE and of_fold:
-        raise UserError(f"{os.path.join(directory, _split_file(split))}: is not there, but {', '.join(of_fold)} {'is' if len(of_fold) == 1 else 'are'}; "
-                        f"give the directory of one whole fold, or of {_CODAH_WHOLE} alone")
+        raise UserError(f"{os.path.join(directory, _split_file(split))}: is not there, beside {', '.join(of_fold)}; give the directory of one "
+                        f"whole fold, or of {_CODAH_WHOLE} alone")
     if name != _CODAH_WHOLE:
         if examples and run.fold:
             raise UserError(f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory of another")

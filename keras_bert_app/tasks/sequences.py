@@ -245,7 +245,8 @@ def _matched(gold, found, names):
 def write_predictions(task, directory, examples, predictions):
     """Writes a row of index, tab, answer for each example, as GLUE's server takes them, to a file for each of its own.
 
-    Several labels are joined by commas, or a JSON list where one of them has a comma in it or begins with a bracket. Of several languages, whose indices are the same, the language stands before the index.
+    Several labels are joined by commas, or a JSON list where one of them has a comma in it or begins with a bracket. Of several
+    languages, whose indices are the same, the language stands before the index.
     """
     by_file = {}
     for example, name, one in zip(examples, names_in_answers(examples), predictions):

@@ -86,9 +86,9 @@ def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
         split("codah", tmp_path / "fold_0", "dev", fold=1)
     # Rows of the whole file would be of the fold's training examples, too.
     written(tmp_path, "fold_0/full_data.tsv", "o\tHe\ta\tb\tc\td\t1\n" * 5)
-    for missing, message in (("dev", "train.tsv, test.tsv are"), ("train", "test.tsv is")):
+    for missing, message in (("dev", "train.tsv, test.tsv"), ("train", "test.tsv")):
         (tmp_path / "fold_0" / f"{missing}.tsv").unlink()
-        with pytest.raises(UserError, match=f"fold_0/{missing}.tsv: is not there, but {message}; give the directory of one whole fold"):
+        with pytest.raises(UserError, match=f"fold_0/{missing}.tsv: is not there, beside {message}; give the directory of one whole fold"):
             split("codah", tmp_path / "fold_0", missing)
     written(tmp_path, "full_data.tsv", "")
     with pytest.raises(UserError, match="holds no example of task codah"):
