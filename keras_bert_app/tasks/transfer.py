@@ -175,7 +175,8 @@ def of_the_same_task(weights, lines, head, task, labels):
         lines = [*lines, f"  left out: the output layer, of {of} ({', '.join(its_labels[:6]) or 'no labels'})"]
     if is_ours:
         tensors = {**tensors, **_in_units(tensors, head)}
-        lines = [*lines, f"  kept: the output layer, of the same kind and labels ({', '.join(labels[:6]) or 'numbers'})"]
+        and_labels = f" and labels ({', '.join(labels[:6])})" if labels else ""
+        lines = [*lines, f"  kept: the output layer, of the same kind{and_labels}"]
     return dataclasses.replace(weights, tensors=tensors), lines
 
 
