@@ -46,7 +46,7 @@ def weights_of(workdir, step):
 def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):  # noqa: F811
     """It ends with the weights of one process."""
     workdir = tmp_path / "two"
-    process = launch(texts, workdir, "--jit_compile=parts")
+    process = launch(texts, workdir)
     os.kill(wait_for_step(process, 22)[1], signal.SIGKILL)
     # The second start, from the checkpoint of step 20 or a later one, is told to stop through one worker alone.
     output = ""
@@ -64,7 +64,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     assert checkpoints.read_manifest(newest)["step"] == step
 
     # One process takes as many steps of the same schedule.
-    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--jit_compile=parts", "--save_checkpoints_steps=1",
+    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
                         "--keep_checkpoints=100"))
     assert alone.returncode == 0, alone.stderr
     one, two = weights_of(tmp_path / "one", step), weights_of(workdir, step)
