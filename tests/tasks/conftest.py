@@ -8,6 +8,7 @@ import pytest
 
 from keras_bert_app.config import BertConfig
 from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks.finetune import finetune
 from pipelines.vocab import SPECIAL_PIECES
 
@@ -68,3 +69,13 @@ def finished(tmp_path_factory, table_dir):
     """(work directory, results, output) of a run of 60 steps that keeps all its checkpoints; no test may change it."""
     workdir = str(tmp_path_factory.mktemp("finetuned") / "run")
     return (workdir, *run_on(workdir, table_dir, save_checkpoints_steps=20, eval_steps=20, keep_checkpoints=9))
+
+
+def weights_of(checkpoint):
+    """dict path -> array of a checkpoint."""
+    return checkpoints.read_tensors(checkpoint)[0]
+
+
+def newest(workdir):
+    """Directory of the newest checkpoint of a run."""
+    return checkpoints.list_checkpoints(workdir)[-1]

@@ -1,0 +1,101 @@
+"""Evaluations within a run: which weights are kept as the best, when a run ends by them, and what a stop leaves of them."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from keras_bert_app.errors import Interrupted
+from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.task_model import BertTaskModel, Head
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.tasks.dev_evaluation import Scorer
+from keras_bert_app.training import reporting
+from tests.tasks.conftest import CONFIG, SETTINGS, newest, run_on, weights_of
+
+
+def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_score(finished):
+    workdir, figures, _ = finished
+    scores = {row["step"]: row["eval_accuracy"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row}
+    assert sorted(scores) == [20, 40, 60]
+    assert figures["best_step"] == min(step for step, score in scores.items() if score == max(scores.values()))
+    (best,) = checkpoints.best_checkpoints(workdir)
+    same_step = os.path.join(workdir, "checkpoints", f"step-{figures['best_step']:08d}")
+    assert all(np.array_equal(tensor, weights_of(same_step)[path]) for path, tensor in weights_of(best).items())
+
+
+def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, tmp_path):
+    workdir, settings = str(tmp_path / "run"), dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=9)
+    figures, _ = run_on(workdir, table_dir, **settings)
+    assert figures["dev"]["accuracy"] == pytest.approx(4 / 9, abs=1e-6)  # which is more than the seven digits in metrics.jsonl
+    shutil.rmtree(newest(workdir))
+    _, output = run_on(workdir, table_dir, **settings)
+    assert "resumed at step 2" in output and "the best so far" not in output
+    assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000002"]
+
+
+def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
+    settings = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping=2)
+    figures, output = run_on(tmp_path / "run", table_dir, **settings)
+    rows = [row["step"] for row in reporting.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
+    assert rows == [2, 4, 6] and figures["best_step"] == 2
+    assert newest(str(tmp_path / "run")).endswith("step-00000006")
+    why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
+    assert why in output
+    _, run = workdirs.check_resumable(str(tmp_path / "run"), None, {"early_stopping": 0}, run_class=FinetuningConfig)
+    _, output = run_on(tmp_path / "run", table_dir, **{**settings, "early_stopping": run.early_stopping})
+    assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
+
+
+def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(tmp_path):
+    model = BertTaskModel(CONFIG, Head("text", 2))
+    for bias in (1.0, 2.0):
+        model.classifier.bias.assign([bias, bias])
+        checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": bias})
+    (best,) = checkpoints.best_checkpoints(str(tmp_path))
+    written = os.stat(os.path.join(best, "manifest.json")).st_mtime_ns
+    checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": 2.0})  # as of a finished run that is started again
+    assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written
+    assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
+    assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
+
+
+@pytest.mark.parametrize("stops_again", [False, True])
+def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(table_dir, tmp_path, monkeypatch, stops_again):
+    workdir, settings = str(tmp_path / "run"), dict(learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
+    figures, _ = run_on(workdir, table_dir, **settings)
+    # As a kill within the last evaluation leaves it.
+    manifest = checkpoints.read_manifest(newest(workdir))
+    pathlib.Path(newest(workdir), "manifest.json").write_text(checkpoints._manifest_text({**manifest, "evaluation_due": True}))
+    path = pathlib.Path(workdir, "metrics.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not (json.loads(line)["step"] == 6 and "eval_accuracy" in line)))
+    os.remove(os.path.join(workdir, "results.json"))
+    if stops_again:
+        real = Scorer.evaluate
+
+        def evaluate(self, step, should_stop):
+            signal.raise_signal(signal.SIGTERM)
+            return real(self, step, should_stop)
+        with monkeypatch.context() as patched:
+            patched.setattr(Scorer, "evaluate", evaluate)
+            with pytest.raises(Interrupted) as stop:
+                run_on(workdir, table_dir, **settings)
+        assert stop.value.step == 6
+    again, _ = run_on(workdir, table_dir, **settings)
+    assert newest(workdir).endswith("step-00000006") and again["dev"] == figures["dev"]
+    assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [2, 4, 6]
+
+
+def test_evaluations_that_are_rarer_than_checkpoints_have_one_of_their_step(table_dir, tmp_path):
+    run_on(tmp_path / "run", table_dir, num_train_steps=7, eval_steps=5, save_checkpoints_steps=3, keep_checkpoints=9)
+    assert [int(path[-8:]) for path in checkpoints.list_checkpoints(str(tmp_path / "run"))] == [3, 5, 6, 7]
+    run = FinetuningConfig(**SETTINGS, data_dir=table_dir)
+    assert run.resolved(2500).save_checkpoints_steps == 1000 and run.resolved(12).save_checkpoints_steps == 12
+    assert dataclasses.replace(run, keep_every_steps=2500).resolved(2500).save_checkpoints_steps == 2500
