@@ -21,7 +21,7 @@ from absl import flags
 
 from benchmarks import count_flags
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
 from keras_bert_app.errors import UserError

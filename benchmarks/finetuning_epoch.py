@@ -22,7 +22,7 @@ from absl import flags
 
 from benchmarks.peer_process import PeerProcess
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine, precisions
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -34,8 +34,8 @@ _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 64, "What KerasHub pads
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples a batch.", lower_bound=1)
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Constant.", lower_bound=0.0)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Counted rounds.", lower_bound=1)
-_CONTENDERS = flags.DEFINE_list("contenders", ["ours@bfloat16@parts", "keras_hub@bfloat16@none", "keras_hub@float32@step",
-                                               "transformers@bfloat16@none", "transformers@float32@none"], "NAME@PRECISION@COMPILED.")
+_CONTENDERS = flags.DEFINE_list("contenders", [], "NAME@PRECISION@COMPILED; by default the fastest of each, in the compute types that the CPU "
+                                "multiplies.")
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with torch and transformers.")
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
@@ -43,6 +43,9 @@ _VERSIONS = {"ours": {"tensorflow": "2.21.0"}, "keras_hub": {"keras-hub": "0.32.
              "transformers": {"transformers": "5.23.0", "torch": "2.13.0"}}
 _COMPILED = {"ours": ("none", "parts", "step"), "keras_hub": ("none", "step"), "transformers": ("none",)}
 _PRECISIONS = ("float32", "bfloat16")
+_BY_DEFAULT = {("float32", "bfloat16"): ("ours@bfloat16@parts", "keras_hub@bfloat16@none", "keras_hub@float32@step", "transformers@bfloat16@none",
+                                         "transformers@float32@none"),
+               ("float32",): ("ours@float32@parts", "keras_hub@float32@step", "transformers@float32@none")}
 # Of the largest logit, between precisions too. KerasHub's gelu is the tanh form whatever the model has.
 _AGREEMENT = 5e-2
 _PARTS = ("training", "prediction")
@@ -51,7 +54,7 @@ _PARTS = ("training", "prediction")
 def main(arguments):
     del arguments
     encoder, data_dir, python = app.required("encoder", "data_dir", "transformers_python")
-    contenders = {entry: parsed(entry) for entry in _CONTENDERS.value}
+    contenders = {entry: parsed(entry) for entry in _CONTENDERS.value or _BY_DEFAULT[precisions()]}
     found = {"machine": machine(("tensorflow", "keras")), "examples": _EXAMPLES.value, "dev_examples": _DEV_EXAMPLES.value,
              "max_seq_length": _MAX_SEQ_LENGTH.value, "batch_size": _BATCH_SIZE.value}
     print(in_words(found["machine"]), flush=True)

@@ -1,4 +1,4 @@
-"""What a forward pass takes with a classifier's head: as plain ops, with compiled parts, and compiled as a whole, in both precisions.
+"""What a forward pass takes with a classifier's head: as plain ops, with compiled parts, and compiled as a whole.
 
 python -m benchmarks.forward_time --encoder=MODEL
 python -m benchmarks.forward_time --encoder=MODEL --shapes=1x16,32x128 --precisions=bfloat16
@@ -10,7 +10,8 @@ round after round; before that their logits are compared. What is chosen where: 
 from absl import flags
 
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
+from benchmarks.this_machine import precisions as precisions_here
 from benchmarks.turns import in_turn, median, milliseconds, ratio, timed
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -18,7 +19,7 @@ from keras_bert_app.errors import UserError
 flags.DEFINE_string("encoder", "", "The pre-trained model, in any layout that convert reads.")
 flags.DEFINE_list("shapes", ["32x16", "32x128"], "Rows x tokens.")
 _WAYS = {"plain": "", "parts": "parts", "step": "step"}
-_PRECISIONS = flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
+_PRECISIONS = flags.DEFINE_list("precisions", [], "Compute types; by default those that the CPU multiplies.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which all run in turn.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 1.0, "About how long each runs in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
@@ -30,9 +31,9 @@ _HEAD = "| rows x tokens | precision | way | ms, median | of plain, median | low
 
 def main(arguments):
     del arguments
-    encoder, shapes, _ = app.required("encoder", "shapes", "precisions")
+    (encoder, shapes), precisions = app.required("encoder", "shapes"), _PRECISIONS.value or precisions_here()
     shapes = [parsed(shape) for shape in shapes]
-    for precision in _PRECISIONS.value:
+    for precision in precisions:
         if precision not in _AGREEMENT:
             raise UserError(f"--precisions={precision}: expected of {', '.join(_AGREEMENT)}")
     with app.quiet_start():
@@ -42,7 +43,7 @@ def main(arguments):
         if length > weights.config.max_position_embeddings:
             raise UserError(f"--shapes={rows}x{length}: {encoder} has {weights.config.max_position_embeddings} positions; give so many "
                             "tokens at most")
-    models = {precision: classifier(weights, precision) for precision in _PRECISIONS.value}
+    models = {precision: classifier(weights, precision) for precision in precisions}
     figures = {"machine": machine(("tensorflow", "keras")), "config": weights.config.to_dict(), "shapes": {}}
     lines = [_HEAD, "|---" * 6 + "|"]
     print("\n".join([in_words(figures["machine"]), "", *lines]), flush=True)

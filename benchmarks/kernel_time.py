@@ -14,7 +14,8 @@ import math
 from absl import flags
 
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
+from benchmarks.this_machine import precisions as precisions_here
 from benchmarks.turns import in_turn, milliseconds, ratio, timed
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
@@ -23,7 +24,7 @@ from keras_bert_app.errors import UserError
 flags.DEFINE_list("sizes", ["small"], "Published sizes.")
 _ROWS = flags.DEFINE_integer("rows", 32, "Rows.", lower_bound=1)
 _LENGTH = flags.DEFINE_integer("length", 128, "Tokens of a row.", lower_bound=2)
-flags.DEFINE_list("precisions", ["float32", "bfloat16"], "Compute types.")
+_PRECISIONS = flags.DEFINE_list("precisions", [], "Compute types; by default those that the CPU multiplies.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Rounds in which both run in turn.", lower_bound=1)
 _SECONDS = flags.DEFINE_float("seconds", 0.5, "About how long each runs in a round.", lower_bound=0.01)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON; table and picture beside it.")
@@ -36,7 +37,7 @@ _HEAD = "| size | part | precision | ops, ms | kernels, ms | of the ops' time, m
 
 def main(arguments):
     del arguments
-    sizes, precisions = app.required("sizes", "precisions")
+    (sizes,), precisions = app.required("sizes"), _PRECISIONS.value or precisions_here()
     configs = {size: BertConfig.of_size(size) for size in sizes}
     for precision in precisions:
         if precision not in _AGREEMENT:

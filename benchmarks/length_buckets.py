@@ -19,7 +19,7 @@ from absl import flags
 from benchmarks import own_commands
 from benchmarks.finetuning_way import Way
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig

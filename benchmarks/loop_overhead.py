@@ -26,7 +26,7 @@ from unittest import mock
 import numpy as np
 from absl import flags
 
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig
 from keras_bert_app.pretraining_config import PretrainingConfig

@@ -24,7 +24,7 @@ from absl import flags
 
 from benchmarks import count_flags, report
 from benchmarks.identity import files_digest
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 from pipelines.corpus import load_manifest

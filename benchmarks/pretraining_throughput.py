@@ -31,7 +31,7 @@ import time
 
 from absl import flags
 
-from benchmarks import report, tokenizer_peers
+from benchmarks import report, this_machine
 from benchmarks.peer_process import PeerProcess
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
@@ -157,7 +157,7 @@ def _row(name, megabytes, share, runs):
 
 def _report(rows, seconds_to_first_batch):
     """Prints the table and keeps it."""
-    machine = tokenizer_peers.machine(("tensorflow", "tensorflow-text"))
+    machine = this_machine.machine(("tensorflow", "tensorflow-text"))
     ours = rows[0]
     print(report.in_words(machine))
     print(f"{_ROUNDS.value} rounds, S={_MAX_SEQ_LENGTH.value}, P={_MAX_PREDICTIONS.value}, "

@@ -27,7 +27,7 @@ from benchmarks.heldout import evaluate
 from benchmarks.identity import code_digest
 from benchmarks.quality_contenders import PRECISIONS, parsed
 from benchmarks.resumable import results_of, spread
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError

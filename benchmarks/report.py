@@ -5,7 +5,7 @@ import os
 
 
 def in_words(machine):
-    """A line of what tokenizer_peers.machine gives."""
+    """A line of what this_machine.machine gives."""
     return ", ".join(f"{name} {value}" for name, value in machine.items())
 
 

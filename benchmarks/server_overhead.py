@@ -15,7 +15,7 @@ from absl import flags
 
 from benchmarks import count_flags
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from benchmarks.turns import in_turn, median, milliseconds, ratio, texts_of, timed
 from keras_bert_app.cli import app
 

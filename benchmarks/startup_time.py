@@ -17,7 +17,7 @@ import time
 from absl import flags
 
 from benchmarks import report
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Counted rounds.", lower_bound=1)

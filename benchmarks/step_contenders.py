@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.peer_process import PeerProcess
 from benchmarks.random_batches import random_batch
+from benchmarks.this_machine import precisions
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
@@ -68,7 +69,7 @@ class Contender(NamedTuple):
 
 
 def parsed(step, flag="steps"):
-    """(BertConfig, rows, length, precisions) of SIZE:ROWS:LENGTH[:PRECISION]; both precisions where none is named.
+    """(BertConfig, rows, length, precisions) of SIZE:ROWS:LENGTH[:PRECISION]; those of this machine where none is named.
 
     Raises:
         UserError: it is nothing of that form.
@@ -87,7 +88,7 @@ def parsed(step, flag="steps"):
             raise ValueError
         if int(rows) < 1 or not 8 <= int(length) <= config.max_position_embeddings:
             raise ValueError
-        return config, int(rows), int(length), tuple(precision) or PRECISIONS
+        return config, int(rows), int(length), tuple(precision) or precisions()
     except ValueError:
         raise UserError(f"--{flag}={step}: expected SIZE:ROWS:LENGTH or SIZE:ROWS:LENGTH:PRECISION, such as small:32:128 or "
                         f"4x384:8:64:bfloat16, SIZE of {', '.join(SIZES)} or LAYERSxHIDDEN in 64s, 8 to 512 tokens") from None

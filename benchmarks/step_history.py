@@ -19,7 +19,7 @@ from absl import flags
 
 from benchmarks import own_commands, report
 from benchmarks.resumable import spread
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from benchmarks.turns import ratio
 from keras_bert_app.cli import app
 from keras_bert_app.config import SIZES

@@ -1,18 +1,15 @@
-"""What the tokenizer benchmarks share: text by lines, Hugging Face's tokenizer, and the machine in words.
+"""What the tokenizer benchmarks share: text by lines and Hugging Face's tokenizer.
 
 Run as a script by another interpreter, it serves google-research/bert's FullTokenizer to tokenizer_speed.py, which is
 why only Python's own modules are imported at the top.
 """
 
-import itertools
 import json
 import os
-import platform
 import sys
 import time
 
 MAX_CHARACTERS_PER_WORD = 200  # google-research/bert's; tokenizers' own default is 100
-_CPU_CLASSES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx")
 
 
 def read_lines(patterns, max_megabytes=None):
@@ -53,20 +50,6 @@ def hf_tokenizer(vocabulary, do_lower_case):
     tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=do_lower_case)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     return tokenizer
-
-
-def machine(packages):
-    """A dict: cores, class of CPU and versions of Python and of packages; no name of a machine."""
-    from importlib import metadata
-
-    flags = set()
-    if os.path.exists("/proc/cpuinfo"):
-        with open("/proc/cpuinfo", encoding="utf-8") as stream:
-            flags.update(next((line.split() for line in stream if line.startswith("flags")), ()))
-    return {"cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "cpu": " ".join([platform.machine(), *itertools.islice((c for c in _CPU_CLASSES if c in flags), 1)]),
-            "python": platform.python_version(),
-            **{package: metadata.version(package) for package in packages}}
 
 
 def _serve_full_tokenizer():

@@ -25,7 +25,7 @@ import time
 
 from absl import flags
 
-from benchmarks import report, tokenizer_peers
+from benchmarks import report, this_machine, tokenizer_peers
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
 
@@ -183,7 +183,7 @@ def _google(lines, vocab_file):
 def _report(rows):
     """Prints the table and keeps it."""
     packages = ("tensorflow", "tensorflow-text", "keras-hub", "tokenizers")
-    machine = tokenizer_peers.machine(packages)
+    machine = this_machine.machine(packages)
     reference = next(row for row in rows if row["contender"] == _REFERENCE)["megabytes_per_second"]
     print(report.in_words(machine))
     print(f"{rows[0]['megabytes']:.1f} MB in {rows[0]['lines']:,} lines, {_ROUNDS.value} rounds, "

@@ -5,7 +5,8 @@ python -m benchmarks.training_step --steps=small:32:128,base:8:128:bfloat16 \
 
 An entry of --steps is SIZE:ROWS:LENGTH, with :PRECISION for one alone, SIZE a published one or LAYERSxHIDDEN. A step is forward,
 backward, clipping at a global norm of 1 and AdamW with bias correction, with dropout 0.1, 15 % of the positions predicted and the
-vocabulary of bert-base-uncased's size. Contenders, each in float32 and in bfloat16 where the entry names neither:
+vocabulary of bert-base-uncased's size. Contenders, where the entry names no precision each in float32 and, if the CPU
+multiplies that, in bfloat16:
 
 - ours, with --jit_compile=none, parts and step;
 - KerasHub's backbone and heads in the train function of fit, with jit_compile off and on;
@@ -32,7 +33,7 @@ from benchmarks import report, step_contenders
 from benchmarks.identity import code_digest
 from benchmarks.resumable import alike, results_of
 from benchmarks.step_contenders import COMPILED, PEERS, VERSIONS, Contender, parsed
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from benchmarks.training_step_table import draw, finalists, table
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError

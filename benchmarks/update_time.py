@@ -13,7 +13,7 @@ import gc
 from absl import flags
 
 from benchmarks.report import draw_bars, in_words, keep
-from benchmarks.tokenizer_peers import machine
+from benchmarks.this_machine import machine
 from benchmarks.turns import in_turn, milliseconds, ratio, timed
 from keras_bert_app.cli import app
 from keras_bert_app.config import BertConfig

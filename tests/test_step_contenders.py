@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from benchmarks import step_contenders, training_step_table
+from benchmarks import step_contenders, this_machine, training_step_table
 from benchmarks.resumable import alike, results_of
 from keras_bert_app.errors import UserError
 
@@ -19,9 +19,14 @@ LOOKS = {"ours none float32": SAME, "model_garden step float32": SAME, "keras_hu
          "ours none bfloat16": {**SAME, "losses": [11.2504, 10.501, 9.752]}, "model_garden step bfloat16": SAME}
 
 
-@pytest.mark.parametrize("entry, size, precisions", [
-    ("tiny:32:128", (2, 128, 2), ("float32", "bfloat16")), ("4x384:8:64:bfloat16", (4, 384, 6), ("bfloat16",))])
-def test_an_entry_without_a_precision_is_measured_in_both(entry, size, precisions):
+@pytest.mark.parametrize("entry, size, cpu_flags, precisions", [
+    ("tiny:32:128", (2, 128, 2), "flags\t\t: fma avx2 avx512_bf16", ("float32", "bfloat16")),
+    ("tiny:32:128", (2, 128, 2), "Features\t: asimd bf16", ("float32", "bfloat16")),
+    ("tiny:32:128", (2, 128, 2), "flags\t\t: fma avx2", ("float32",)),
+    ("4x384:8:64:bfloat16", (4, 384, 6), "flags\t\t: fma avx2", ("bfloat16",))])
+def test_an_entry_without_a_precision_is_measured_in_those_that_the_cpu_multiplies(monkeypatch, tmp_path, entry, size, cpu_flags, precisions):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nmodel name\t: of a test\n{cpu_flags}\n")
+    monkeypatch.setattr(this_machine, "_CPUINFO", str(tmp_path / "cpuinfo"))
     config, rows, length, found = step_contenders.parsed(entry)
     assert (config.num_hidden_layers, config.hidden_size, config.num_attention_heads) == size
     assert [rows, length] == [int(number) for number in entry.split(":")[1:3]] and found == precisions
