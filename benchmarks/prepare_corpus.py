@@ -27,7 +27,6 @@ from benchmarks.identity import files_digest
 from benchmarks.this_machine import machine
 from keras_bert_app.cli import app
 from keras_bert_app.errors import UserError
-from pipelines.corpus import load_manifest
 from pipelines.text_files import expand_files, open_text
 
 flags.DEFINE_string("text_dir", "", "Directory of text files, such as wikiextractor's output; files or globs, comma-separated.")
@@ -50,7 +49,7 @@ def main(arguments):
     del arguments
     text_dir, work_dir = app.required("text_dir", "work_dir")
     found, lines = {"machine": machine(("tensorflow",)), "runs": []}, [_HEAD, "|" + "---|" * 12]
-    print("\n".join([report.in_words(found["machine"]), "", *lines]))
+    print("\n".join([report.in_words(found["machine"]), "", *lines]), flush=True)
     # Enlarged texts are kept, each for the text that it was made of.
     of_text = files_digest(expand_files(text_dir.split(",")))
     for megabytes in _MEGABYTES.value:
@@ -176,6 +175,8 @@ def measure(text, corpus_dir, dedup, workers):
     seconds = time.monotonic() - started
     if process.returncode:
         raise UserError(f"{' '.join(command[1:])} ended with exit code {process.returncode}; what it said is above")
+    with app.quiet_start():
+        from pipelines.corpus import load_manifest
     manifest = load_manifest(corpus_dir, verify=False)
     documents, shard_bytes = (manifest["train"][key] + manifest["heldout"][key] for key in ("documents", "bytes"))
     return {"dedup": dedup, "workers": workers, "text_bytes": manifest["counts"]["bytes"], "seconds": seconds,
