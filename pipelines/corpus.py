@@ -126,7 +126,7 @@ def check_arguments(output_dir, *, input_format, num_shards, holdout_fraction, s
         raise DataError(f"dedup is {dedup!r}; expected one of {', '.join(DEDUP)}")
     if workers is not None and workers < 1:
         raise DataError(f"workers is {workers}; expected 1 or more, or none given")
-    refuse_corpus(output_dir)
+    refuse_corpus(output_dir, shards.REPORTS)
 
 
 def _with_pairs_in_training(runs, counts, found):

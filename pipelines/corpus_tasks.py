@@ -29,14 +29,18 @@ class Task(NamedTuple):
 def file_tasks(files):
     """The files in order as Tasks."""
     tasks, size = [[]], 0
-    for path in files:
-        status = _status(path)
+    for status in statuses(files):
         if tasks[-1] and size + status[1] > _TASK_BYTES:
             tasks.append([])
             size = 0
         tasks[-1].append(status)
         size += status[1]
     return [Task(number, [status[0] for status in task], task) for number, task in enumerate(tasks)]
+
+
+def statuses(files):
+    """[path, bytes, time of the last change] of each file, by which it is known again."""
+    return [_status(path) for path in files]
 
 
 def _status(path):

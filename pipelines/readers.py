@@ -124,5 +124,8 @@ def read_batches(paths: Sequence[str], input_format: str, text_field: str, count
                     start = size
             if len(texts) > (ends[-1] if ends else 0):
                 ends.append(len(texts))
+            if size > _BATCH_BYTES:
+                yield Batch(texts, ends, split)
+                texts, ends, size = [], [], 0
     if texts:
         yield Batch(texts, ends, split)

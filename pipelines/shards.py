@@ -87,6 +87,10 @@ def split_summary(shards):
                        for shard in shards]}
 
 
+# What publish lays beside the shards, for people and programs.
+REPORTS = ("report.json", "report.txt", "report.png")
+
+
 def take_back(output_dir, staging):
     """Move shards that a run published just before it was stopped back to staging.
 

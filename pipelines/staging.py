@@ -72,8 +72,8 @@ def discard(found):
         os.remove(os.path.join(found.spool, name))
 
 
-def refuse_corpus(output_dir):
-    """Raises DataError if output_dir holds a corpus."""
+def refuse_corpus(output_dir, others=()):
+    """Raises DataError if output_dir holds a corpus. Args: others: names of files that a new one would overwrite."""
     exists = os.path.exists
     if "://" in output_dir:
         import tensorflow as tf
@@ -86,6 +86,10 @@ def refuse_corpus(output_dir):
                 shutil.rmtree(left)
         raise DataError(f"{manifest} is there already; expected an output_dir without a corpus: "
                         "name another, or delete that one")
+    # Reports without a corpus are someone's own, but for those that a run published just before it was stopped.
+    if not exists(os.path.join(output_dir, NAME)):
+        for path in filter(exists, (os.path.join(output_dir, name) for name in others)):
+            raise DataError(f"{path}: is there already, and would be overwritten; name another output_dir, or move it away")
 
 
 def write_json(path, value):

@@ -48,6 +48,8 @@ def main(arguments):
     goes_on = workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not is_whole)
     if not goes_on:  # what is wanted of a run that goes on has to fit what it is
         PretrainingConfig(**wanted)  # a bad value is named before anything is read
+        if workdirs.is_started(workdir):
+            workdirs.read_config(workdir)  # raises where it is another's, such as the model to start from
     vocabulary_bytes, initial = _read_vocabulary(), None
     if goes_on:
         model_config, run = workdirs.check_resumable(

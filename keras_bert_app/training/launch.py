@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import time
@@ -18,7 +19,8 @@ from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import data, initialization
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.pretrain import pretrain, trained_parts
-from pipelines import corpus
+from pipelines import corpus, corpus_tasks
+from pipelines.errors import DataError
 from pipelines.text_files import expand_files
 from pipelines.wordpiece import BertTokenizer
 
@@ -127,7 +129,13 @@ def prepared_corpora(workdir, run):
     note = _read_note(workdir)
     corpus_dirs = _corpus_dirs(workdir, run)
     has_begun = workdirs.has_checkpoint(workdir)
-    if not has_begun and note is not None and note["source"] != source:
+    is_prepared = tf.io.gfile.exists(os.path.join(corpus_dirs[0], "manifest.json"))
+    files = {} if has_begun or not run.input_files else _files(run, is_prepared)
+    # While it is prepared, prepare_corpus itself sees which files have changed.
+    has_changed = is_prepared and note is not None and files and note.get("files", files["files"]) != files["files"]
+    if has_changed:
+        print(f"{corpus_dirs[0]}: --input_files have changed since, and are prepared anew", flush=True)
+    if not has_begun and note is not None and (note["source"] != source or has_changed):
         # A start that never came to a checkpoint, now with other text: what was prepared then, by that start, is of no use.
         own = workdirs.path_in(workdir, "corpus")
         is_given = os.path.realpath(own) in map(os.path.realpath, run.corpus_dir)
@@ -138,7 +146,7 @@ def prepared_corpora(workdir, run):
     if run.input_files and not tf.io.gfile.exists(os.path.join(corpus_dirs[0], "manifest.json")):
         _check_apart(run.input_files, corpus_dirs[0])
         tf.io.gfile.makedirs(str(workdir))
-        _write_note(workdir, {**(note or {}), "source": source})  # with the shards that a run in progress began with
+        _write_note(workdir, {**(note or {}), "source": source, **files})  # with the shards that a run in progress began with
         corpus.prepare_corpus(corpus_dirs[0], input_files=list(run.input_files), input_format=run.input_format,
                               text_field=run.text_field, holdout_fraction=run.holdout_fraction, seed=run.seed,
                               strict=run.strict, progress=_Progress(),
@@ -154,8 +162,19 @@ def prepared_corpora(workdir, run):
         raise UserError(f"{', '.join(corpus_dirs)}: holds another corpus than the run in --workdir={workdir} began with; "
                         "give that corpus, or take another --workdir")
     tf.io.gfile.makedirs(str(workdir))
-    _write_note(workdir, {"source": source, "shards": shards})
+    _write_note(workdir, {**({"files": note["files"]} if note and "files" in note else {}), "source": source, "shards": shards, **files})
     return manifests
+
+
+def _files(run, may_be_gone):
+    """{"files": sha256 of what tells the files of --input_files and their states apart}; {} where they are gone, and may be."""
+    try:
+        found = corpus_tasks.statuses(expand_files(run.input_files))
+    except DataError:
+        if not may_be_gone:
+            raise
+        return {}
+    return {"files": hashlib.sha256(json.dumps(found).encode()).hexdigest()}
 
 
 def _check_apart(input_files, corpus_dir):

@@ -137,6 +137,15 @@ def test_a_wrong_flag_is_one_line_and_exit_code_2(run, texts, tmp_path, flags, p
     assert not (tmp_path / "run").exists()
 
 
+def test_a_model_s_own_directory_is_no_work_directory(run, texts, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"model_type": "bert"}')
+    assert_refused(run("pretrain", f"--workdir={model}", f"--init_checkpoint={model}", f"--input_files={texts}/*.txt"),
+                   "has no key 'pretraining', so no run lives there")
+    assert (model / "config.json").read_text() == '{"model_type": "bert"}'
+
+
 def test_a_casing_that_contradicts_the_vocabulary_is_refused_before_any_text_is_read(run, texts, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text((texts / "vocab.txt").read_text() + "".join(f"##{letter}z\n{letter}\n" for letter in string.ascii_lowercase

@@ -154,6 +154,14 @@ def test_shards_of_somebody_else_are_neither_removed_nor_mixed_in(tmp_path):
     assert (tmp_path / "train-00000-of-00009.tfrecord").read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("name", ["report.txt", "report.json", "report.png"])
+def test_reports_of_somebody_else_are_not_overwritten(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(DataError, match=f"{name}: is there already, and would be overwritten"):
+        prepare_corpus(str(tmp_path), documents=make_documents(5))
+    assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_text() == "mine"
+
+
 def test_an_existing_corpus_is_not_overwritten(tmp_path):
     prepare_corpus(str(tmp_path), documents=make_documents(5))
     (tmp_path / ".incomplete/spool").mkdir(parents=True)  # of a run that was killed when all but this was done

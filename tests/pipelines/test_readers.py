@@ -169,6 +169,13 @@ def test_an_endless_document_is_handed_out_as_several(tmp_path, monkeypatch):
     assert max(map(len, documents)) < 20 and counts.capped_documents == len(documents) - 2
 
 
+def test_files_of_one_document_each_are_not_all_held_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_BATCH_BYTES", 50)
+    paths = [write(tmp_path / str(number), "sentence here\n" * 10) for number in range(5)]
+    batches = list(readers.read_batches(paths, "sentences", "text", ReaderCounts(), strict=False))
+    assert [batch.ends for batch in batches] == [[10]] * 5 and {len(batch.texts) for batch in batches} == {10}
+
+
 def test_a_json_record_that_is_too_long_is_left_out_and_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(text_formats, "MAX_RECORD_BYTES", 50)
     path, counts = write(tmp_path / "a.jsonl", '{"text": "%s"}\n{"text": "b"}\n' % ("a" * 90)), ReaderCounts()

@@ -119,6 +119,31 @@ def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_p
             launch.prepared_corpora(workdir, run)
 
 
+def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_later_or_gone_is_not(make_workdir, tmp_path, capsys):
+    text = tmp_path / "text.txt"
+
+    def write(*words):
+        text.write_text("".join(f"one {word}.\ntwo {word}.\n\n" for word in words), encoding="utf-8")
+    write("day", "night")
+    run = dataclasses.replace(RUN, input_files=(str(tmp_path / "*.txt"),), corpus_dir=(), holdout_fraction=0.0)
+    workdir = make_workdir("mended", run=run)
+
+    def documents():
+        (manifest,) = launch.prepared_corpora(workdir, run).values()
+        return manifest["train"]["documents"], "have changed since" in capsys.readouterr().out
+    assert documents() == (2, False) == documents()
+    write("day", "night", "morning")
+    assert documents() == (3, True) and documents() == (3, False)
+    (tmp_path / "more.txt").write_text("one noon.\ntwo noon.\n\none dawn.\ntwo dawn.\n", encoding="utf-8")
+    assert documents() == (5, True)
+    text.rename(tmp_path / "text.old")
+    (tmp_path / "more.txt").unlink()
+    assert documents() == (5, False)  # what is gone is in the corpus
+    (tmp_path / "text.old").rename(text)
+    os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
+    assert documents() == (5, False)
+
+
 def test_a_corpus_that_a_start_did_not_prepare_is_never_deleted(make_workdir, tmp_path):
     from pipelines import corpus
     text = tmp_path / "text.txt"
