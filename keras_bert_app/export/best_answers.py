@@ -71,6 +71,8 @@ def _different_texts(windows, characters, start_chars, end_chars, tokens, run, h
         tf.gather(characters, places.flat_values), row_ids(places.row_splits), tf.size(scores))
     # Of equal texts the first one stays: tf.unique keeps the order.
     texts, number = tf.unique(texts)
+    if has_null:  # where no answer would be the only one, the best that is an answer is kept to measure it by
+        most += tf.cast(tf.reduce_all(texts[:most] == ""), tf.int32)
     at = tf.math.unsorted_segment_min(tf.range(tf.size(number)), number, tf.size(texts))[:most]
     texts, scores, start = texts[:most], tf.gather(scores, at), tf.gather(start, at)
     # No answer is among them where there may be none, be it one too many, and where there is nothing else.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import pooling as poolings
 from keras_bert_app.export import litert, rows, saved_models, scoring
-from keras_bert_app.export.pretrained import TRAINING, facts, training_record
+from keras_bert_app.export.pretrained import TRAINING, facts, training_record, with_checkpoint
 from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.hub import is_handle
@@ -146,7 +146,7 @@ def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, ha
     Raises:
         UserError: see embedding_module.
     """
-    export_dir, path = str(export_dir).rstrip("/"), path if is_handle(path) else seeds.best(path)
+    export_dir, path = str(export_dir).rstrip("/"), path if is_handle(path) else with_checkpoint(seeds.best(path))
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_vectors")
     module, weights = embedding_module(path, how, log)

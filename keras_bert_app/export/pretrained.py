@@ -38,6 +38,7 @@ def export_pretrained(path, export_dir, top_k=TOP_K, log=lambda line: None, has_
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_bert")
+    path = with_checkpoint(path)
     weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
     for line in lines:
         log(line)
@@ -72,6 +73,11 @@ def export_pretrained(path, export_dir, top_k=TOP_K, log=lambda line: None, has_
         return None, ids_export, preprocessor
     # The raw-text export comes last: once it is there, all are.
     return write(FillMaskModule(model, tokenizer, top_k), places[0]), ids_export, preprocessor
+
+
+def with_checkpoint(path):
+    """The checkpoint that a run has now, since it may save another while it is exported; other paths as they are."""
+    return path if "://" in str(path) or not workdir.recognizes(path) else checkpoints.find(path)[1]
 
 
 def is_exported(run, export_dir):

@@ -7,7 +7,10 @@ manifest.json with the sha256 of all.
 import dataclasses
 import json
 import os
+import platform
+import re
 import tempfile
+import time
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which loading a raw-text export needs
@@ -19,6 +22,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export.model_card import card
 
 _GRAPH = "saved_model.pb"
+_A_DAY = 86_400.0  # seconds
 _WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
 
@@ -45,10 +49,8 @@ def write_saved_model(module, export_dir, version, files, facts=None):
         return directory
     _remove_broken_off(export_dir)
     # Its own: another process may write there at the same time. Who comes second to a version's name is told so.
-    temporary = os.path.join(export_dir, f"writing-{version}-{os.getpid()}")
+    temporary = os.path.join(export_dir, f"writing-{version}-{os.getpid()}-{platform.node()}")
     try:
-        if tf.io.gfile.exists(temporary):  # of a killed one: in a container every process may have the same number
-            tf.io.gfile.rmtree(temporary)
         _write_files(module, temporary, name, files, facts)
         tf.io.gfile.rename(temporary, directory)
     except BaseException:
@@ -59,14 +61,17 @@ def write_saved_model(module, export_dir, version, files, facts=None):
 
 
 def _remove_broken_off(export_dir):
-    """Removes what exports left behind whose processes are no more."""
+    """Removes what exports left behind whose processes are no more; of another machine or container what is a day old."""
     for name in os.listdir(export_dir) if os.path.isdir(export_dir) else ():
-        process = name.rpartition("-")[2]
-        if name.startswith("writing-") and name.count("-") == 2 and process.isdecimal() and not _is_alive(int(process)):
-            tf.io.gfile.rmtree(os.path.join(export_dir, name))
+        if found := re.fullmatch(r"writing-\d+-(\d+)(?:-(.*))?", name):
+            path, is_here = os.path.join(export_dir, name), found[2] in (None, platform.node())
+            if not _is_alive(int(found[1])) if is_here else time.time() - os.stat(path).st_mtime > _A_DAY:
+                tf.io.gfile.rmtree(path)
 
 
 def _is_alive(process):
+    if process == os.getpid():
+        return False  # what a killed one left: in a container every process may have the same number
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -66,7 +66,8 @@ class FillMaskModule(tf.Module):
             *FROM_IDS, tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")])
         def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
             outputs = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                             "input_type_ids": input_type_ids, "masked_lm_positions": masked_lm_positions}, heads_only=True)
+                             "input_type_ids": input_type_ids,
+                             "masked_lm_positions": _inside(masked_lm_positions, tf.shape(input_word_ids)[1])}, heads_only=True)
             return there(outputs, "mlm_logits", "nsp_logits")
 
         self.exported = {"serving_default": fill_mask, "ids": encode_ids, "masked_lm": masked_lm,
@@ -74,6 +75,14 @@ class FillMaskModule(tf.Module):
         if model.next_sentence:
             self.exported["next_sentence"] = next_sentence
         self.about = About("fill_mask", _examples(self.exported, tokenizer), max_seq_length=max_seq_length)
+
+
+def _inside(positions, length):
+    """Positions, once they are known to be in their rows: others would read another row, be it of another client's request."""
+    check = tf.debugging.Assert(tf.reduce_all((positions >= 0) & (positions < length)),
+                                ["masked_lm_positions: expected numbers from 0 to the row's length less 1; the rows have", length])
+    with tf.control_dependencies([check]):
+        return tf.identity(positions)
 
 
 def _likeliest(model, tokenizer, inputs, top_k):

@@ -160,6 +160,14 @@ def computed_anew(*tensors):
     return tuple(None if tensor is None else next(held) for tensor in tensors)
 
 
+def rows(table, indices):
+    """The rows of a table [V, H] at indices of any shape.
+
+    keras.ops.take counts negative ones from the end; here they are refused on a CPU, as those behind the end are.
+    """
+    return tf.gather(keras.ops.convert_to_tensor(table), indices)
+
+
 def einsum(equation, *tensors):
     """tf.einsum, of tensors and variables: keras.ops' makes a product of matrices of it, with transpositions around it."""
     return tf.einsum(equation, *map(_value, tensors))

@@ -40,7 +40,7 @@ class BertEmbeddings(keras.layers.Layer):
         if static_length is not None and static_length > self.config.max_position_embeddings:
             raise ValueError(f"a sequence of {static_length} tokens; this model has max_position_embeddings "
                              f"{self.config.max_position_embeddings}; cut the text or grow the positions")
-        words = keras.ops.take(self.word_table, input_word_ids, axis=0)
+        words = backend.rows(self.word_table, input_word_ids)
         positions = self.position_table[:keras.ops.shape(input_word_ids)[1]]
         # A product with a one-hot row: its gradient is a matrix product too, not a scatter into two rows.
         # keras.ops.one_hot takes the ids to int64 first, which a TPU only emulates.

@@ -114,12 +114,12 @@ def activated(x, bias, *, activation):
 
 
 def rows_at(x, positions):
-    """The rows [B, P, H] of x [B, S, H] at positions int32 [B, P]."""
+    """The rows [B, P, H] of x [B, S, H] at positions int32 [B, P], which must be from 0 to S - 1: others are of other rows."""
     ops = keras.ops
     batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
     row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
     # Of rows in one axis: an index into two would be gathered, and its gradient scattered, pair by pair.
-    rows = ops.take(ops.reshape(x, (-1, x.shape[-1])), ops.reshape(ops.cast(positions, "int32") + row_start, (-1,)), axis=0)
+    rows = backend.rows(ops.reshape(x, (-1, x.shape[-1])), ops.reshape(ops.cast(positions, "int32") + row_start, (-1,)))
     return ops.reshape(rows, (batch_size, ops.shape(positions)[1], x.shape[-1]))
 
 

@@ -17,7 +17,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import answers, chunks, saved_models
 from keras_bert_app.export.pretrained import export_pretrained
 from keras_bert_app.export.signatures import FillMaskModule
-from keras_bert_app.interop import surgery, workdir
+from keras_bert_app.interop import load, surgery, workdir
+from keras_bert_app.runs import checkpoints
 from pipelines import BertTokenizer
 from tests.interop.conftest import CONFIGS, make_weights
 from tests.training.conftest import VOCABULARY, plain_run, shards  # noqa: F401  fixtures
@@ -84,6 +85,13 @@ def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, 
         np.testing.assert_allclose(found[name], live[name], atol=1e-6)
     logits = signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
     np.testing.assert_allclose(logits, live["mlm_logits"], atol=1e-6)
+    # A place outside of a row would be one of another row's, and that of another client whose request ran in the same batch.
+    for positions in ([[5], [3]], [[1], [-1]]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="masked_lm_positions: expected numbers from 0"):
+            signatures["masked_lm"](**constants, masked_lm_positions=tf.constant(positions))
+    for wrong in (-1, len(VOCABULARY)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+            signatures["ids"](**{**constants, "input_word_ids": tf.constant([[wrong] * 5] * 2)})
     # Plain TensorFlow, tensorflow_text never imported.
     code = ("import sys, json, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures['serving_default']; "
             "out = f(**{k: tf.constant(v, tf.int32) for k, v in json.loads(sys.argv[2]).items()}); "
@@ -148,11 +156,33 @@ def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(pla
     # In a container each process may have the same number.
     (tmp_path / "bert" / f"writing-1-{os.getpid()}").mkdir()
     (tmp_path / "bert" / f"writing-1-{os.getpid()}" / "model.tflite").write_bytes(b"of another model")
+    # Of another machine the number says nothing; what lies there for a day is left over.
+    for place in ("here", "there"):
+        (tmp_path / "bert" / f"writing-1-{dead.pid}-over-{place}").mkdir()
+    os.utime(tmp_path / "bert" / f"writing-1-{dead.pid}-over-here", (0, 0))
     export_pretrained(plain_run[0], str(tmp_path / "bert"))
     assert not (tmp_path / "bert" / "1" / "model.tflite").exists()
-    assert sorted(os.listdir(tmp_path / "bert")) == ["1", f"writing-1-{os.getppid()}", "writing-notes"]
+    assert sorted(os.listdir(tmp_path / "bert")) == sorted(["1", f"writing-1-{os.getppid()}", f"writing-1-{dead.pid}-over-there", "writing-notes"])
     (tmp_path / "bert" / "1").rename(tmp_path / "bert" / "007")
     assert saved_models.find(tmp_path / "bert") == str(tmp_path / "bert" / "007")
+
+
+def test_what_a_run_saves_while_it_is_exported_is_not_told_of_these_weights(plain_run, tmp_path, monkeypatch):  # noqa: F811
+    workdir = str(tmp_path / "run")
+    shutil.copytree(plain_run[0], workdir)
+    before = checkpoints.save_variables(workdir, checkpoints.model_variables(load_pretrained(workdir)), step=10)
+    newest = checkpoints.list_checkpoints(workdir)[-1]
+    shutil.move(newest, tmp_path / "later")
+    build = load.build_model
+
+    def saved_meanwhile(weights):
+        shutil.move(tmp_path / "later", newest)
+        return build(weights)
+    monkeypatch.setattr(load, "build_model", saved_meanwhile)
+    raw_text, *_ = export_pretrained(workdir, str(tmp_path / "bert"))
+    step = json.loads((pathlib.Path(raw_text) / "training.json").read_text())["step"]
+    assert checkpoints.read_manifest(before)["step"] == step < checkpoints.read_manifest(newest)["step"]
+    assert f"{step} steps of 8 rows" in (pathlib.Path(raw_text) / "README.md").read_text()
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 6])
