@@ -52,7 +52,7 @@ _NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_exa
 ROWS = {
     "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS},
     "mrpc_consistent": {**_MRPC, **_DECAY, **_THREE_SEEDS, "consistency_weight": 1.0},
-    "mrpc_random": {**_MRPC, **_RANDOM},
+    "mrpc_random": {**_MRPC, **_DECAY, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
     # Students of the three seeds together, whose mean of logits is better than each; labels have the rest.

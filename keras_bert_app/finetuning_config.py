@@ -3,6 +3,7 @@
 import dataclasses
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.entities import SCHEMES
 from keras_bert_app.training_config import TrainingConfig, field
 
 POOLINGS = ("cls", "mean", "max", "concat")
@@ -26,6 +27,7 @@ class FinetuningConfig(TrainingConfig):
                                 "of the words' column, from 0.")
     label_column: str = field("label", "Column with the label of the tasks over tables; of multi_label also several, joined by "
                               "commas, of 0 and 1 each; of tagging files its number, from 0.")
+    tag_scheme: str = field("auto", "How answers write the tags of entities; auto: as the training file does.", choices=("auto", *SCHEMES))
     language: str = field("", "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "
                           "weights by; the others are scored. Empty: all.")
     fold: int = field(0, "Of codah's five parts of full_data.tsv, the one that is its test split; the next is dev.", minimum=0, below=5)
@@ -40,7 +42,7 @@ class FinetuningConfig(TrainingConfig):
     max_answer_length: int = field(30, "Most tokens of an answer.", minimum=1)
     n_best_size: int = field(20, "Answers that are kept of a question.", minimum=1)
     null_score_diff_threshold: float = field(0.0, "A question is not answered where no answer scores by more than this above "
-                                             "the best answer (SQuAD 2.0); a finished run has its own, tuned on dev.")
+                                             "the best answer (SQuAD 2.0). 0: a finished run has its own, tuned on dev.")
     document_context: bool = field(False, "Tag a sentence among as many of its neighbours in the document as fit.")
     pooling: str = field("cls", "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; or "
                          "[CLS], maximum and mean side by side (ULMFiT).", choices=POOLINGS)
@@ -66,8 +68,8 @@ class FinetuningConfig(TrainingConfig):
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
     early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
     max_train_examples: int = field(0, "Most training examples, the first ones; 0: all.", minimum=0)
-    swap_pairs: bool = field(False, "Train on each pair of texts in the other order too, for answers that do not depend on it.")
-    max_eval_examples: int = field(0, "Most development examples, the first ones; 0: all.", minimum=0)
+    swap_pairs: bool = field(False, "Train on each pair of texts in the other order too, where answers do not depend on it.")
+    max_eval_examples: int = field(0, "Most development examples, the first ones, and of each further split and language; 0: all.", minimum=0)
     log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     mlm_tuning_steps: int = field(0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0)
     teacher: str = field("", "A fine-tuned run of the same task, whose answers are learned too (distillation): of classes, label "
@@ -81,16 +83,15 @@ class FinetuningConfig(TrainingConfig):
     KEY = "finetuning"  # of config.json
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"num_train_epochs", "data_dir", "early_stopping"}
     FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {
-        "num_train_steps": 0, "eval_steps": 0, "save_checkpoints_steps": 0, "text_columns": ()}
+        "num_train_steps": 0, "eval_steps": 0, "save_checkpoints_steps": 0, "text_columns": (), "tag_scheme": "auto"}
 
     def __post_init__(self):
         super().__post_init__()
         if not self.num_train_epochs and not self.num_train_steps and not self.train_minutes:
             raise UserError("--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; evaluate scores a "
                             "model as it is")
-        if not self.encoder_layers and self.pooling == "cls" and not self.bilstm_units:
-            raise UserError("--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
-                            "or concat, or --bilstm_units")
+        if self.gradual_unfreezing and self.freeze_layers < 0:
+            raise UserError(f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; leave one of them out")
         if self.long_documents in WINDOWED and self.teacher:
             raise UserError(f"--teacher: with --long_documents={self.long_documents} texts have several rows; take head or "
                             "head_tail")

@@ -17,7 +17,7 @@ ALLOWED = {
     "keras_bert_app/training_config.py": {"keras_bert_app.config", "keras_bert_app.errors"},
     "keras_bert_app/pretraining_config.py": {"keras_bert_app.training_config", "keras_bert_app.errors",
                                              "pipelines.choices"},
-    "keras_bert_app/finetuning_config.py": {"keras_bert_app.training_config", "keras_bert_app.errors"},
+    "keras_bert_app/finetuning_config.py": {"keras_bert_app.training_config", "keras_bert_app.tasks.entities", "keras_bert_app.errors"},
     # Nothing that loads TensorFlow.
     "keras_bert_app/estimation": {"keras_bert_app.estimation", "keras_bert_app.modeling.parts", "keras_bert_app.config",
                                   "keras_bert_app.training_config", "keras_bert_app.errors"},

@@ -5,7 +5,6 @@ python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # the see
 python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 
-import os
 import sys
 
 from absl import flags
@@ -27,18 +26,18 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     (workdir,) = app.required("workdir")
     with app.quiet_start():
-        from keras_bert_app.tasks import results
-        from keras_bert_app.tasks.scoring import opened
+        from keras_bert_app.tasks.scoring import make_ready, opened
     run = opened(workdir, **_given(), stream=sys.stderr)
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
+    if _OUTPUT_DIR.value:
+        make_ready(_OUTPUT_DIR.value)
     scores, examples, notes, found = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")
     for name, value in scores.items():
         print(f"  {name} {value:.4f}")
     if _OUTPUT_DIR.value:
-        names = run.write(_OUTPUT_DIR.value, examples, found)
-        results.write_json(os.path.join(_OUTPUT_DIR.value, "scores.json"), {"file": path, "examples": len(examples), **scores})
-        print(f"wrote {_OUTPUT_DIR.value}: {', '.join([*names, 'scores.json'])}")
+        names = run.write(_OUTPUT_DIR.value, examples, found, scores={"file": path, "examples": len(examples), **scores})
+        print(f"wrote {_OUTPUT_DIR.value}: {', '.join(names)}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,12 @@ def save_best(workdir, model, step, figures):
             tf.io.gfile.rmtree(old)
 
 
+def forget_best(workdir):
+    """Removes the best weights of a run that is begun anew: they are of an earlier start."""
+    for directory in best_checkpoints(workdir):
+        tf.io.gfile.rmtree(directory)
+
+
 def _write(workdir, name, step, tracked, notes, replaces=False):
     """Writes CHECKPOINTS/NAME with what is tracked, and the notes in its manifest. Returns the directory.
 

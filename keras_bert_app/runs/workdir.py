@@ -107,6 +107,14 @@ def write_config(workdir, model_config, run, vocabulary_bytes, notes=None):
     write_whole(path_in(workdir, "config.json"), json.dumps(values, indent=2) + "\n")
 
 
+def rewrite_run(workdir, run):
+    """Writes a run's configuration into config.json, where what may change when it is resumed has changed."""
+    path = path_in(workdir, "config.json")
+    values = read_json(path)
+    if values.get(run.KEY) != json.loads(json.dumps(run.to_dict())):
+        write_whole(path, json.dumps({**values, run.KEY: run.to_dict()}, indent=2) + "\n")
+
+
 def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None, run_class=PretrainingConfig):
     """The configuration of the run in a directory, with those wanted values that may change on resume.
 

@@ -38,7 +38,7 @@ def n_best(context, features, units, logits, run, has_null):
 
     Returns:
         dict text -> (start and end logit [2], first character or -1), the best first; "" alone where no answer is
-        possible.
+        possible, else at least one that is an answer.
     """
     null = min((values[0] for values in logits), key=sum)
     scores, spans = _candidates(features, units, logits, run.n_best_size, run.max_answer_length)
@@ -48,7 +48,7 @@ def n_best(context, features, units, logits, run, has_null):
         scores, spans = np.concatenate([scores, [null]]), np.concatenate([spans, [(-1, -1)]])
     kept = {}
     for at in np.argsort(-scores.sum(axis=1), kind="stable"):
-        if len(kept) == run.n_best_size:
+        if len(kept) >= run.n_best_size and any(kept):  # no answer alone is none to measure it by
             break
         kept.setdefault(_cut(context, *spans[at]), (scores[at], int(spans[at, 0])))
     if has_null or not kept:

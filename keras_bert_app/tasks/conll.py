@@ -44,7 +44,8 @@ def read_sentences(path, label_column, has_labels, text_columns=()):
     """The sentences of a file, in their order.
 
     Columns stand between tabs, or else between spaces, as the first word's line shows. Blank lines end a sentence, and documents begin at
-    -DOCSTART- lines (of CoNLL-U at # newdoc).
+    -DOCSTART- lines (of CoNLL-U at # newdoc). A line before a sentence that begins with # is a comment, as GermEval 2014 and MultiCoNER
+    have them, where it has not as many columns as the lines of words.
 
     Args:
         path: CoNLL-U where it ends in .conllu, else plain columns. label_column: number of the tag's column, from 0;
@@ -128,9 +129,10 @@ def write_tagged(directory, path, tags, tag_column):
 def _lines(path):
     """Yields (number, line, kind, fields); the fields are None but for a word."""
     is_conllu = _is_conllu(path)
-    separator = "\t" if is_conllu else None
+    separator, number_of_columns = ("\t", _NUMBER_OF_COLUMNS) if is_conllu else _layout(path)
+    kind = _BLANK
     for number, line in lines_of(path):
-        fields = None
+        fields, before = None, kind
         if not line.strip(" \t"):
             kind = _BLANK
         elif is_conllu and line.startswith("#"):
@@ -141,10 +143,27 @@ def _lines(path):
         elif is_conllu and re.match(r"\d+[-.]\d+\t", line):
             kind = _OTHER
         else:
-            kind, separator = _WORD, separator or ("\t" if "\t" in line else " ")
-            # Of spaces there may be several; other white space may be part of a word, or be one.
-            fields = [field for field in line.split(" ") if field] if separator == " " else line.rstrip(" ").split("\t")
+            kind, fields = _WORD, _fields(line, separator)
+            if line.startswith("#") and before != _WORD and len(fields) != number_of_columns:
+                kind, fields = _OTHER, None
         yield number, line, kind, fields
+
+
+def _layout(path):
+    """(what stands between the columns, their number) of plain columns, as the first word's line shows; of a # if there is no other."""
+    shown = ""
+    for _, line in lines_of(path):
+        if line.strip(" \t") and not line.startswith("-DOCSTART-"):
+            shown = shown if shown and line.startswith("#") else line
+            if not line.startswith("#"):
+                break
+    separator = "\t" if "\t" in shown else " "
+    return separator, len(_fields(shown, separator))
+
+
+def _fields(line, separator):
+    # Of spaces there may be several; other white space may be part of a word, or be one.
+    return [field for field in line.split(" ") if field] if separator == " " else line.rstrip(" ").split("\t")
 
 
 def _is_conllu(path):

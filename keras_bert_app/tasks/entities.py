@@ -63,6 +63,11 @@ def write_tags(entities, num_words, scheme):
     return tags
 
 
+def is_in(scheme, tags):
+    """Whether the tags of a sentence are as a scheme of SCHEMES writes them."""
+    return write_tags(spans(tags), len(tags), scheme) == list(tags)
+
+
 def scheme_of(sentences):
     """The scheme of SCHEMES that a file's tags are written in; IOB2 where they do not tell.
 

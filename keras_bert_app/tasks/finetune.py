@@ -75,7 +75,10 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
             if run.reinit_layers:
                 initial = transfer.with_new_layers(*initial, model, run.reinit_layers)
         start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
-        if chief and not checkpoints.list_checkpoints(workdir):
+        if chief and checkpoints.list_checkpoints(workdir):
+            workdirs.rewrite_run(workdir, run)
+        elif chief:
+            checkpoints.forget_best(workdir)
             if teachers:
                 transfer.keep_answers(workdir, answers)
             workdirs.write_config(workdir, model_config, run, vocabulary_bytes,

@@ -80,11 +80,11 @@ def _score(path, number, value):
     return score
 
 
-def _glue(name, summary, read, metrics=("accuracy",), labels=(), kind=CLASSIFICATION, files=None, answer_files=None):
+def _glue(name, summary, read, metrics=("accuracy",), labels=(), kind=CLASSIFICATION, files=None, answer_files=None, is_ordered=False):
     # GLUE's server knows the answers to a task's test file by the task's name: "SST-2.tsv".
     return Task(name, summary, sequences, kind, read, files or _FILES, metrics, labels,
                 answer_files=answer_files or {"test.tsv": f"{summary.partition(':')[0]}.tsv"},
-                value_range=_STS_RANGE if kind == REGRESSION else ())
+                value_range=_STS_RANGE if kind == REGRESSION else (), is_ordered=is_ordered)
 
 
 TASKS = (
@@ -106,10 +106,12 @@ TASKS = (
                  "test_mismatched": ("test_mismatched.tsv",),
                  "dev_ax": ("diagnostic-full.tsv",), "test_ax": ("diagnostic.tsv", "AX.tsv")},
           answer_files={"test_matched.tsv": "MNLI-m.tsv", "test_mismatched.tsv": "MNLI-mm.tsv", "diagnostic.tsv": "AX.tsv",
-                        "AX.tsv": "AX.tsv"}),
+                        "AX.tsv": "AX.tsv"}, is_ordered=True),
     _glue("snli", "SNLI: does one sentence follow from the caption of a picture", read_nli, labels=NLI,
-          files={"train": ("snli_1.0_train.jsonl",), "dev": ("snli_1.0_dev.jsonl",), "test": ("snli_1.0_test.jsonl",)}),
-    _glue("qnli", "QNLI: does a sentence answer a question", _reader("question", "sentence"), labels=_ENTAILS),
-    _glue("rte", "RTE: does one sentence follow from the other", _reader("sentence1", "sentence2"), labels=_ENTAILS),
-    _glue("wnli", "WNLI: what a pronoun stands for, as inference", _reader("sentence1", "sentence2"), labels=("0", "1")),
+          files={"train": ("snli_1.0_train.jsonl",), "dev": ("snli_1.0_dev.jsonl",), "test": ("snli_1.0_test.jsonl",)},
+          is_ordered=True),
+    _glue("qnli", "QNLI: does a sentence answer a question", _reader("question", "sentence"), labels=_ENTAILS, is_ordered=True),
+    _glue("rte", "RTE: does one sentence follow from the other", _reader("sentence1", "sentence2"), labels=_ENTAILS, is_ordered=True),
+    _glue("wnli", "WNLI: what a pronoun stands for, as inference", _reader("sentence1", "sentence2"), labels=("0", "1"),
+          is_ordered=True),
 )

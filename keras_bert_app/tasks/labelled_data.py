@@ -41,7 +41,7 @@ def load_data(run, tokenizer, asked_for=None):
     if run.swap_pairs:
         train_examples = with_swapped_pairs(train_examples, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
-    others = {split: task.read_split(run.data_dir, split, run) for split in task.extra_splits(run.data_dir)
+    others = {split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples) for split in task.extra_splits(run.data_dir)
               if split.startswith("dev")}
 
     def featurized(examples):

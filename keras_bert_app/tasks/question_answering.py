@@ -191,8 +191,9 @@ def _null_odds(predictions):
 def write_predictions(task, directory, examples, predictions):
     """Writes predictions.json, nbest_predictions.json and, where there may be no answer, null_odds.json.
 
-    From ids to what was found, as run_squad.py writes them and SQuAD's official scripts read them. Of several
-    languages, whose ids are the same, the language stands before the id.
+    From ids to what was found, as run_squad.py writes them and SQuAD's official scripts read them. A question that is
+    left unanswered has "" in the first: with null_odds.json the script finds best_f1 as we do where the threshold is
+    tuned, but no better best_exact than with these answers. Of several languages, whose ids are the same, the language stands before the id.
     """
     ids = names_in_answers(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}

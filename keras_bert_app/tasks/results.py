@@ -38,7 +38,8 @@ def write(workdir, data, run, model, scorer, chief, reporter):
     logits = scorer.logits(data.dev)
     found, tuned = scorer.decoded(data.dev_examples, data.dev, logits), {}
     if task.tune:
-        tuned = task.tune(data.dev_examples, found)
+        # What the user gave a value of is kept at it.
+        tuned = {name: value for name, value in task.tune(data.dev_examples, found).items() if getattr(run, name) == getattr(type(run), name)}
         run = dataclasses.replace(run, **tuned)
         found = scorer.decoded(data.dev_examples, data.dev, logits, run)
     what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)

@@ -91,18 +91,25 @@ class FinetunedRun:
         Returns:
             (number of examples, names of the files, notes).
         """
+        make_ready(output_dir)
         examples = self.task.read_file(path, self.run, has_labels=False)
         found, notes = self.predictions(examples)
         return len(examples), self.write(output_dir, examples, found), notes
 
-    def write(self, output_dir, examples, found):
-        """Writes predictions and probabilities, each file whole or not at all. Returns their names."""
-        os.makedirs(output_dir, exist_ok=True)
+    def write(self, output_dir, examples, found, **more):
+        """Writes predictions and probabilities, each file whole or not at all. Returns their names.
+
+        Args:
+            more: what else is written, values by name: as NAME.json.
+        """
+        make_ready(output_dir)
         with tempfile.TemporaryDirectory(dir=output_dir, prefix=".") as temporary:
             self.task.family.write_predictions(self.task, temporary, examples, found)
             with open(os.path.join(temporary, "probabilities.jsonl"), "w", encoding="utf-8") as file:
                 for name, one in zip(names_in_answers(examples), found):
                     file.write(json.dumps({"guid": name, **one}, ensure_ascii=False) + "\n")
+            for name, values in more.items():
+                results.write_json(os.path.join(temporary, f"{name}.json"), values)
             names = sorted(os.listdir(temporary))
             for name in names:
                 os.replace(os.path.join(temporary, name), os.path.join(output_dir, name))
@@ -159,6 +166,12 @@ def opened(workdir, together=False, changes=None, stream=None):
         raise UserError(f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the --workdir of a "
                         "finetune command with --num_seeds")
     return Ensemble(seeds.sound(workdir), changes, stream=stream)
+
+
+def make_ready(output_dir):
+    """Makes a directory for answers, and raises OSError where none can be written to it: before the work is done."""
+    os.makedirs(output_dir, exist_ok=True)
+    tempfile.TemporaryFile(dir=output_dir).close()
 
 
 def compilation(strategy, run, config, features, times=1):

@@ -251,7 +251,7 @@ def write_predictions(task, directory, examples, predictions):
     by_file = {}
     for example, name, one in zip(examples, names_in_answers(examples), predictions):
         if task.kind == REGRESSION:
-            answer = f"{np.clip(one['value'], *task.value_range) if task.value_range else one['value']:.3f}"
+            answer = _as_text(task, np.clip(one["value"], *task.value_range) if task.value_range else one["value"])
         else:
             answer = one["label"] if "label" in one else _joined(one["labels"])
         answered = os.path.basename(example.place.rpartition(":")[0])
@@ -259,6 +259,11 @@ def write_predictions(task, directory, examples, predictions):
     for file_name, lines in by_file.items():
         with open(os.path.join(directory, file_name), "w", encoding="utf-8") as file:
             file.write("index\tprediction\n" + "".join(lines))
+
+
+def _as_text(task, number):
+    """A number as GLUE's server takes those of its range; any other with what float32 has of it, however small."""
+    return f"{number:.3f}" if task.value_range else f"{number:.7g}"
 
 
 def _joined(labels):
@@ -270,7 +275,7 @@ def mistakes(task, examples, predictions, most):
     found = []
     for example, one in zip(examples, predictions):
         if task.kind == REGRESSION:
-            found.append((abs(one["value"] - example.label), example, f"{one['value']:.3f}", f"{example.label:.3f}"))
+            found.append((abs(one["value"] - example.label), example, _as_text(task, one["value"]), _as_text(task, example.label)))
         elif task.kind == CLASSIFICATION and one["label"] != example.label:
             found.append((one["probabilities"][one["label"]], example, one["label"], example.label))
         elif task.kind == MULTI_LABEL and set(one["labels"]) != set(example.label):

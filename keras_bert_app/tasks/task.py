@@ -2,6 +2,7 @@
 
 import dataclasses
 import glob
+import itertools
 import os
 import types
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from keras_bert_app.finetuning_config import WINDOWED
 
 SPLITS = ("train", "dev", "test")
 # Fields of FinetuningConfig that only some tasks read.
-SELECTIVE = ("text_columns", "label_column", "language", "fold", "long_documents", "max_windows", "doc_stride", "max_query_length",
+SELECTIVE = ("text_columns", "label_column", "tag_scheme", "language", "fold", "long_documents", "max_windows", "doc_stride", "max_query_length",
              "max_answer_length", "n_best_size", "null_score_diff_threshold", "document_context", "pooling")
 
 _OF_WINDOWS = ("max_windows", "doc_stride")
@@ -32,6 +33,13 @@ class Examples(list):
     def first(self, most):
         """The first ones, so many at most; 0 for all."""
         return Examples(self[:most], self.left_out) if most else self
+
+    def first_of_groups(self, most):
+        """As first, but so many of each group."""
+        members = {}
+        for example in self:
+            members.setdefault(getattr(example, "group", ""), []).append(example)
+        return Examples(itertools.chain.from_iterable(group[:most] for group in members.values()), self.left_out) if most else self
 
     def notes(self):
         """What to say of them."""
@@ -59,9 +67,10 @@ class Task:
         part: function (split, examples, run) -> those of the split, where one file holds several. None: it holds one.
         reads: those of SELECTIVE that it reads, beside READS of its family.
         answer_files: dict name of a file -> that under which the task's server takes its answers; for others: predictions.tsv.
-        settle: function (run, path of the training examples) -> FinetuningConfig in which what --text_columns left to be guessed is
+        settle: function (run, path of the training examples) -> FinetuningConfig in which what flags left to be guessed is
             found; all files are read by it from then on. None: nothing is guessed.
         value_range: (lowest, highest) number that the server takes; () where there are no numbers, or any may be.
+        is_ordered: whether the answer to a pair of texts is another one in the other order.
     """
 
     name: str
@@ -79,6 +88,7 @@ class Task:
     answer_files: dict = dataclasses.field(default_factory=dict)
     value_range: tuple = ()
     settle: Callable | None = None
+    is_ordered: bool = False
 
     def settled(self, run):
         """A FinetuningConfig by which all files of a run are read alike, as Task.settle finds it in the training examples."""
@@ -100,8 +110,13 @@ class Task:
                                 f"or take {' or '.join(WINDOWED)}")
             if name in _OF_TEACHERS and not run.teacher:
                 raise UserError(f"--{name}={getattr(run, name)}: there is no --teacher to learn from; give one, or leave it out")
+            if name == "swap_pairs" and self.is_ordered:
+                raise UserError(f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out")
             if name == "distillation_temperature" and self.kind == "regression":
                 raise UserError(f"--{name}={getattr(run, name)}: task {self.name} learns numbers, which have no temperature; leave it out")
+        if "pooling" in self.family.READS and not run.encoder_layers and run.pooling == "cls" and not run.bilstm_units:
+            raise UserError("--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
+                            "or concat, or --bilstm_units")
         if run.has_many_lengths and run.iterations_per_loop > 1:
             raise UserError(f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave it "
                             "out, or give --nolength_buckets")

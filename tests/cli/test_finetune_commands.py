@@ -36,6 +36,11 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
 
     rows = (folder / "dev.tsv").read_text().splitlines()
     (tmp_path / "unlabelled.tsv").write_text("".join(f"{row.split(chr(9))[0]}\n" for row in rows))
+    (tmp_path / "a file").touch()
+    for verb, given in (("predict", [f"--input_file={tmp_path}/unlabelled.tsv"]), ("evaluate", [])):
+        refused = run(verb, f"--workdir={workdir}", f"--output_dir={tmp_path}/a file", *given)
+        assert_refused(refused, "a file")
+        assert "rows" not in refused.stdout  # before the answers are made
     answered = run("predict", f"--workdir={workdir}", f"--input_file={tmp_path}/unlabelled.tsv", f"--output_dir={tmp_path}/answers")
     assert answered.returncode == 0 and "10 examples" in answered.stdout, answered.stderr
     answers = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]

@@ -94,6 +94,43 @@ def test_the_column_of_the_words_is_chosen_by_its_number_and_answers_stand_besid
             read(write(germeval), text_columns=(column,))
 
 
+@pytest.mark.parametrize("text, columns", [
+    ("#\thttp://example.org/Korfmann [2009-10-17]\n1\tAm\tO\tO\n2\t#\tB-PER\tO\n\n#\tmore\n1\tAnna\tB-PER\tO\n", ("1", "2")),  # GermEval 2014
+    ("# id 5239-ab\tdomain=en\n\n# id\nAm _ _ O\n# _ _ B-PER\n\n\nAnna _ _ B-PER\n", ("0", "3")),  # MultiCoNER
+    ("-DOCSTART- O\n\nAm O\n# B-PER\n\n# a comment of its own\nAnna B-PER\n", ("0", "1")), ("# O\n\n# B-PER\n", ("0", "1"))])
+def test_comments_before_sentences_are_no_words_and_stay_in_answers_and_a_word_may_be_a_number_sign(write, tmp_path, text, columns):
+    word, tag = columns
+    path = write(text)
+    sentences = read(path, text_columns=(word,), label_column=tag)
+    words = [word for one in sentences for word in one.words]
+    assert words == (["#", "#"] if text.startswith("# O") else ["Am", "#", "Anna"]) and len(sentences) == 2
+    _, written_text = written(tmp_path, sentences, ["O"] * len(words))
+    assert [line for line in written_text.split("\n") if "http" in line or " id" in line or "comment" in line] == [
+        line for line in text.split("\n") if "http" in line or " id" in line or "comment" in line]
+    assert written_text.count("\n") == text.count("\n")
+
+
+def test_a_number_sign_in_a_sentence_with_too_few_columns_is_no_comment(write):
+    with pytest.raises(UserError, match=":2: has 2 columns; expected 3, as the lines before"):
+        read(write("Am NN O\n# O\n"))
+
+
+def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_has_clearly_another(write):
+    train = "中 B-LOC\n国 E-LOC\n人 S-PER\n"
+    path = write(train)
+    task = registry.find("ner")
+    run = task.settle(FinetuningConfig(task="ner"), path)
+    assert run.tag_scheme == "BIOES" and task.settle(run, "nowhere") is run
+
+    def scheme(text, has_labels, tag_scheme="BIOES"):
+        return read(write(text, "other.txt"), has_labels=has_labels, tag_scheme=tag_scheme)[0].scheme
+    assert scheme("中\n国\n", False) == "BIOES" and scheme("中\n国\n", False, "auto") == "IOB2"
+    assert scheme("Anna I-NP\nran I-VP\n", False, "IOB2") == "IOB2"  # chunks, of a file whose last column is gone
+    # Without an entity of three characters BMES and BIOES have the same letters.
+    assert [scheme(train, True, name) for name in ("BMES", "BIOES", "auto")] == ["BMES", "BIOES", "BIOES"]
+    assert scheme("Anna B-PER\nSmith I-PER\n", True) == "IOB2" and scheme("Anna I-PER\n", True, "IOB2") == "IOB1"
+
+
 def test_tabs_chinese_characters_and_lines_of_windows_are_read(write):
     sentences = read(write(BC5CDR))
     assert sentences[0].words == ("Naloxone", "reverses") and sentences[0].tags == ("I-Entity", "O")

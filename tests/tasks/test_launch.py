@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import types
 
 import numpy as np
@@ -11,13 +12,13 @@ import pytest
 
 from keras_bert_app.analysis import head_tasks
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.errors import NotFinite, UserError
+from keras_bert_app.errors import Interrupted, NotFinite, UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import huggingface, load
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import launch, registry, scoring, transfer
-from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, write_table
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, newest, write_table
 
 
 def launched(workdir, wanted, num_seeds=1, start=None):
@@ -129,6 +130,20 @@ def test_more_epochs_let_a_finished_run_go_on(finished, table_dir, tmp_path):
     shutil.copytree(finished[0], tmp_path / "run")
     _, output = launched(tmp_path / "run", {"data_dir": table_dir, "num_train_epochs": 6.0}, start=(None, False, None, None))
     assert "resumed at step 60" in output and checkpoints.list_checkpoints(str(tmp_path / "run"))[-1].endswith("step-00000072")
+
+
+def test_what_was_changed_on_resume_is_the_run_s_from_then_on(finished, table_dir, tmp_path, monkeypatch):
+    shutil.copytree(finished[0], tmp_path / "run")
+
+    def stopped(training):
+        raise Interrupted(signal.SIGTERM, 0, False)
+    with monkeypatch.context() as context, pytest.raises(Interrupted):
+        context.setattr("keras_bert_app.training.loop.train", stopped)
+        launched(tmp_path / "run", {"num_train_epochs": 6.0, "data_dir": table_dir}, start=(None, False, None, None))
+    notes = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert notes["finetuning"]["num_train_steps"] == 72 and notes["labels"] == ["0", "1"]
+    launch.launch(str(tmp_path / "run"), {}, 1, (None, False, None, None), io.StringIO())  # the directory alone
+    assert checkpoints.list_checkpoints(str(tmp_path / "run"))[-1].endswith("step-00000072")
 
 
 def test_seeds_that_all_break_off_end_the_command_with_what_happened(table_dir, tmp_path):
@@ -321,6 +336,21 @@ def test_a_start_that_came_to_no_checkpoint_is_begun_anew_and_a_head_of_unknown_
     _, output = launched(tmp_path / "run", wanted)
     assert "batch 4" in output and "left out: the output layer, which does not say what it answers (0, 1)" in output
     assert "from scratch, seed 3: classifier" in output
+
+
+def test_a_start_that_is_begun_anew_does_not_answer_with_the_weights_of_the_one_before(finished, table_dir, tmp_path, monkeypatch):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / os.path.basename(newest(finished[0])))  # what is left is the best weights
+    for path in checkpoints.list_checkpoints(str(tmp_path / "run")):
+        shutil.rmtree(path)
+    assert checkpoints.best_checkpoints(str(tmp_path / "run"))
+
+    def stopped(training):
+        raise Interrupted(signal.SIGTERM, 0, False)
+    monkeypatch.setattr("keras_bert_app.training.loop.train", stopped)
+    with pytest.raises(Interrupted):
+        launched(tmp_path / "run", {"data_dir": table_dir, "init_checkpoint": finished[0], "learning_rate": 1e-4})
+    assert not checkpoints.best_checkpoints(str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("name, task, labels, problem_type, says", [

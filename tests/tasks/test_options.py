@@ -20,6 +20,7 @@ def test_what_a_task_does_not_read_is_refused_by_name(task, settings, flag):
 
 @pytest.mark.parametrize("task, settings", [
     ("ner", {"document_context": True, "label_column": "2", "doc_stride": 9}), ("xnli", {"language": "de"}),
+    ("ner", {"encoder_layers": 0, "tag_scheme": "BIOES"}), ("mrpc", {"swap_pairs": True}),
     ("codah", {"fold": 3, "pooling": "mean"}), ("squad2", {"null_score_diff_threshold": 0.5, "doc_stride": 64}),
     ("multi_label", {"text_columns": ("a",), "label_column": "b", "long_documents": "windows", "max_windows": 3}), ("sst-2", {})])
 def test_what_it_reads_is_taken(task, settings):
@@ -32,10 +33,17 @@ def test_what_it_reads_is_taken(task, settings):
     ("reuters", {"long_documents": "head_tail", "doc_stride": 64}, "--doc_stride=64: --long_documents=head_tail has one row"),
     ("sst-2", {"distillation_weight": 0.8}, "--distillation_weight=0.8: there is no --teacher to learn from"),
     ("sts-b", {"distillation_temperature": 3.0}, "--distillation_temperature=3.0: there is no --teacher to learn from"),
-    ("sts-b", {"distillation_temperature": 3.0, "teacher": "x"}, "task sts-b learns numbers, which have no temperature")])
+    ("sts-b", {"distillation_temperature": 3.0, "teacher": "x"}, "task sts-b learns numbers, which have no temperature"),
+    ("rte", {"swap_pairs": True}, "--swap_pairs: the answers of task rte hang on the order of the texts; leave it out"),
+    ("sst-2", {"encoder_layers": 0}, r"--encoder_layers=0: the vector of \[CLS\] knows nothing of the text then; give --pooling=mean")])
 def test_what_the_other_options_leave_no_use_for_is_refused(task, settings, message):
     with pytest.raises(UserError, match=message):
         registry.find(task).check_options(FinetuningConfig(task=task, **settings))
+
+
+def test_layers_that_are_never_trained_are_not_unfrozen():
+    with pytest.raises(UserError, match="--gradual_unfreezing=40: with --freeze_layers=-1 no layer is trained; leave one of them out"):
+        FinetuningConfig(task="sst-2", gradual_unfreezing=40, freeze_layers=-1)
 
 
 def test_of_a_run_that_answers_only_what_was_asked_for_is_checked():

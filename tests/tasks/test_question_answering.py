@@ -176,6 +176,16 @@ def test_where_the_best_places_are_all_in_the_question_the_best_that_is_possible
     assert null["nbest"][0]["text"] == ""
 
 
+def test_an_answer_is_there_to_measure_no_answer_by_though_one_alone_is_kept(tokenizer):
+    example = example_of("at old cafe", "old")
+    features = qa.featurize(TWO, [example], tokenizer, RUN, ())
+    logits = logits_for(features, 7, 8, at_0=6.5)  # null 13, answer 10
+    found = [qa.decode(TWO, [example], features, [logits], dataclasses.replace(RUN, n_best_size=1, null_score_diff_threshold=most), ())[0]
+             for most in (0.0, 4.0)]
+    assert [(one["text"], one["not_null"], one["null_odds"]) for one in found] == [("", "old cafe", 3.0), ("old cafe", "old cafe", 3.0)]
+    assert [entry["text"] for entry in found[0]["nbest"]] == ["", "old cafe"]
+
+
 def test_a_text_without_tokens_has_no_answer(tokenizer):
     for task in (ONE, TWO):
         examples = [example_of("", guid="a"), example_of("old cafe", guid="b")]
@@ -319,6 +329,10 @@ def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, 
     figures = finetune(workdir, config, run, VOCABULARY, stream=output)
     threshold = figures["tuned"]["null_score_diff_threshold"]
     assert f"tuned on dev: null_score_diff_threshold {threshold:.4f}" in output.getvalue()
+    # A threshold of the user's own is kept.
+    own = dataclasses.replace(run, null_score_diff_threshold=-3.5, num_train_steps=1)
+    assert "tuned" not in finetune(str(tmp_path / "own"), config, own, VOCABULARY, stream=io.StringIO())
+    assert FinetunedRun(str(tmp_path / "own")).run.null_score_diff_threshold == -3.5
     finished = FinetunedRun(workdir)
     assert finished.run.null_score_diff_threshold == threshold != run.null_score_diff_threshold
     scores, _, _, found = finished.evaluate(TEXTS)

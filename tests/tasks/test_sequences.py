@@ -152,7 +152,8 @@ def test_the_baseline_of_many_different_answers_takes_no_time():
 
 @pytest.mark.parametrize("task, predictions, lines", [
     (CLASSES, classes("yes", "no"), ["q0\tyes", "q1\tno"]),
-    (NUMBERS, [{"value": 2.34567}, {"value": -1.0}], ["q0\t2.346", "q1\t-1.000"]),
+    (NUMBERS, [{"value": 0.000234567891}, {"value": -1.0}], ["q0\t0.0002345679", "q1\t-1"]),
+    (registry.find("sts-b"), [{"value": 2.34567}, {"value": 5.2}], ["q0\t2.346", "q1\t5.000"]),
     (SETS, [{"labels": ["a", "b"]}, {"labels": []}], ["q0\ta,b", "q1\t"]),
 ])
 def test_predictions_are_written_as_index_and_answer(tmp_path, task, predictions, lines):
@@ -185,7 +186,7 @@ def test_mistakes_are_the_wrong_answers_the_surest_first():
     (one,) = sequences.mistakes(SETS, examples_of([("b",)]), [{"labels": ["a"], "probabilities": {"a": 0.7, "b": 0.1}}], 9)
     assert (one["sure"], one["predicted"], one["right"]) == (0.9, "a", "b")
     (first, _) = sequences.mistakes(NUMBERS, examples_of([1.0, 2.0]), [{"value": 1.5}, {"value": 4.0}], 9)
-    assert (first["sure"], first["predicted"], first["right"]) == (2.0, "4.000", "2.000")
+    assert (first["sure"], first["predicted"], first["right"]) == (2.0, "4", "2")
 
 
 def test_what_is_drawn_of_sets_is_each_label_against_itself_or_none():
