@@ -1,4 +1,4 @@
-"""R9 and R10 of GOALS.md for the local server: overload with swaps of versions, and requests of random content.
+"""The local server under overload with swaps of versions (R9), and under requests of random content (R10).
 
 python -m benchmarks.serving_soak --directory=runs/serving_soak
 

@@ -1,4 +1,4 @@
-"""R10 of GOALS.md for the tokenizer: a million random strings, valid and not, neither crash it nor make memory grow.
+"""A million random strings, valid and not, neither crash it nor make memory grow.
 
 python -m benchmarks.tokenizer_fuzz --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt
 

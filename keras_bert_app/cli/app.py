@@ -113,8 +113,8 @@ def quiet_start():
     """Imports TensorFlow with its start-up chatter kept from the user's sight; printed only if the import fails."""
     tpu_wheels.check()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: training is
-    # faster with them where there is AVX2 alone (BUILD.md, "Choices with their trials").
+    # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: with AVX2 alone
+    # training is faster with them too.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     with terminal.hidden_chatter():
         import tensorflow as tf
