@@ -1,6 +1,7 @@
 """Text files as the vocabulary commands take them: checked before anything is read, with progress while they are."""
 
 import os
+import pathlib
 import sys
 import time
 
@@ -69,6 +70,25 @@ def reported(documents, counts):
             last = time.monotonic()
             print(f"reading: {counts.documents:,} documents, {counts.bytes / 1e6:,.0f} MB, "
                   f"{counts.bytes / 1e6 / (last - started):,.1f} MB/s", flush=True)
+
+
+def check_apart(path, flag, input_files, files):
+    """Refuses to write where text is read from, or where the same command would read what was written the next time.
+
+    Args:
+        input_files: patterns and directories. files: those that they name.
+
+    Raises:
+        UserError: the path is one of the files, or would be.
+    """
+    if "://" in path:
+        return
+    place = os.path.realpath(path)
+    if place in map(os.path.realpath, files):
+        raise UserError(f"--{flag}={path}: is one of --input_files, whose text would be lost; give another name")
+    for pattern in input_files:
+        if place.startswith(os.path.join(os.path.realpath(pattern), "")) or pathlib.PurePath(place).match(os.path.abspath(pattern)):
+            raise UserError(f"--{flag}={path}: --input_files={pattern} would take it for text the next time; give another place")
 
 
 def make_place_for(path, flag):

@@ -15,6 +15,8 @@ from pipelines.vocab import read_bytes
 # Of the entries with an ASCII letter, 0.33 have a capital in Google's cased vocabulary, 0.29 in the multilingual cased one,
 # 0 in the uncased one and 0.0005 in the Chinese one.
 _MIN_CAPITAL_SHARE = 0.05
+# Why a vocabulary is lower-cased that is said not to be.
+NO_CAPITALS = "the vocabulary has no capital, and text is lower-cased for it"
 _CONFIGURATIONS = ("config.json", "bert_config.json", "tokenizer_config.json")
 
 

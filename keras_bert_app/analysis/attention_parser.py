@@ -52,8 +52,8 @@ def parser_table(subject, options, training, dev_trees, log):
     gold_train, gold_dev = (Arcs(trees) for trees in (training.trees, dev_trees))
     offset = max((float(np.mean(gold_dev.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))
     rows = [[f"fixed offset {offset[1]:+d}", 1, offset[0], None]]
-    weights = fit(gold_train, distance_vectors(gold_train))
-    rows.append(["distance alone", len(weights), gold_dev.uas(distance_vectors(gold_dev) @ weights), None])
+    weights = fit(gold_train, one_hot_distances(distances(gold_train)))
+    rows.append(["distance alone", len(weights), gold_dev.uas(weights[_places_of(distances(gold_dev))]), None])
     untrained = []
     for seed in range(options.seed, options.seed + options.num_seeds):
         uas, _ = _attention_uas(encoders.untrained(subject, seed), gold_train, gold_dev, log)
@@ -71,8 +71,10 @@ def parser_table(subject, options, training, dev_trees, log):
 
 def _attention_uas(subject, train, dev, log):
     """(UAS, K)."""
-    weights = fit(train, attention_vectors(subject, train, log))
-    return dev.uas(attention_vectors(subject, dev, log) @ weights), len(weights)
+    config = subject.config
+    weights = fit(train, _of_pairs(subject, train, (2 * config.num_hidden_layers * config.num_attention_heads,), lambda vectors: vectors, log))
+    # There may be many sentences to measure on: of a pair its score alone is kept.
+    return dev.uas(_of_pairs(subject, dev, (), lambda vectors: vectors @ weights, log)), len(weights)
 
 
 class Arcs:
@@ -140,25 +142,29 @@ def pair_vectors(one, pairs):
     return np.concatenate([attention[:, first, second], attention[:, second, first]]).T
 
 
-def attention_vectors(subject, arcs, log):
-    """float32 [P, K]."""
+def _of_pairs(subject, arcs, shape, function, log):
+    """float32 [P, *shape]: what a function makes of the pair_vectors of each sentence."""
     counts = [pairs.shape[1] for pairs in arcs.pairs]
     ends = np.cumsum(counts)
-    config = subject.config
-    result = np.zeros((ends[-1], 2 * config.num_hidden_layers * config.num_attention_heads), np.float32)
+    result = np.zeros((ends[-1], *shape), np.float32)
     encoded = sentences.encode(subject, [tree.words for tree in arcs.trees], with_attention=True)
     for one in reported(encoded, len(arcs.trees), f"sentences through {subject.name}", log):
         if counts[one.number]:
-            result[ends[one.number] - counts[one.number]:ends[one.number]] = pair_vectors(one, arcs.pairs[one.number])
+            result[ends[one.number] - counts[one.number]:ends[one.number]] = function(pair_vectors(one, arcs.pairs[one.number]))
     return result
 
 
-def distance_vectors(arcs):
-    """float32 [P, distances]: one where the candidate stands so far from the dependent, farther ones together."""
+def distances(arcs):
+    """int64 [P]: how far the candidate stands from the dependent."""
     pairs = np.concatenate(arcs.pairs, axis=1)
-    return one_hot_distances(pairs[1] - pairs[0])
+    return pairs[1] - pairs[0]
 
 
-def one_hot_distances(distances):
+def _places_of(values):
+    """int [pairs]: places of distances among 2 * 10 + 1, farther ones together."""
+    return np.clip(values, -_FARTHEST, _FARTHEST) + _FARTHEST
+
+
+def one_hot_distances(values):
     """float32 [pairs, 2 * 10 + 1] of int [pairs]."""
-    return np.eye(2 * _FARTHEST + 1, dtype=np.float32)[np.clip(distances, -_FARTHEST, _FARTHEST) + _FARTHEST]
+    return np.eye(2 * _FARTHEST + 1, dtype=np.float32)[_places_of(values)]

@@ -13,6 +13,7 @@ features.npz holds, of T tokens of R texts with W words: vectors float32 [T, lay
 """
 
 import io
+import itertools
 import json
 import re
 import typing
@@ -98,7 +99,7 @@ def checked_layers(layers, num_layers):
 
 def _read(subject, options):
     """(list of Row, how many of them lost words)."""
-    lines = [line for _, line in lines_of(options.input_file)][:options.most_sentences() or None]
+    lines = [line for _, line in itertools.islice(lines_of(options.input_file), options.most_sentences() or None)]
     if not lines:
         raise UserError(f"{options.input_file}: has no line; give a file with a text a line")
     matches = [_PAIR.fullmatch(line) for line in lines]

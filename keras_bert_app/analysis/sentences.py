@@ -18,6 +18,7 @@ from keras_bert_app.tasks.lengths import rounded
 
 _TOKENS_A_BATCH = 4096
 _MOST_ROWS = 64
+_ATTENTION_A_BATCH = 1 << 26  # weights of all heads, float32, of which TensorFlow and numpy have one copy each
 _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -88,13 +89,15 @@ def encode_rows(subject, rows, with_attention=False):
     if with_attention:
         require_layers(subject.config)
     lengths = np.array([row_length(row) for row in rows], np.int64)
-    longest = subject.config.max_position_embeddings
+    longest, heads = subject.config.max_position_embeddings, subject.config.num_hidden_layers * subject.config.num_attention_heads
     order = [number for number in np.argsort(lengths, kind="stable") if lengths[number] <= longest]
     at = 0
     while at < len(order):
         count = 1
-        while (at + count < len(order) and count < _MOST_ROWS and
-               rounded(lengths[order[at + count]], longest) * (count + 1) <= _TOKENS_A_BATCH):
+        while at + count < len(order) and count < _MOST_ROWS:
+            length = rounded(lengths[order[at + count]], longest)
+            if length * (count + 1) > _TOKENS_A_BATCH or with_attention and heads * length ** 2 * (count + 1) > _ATTENTION_A_BATCH:
+                break
             count += 1
         yield from _encode_batch(subject, [(number, rows[number]) for number in order[at:at + count]], with_attention)
         at += count
@@ -165,7 +168,7 @@ def _spans(row):
     return np.array(spans, np.int32).reshape(-1, 2)
 
 
-@functools.lru_cache(maxsize=8)  # tracing takes seconds
+@functools.lru_cache(maxsize=4)  # tracing takes seconds, and an encoder that is held memory
 def _run(encoder, with_attention):
     """A graph from a batch of any size and length to the encoder's outputs."""
     @tf.function(autograph=False)

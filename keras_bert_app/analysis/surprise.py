@@ -54,8 +54,8 @@ def run(subject, options, log):
     unigrams = -unigram_log_probabilities(pieces, subject.tokenizer.vocab_size) / np.log(2)
     mean, plain = np.concatenate(bits).mean(), np.mean([unigrams[piece] for row in pieces for piece in row])
     remarks = [
-        f"{len(given):,} texts. Mean surprisal {mean:.2f} bits a piece; by how often each stands in these texts "
-        f"{plain:.2f}.",
+        f"{len(given):,} texts. Mean surprisal {mean:.2f} bits a piece; by how often each stands in these texts, "
+        f"counted once more, {plain:.2f}.",
         read, *([remark] if remark else [])
     ]
     values = {"mean_bits": float(mean), "mean_bits_of_unigrams": float(plain)}

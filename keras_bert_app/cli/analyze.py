@@ -88,6 +88,11 @@ def main(arguments):
                 raise UserError(f"--{need} is missing, which --what={name} reads; it says: {flags.FLAGS[need].help}")
         if hasattr(module, "check"):
             module.check(options)
+    for train, dev in (("train_file", "dev_file"), ("ner_train_file", "ner_dev_file")):
+        paths = [getattr(options, name) for name in (train, dev)]
+        if all(paths) and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
+            raise UserError(f"--{dev}={paths[1]}: is the --{train} too; what was learned must be measured on other sentences; give a file "
+                            "of such")
     input_text.make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
     subject = None if of_workdir else encoders.load_subject(options.init_checkpoint, print)
     for module in modules:

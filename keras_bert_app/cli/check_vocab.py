@@ -42,7 +42,9 @@ def main(arguments):
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value) if _INPUT_FILES.value else []
     check_file(vocab_file)
     if _OUTPUT_DIR.value:
-        input_text.make_place_for(os.path.join(_OUTPUT_DIR.value, "report.txt"), "output_dir")
+        report = os.path.join(_OUTPUT_DIR.value, "report.txt")
+        input_text.check_apart(report, "output_dir", _INPUT_FILES.value, files)
+        input_text.make_place_for(report, "output_dir")
     with app.quiet_start():
         from pipelines import vocab_report
         from pipelines.wordpiece import BertTokenizer

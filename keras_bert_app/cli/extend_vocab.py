@@ -44,6 +44,8 @@ def main(arguments):
     load_vocabulary(vocab_file)
     for name, others in (("output_file", ("vocab_file",)), ("words_file", ("vocab_file", "output_file"))):
         path = flags.FLAGS[name].value
+        if path:
+            input_text.check_apart(path, name, _INPUT_FILES.value, files)
         for other in others if path and "://" not in path else ():
             if os.path.realpath(path) == os.path.realpath(flags.FLAGS[other].value):
                 raise UserError(f"--{name}={path} is the --{other} too, which would be lost; give another name")

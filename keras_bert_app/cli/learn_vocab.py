@@ -33,6 +33,7 @@ def main(arguments):
                         "pieces; ask for a few thousand or more")
     input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
+    input_text.check_apart(vocab_file, "vocab_file", _INPUT_FILES.value, files)
     input_text.make_place_for(vocab_file, "vocab_file")
     with app.quiet_start():
         from pipelines import words

@@ -18,7 +18,7 @@ from keras_bert_app import terminal
 from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
-from pipelines.text_files import open_text
+from pipelines.text_files import open_text, readable
 from pipelines.vocab import load_vocabulary
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary, one piece a line.")
@@ -78,16 +78,17 @@ def batches_of(texts, input_file):
         # Arguments that are no UTF-8 come as surrogates; this gives their bytes back.
         yield [(number, 0, os.fsencode(text)) for number, text in enumerate(texts, start=1)]
     elif input_file == "-":
-        yield from _line_batches(sys.stdin.buffer)
+        yield from _line_batches(sys.stdin.buffer, "standard input")
     else:
         with open_text(input_file) as stream:
-            yield from _line_batches(stream)
+            yield from _line_batches(stream, input_file)
 
 
-def _line_batches(stream):
+def _line_batches(stream, path):
     line, part, pending = 1, 0, b""
     while True:
-        data = stream.read1(_CHUNK_BYTES)  # what there is, so that a slow pipe is shown at once
+        with readable(path):
+            data = stream.read1(_CHUNK_BYTES)  # what there is, so that a slow pipe is shown at once
         *whole, pending = (pending + data).split(b"\n")
         if not data and pending:
             whole, pending = [pending], b""

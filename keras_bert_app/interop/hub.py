@@ -9,6 +9,8 @@ _HUGGINGFACE = "hf://"
 _KAGGLE = "kaggle://"
 # Weights in formats that are never read here are not fetched either.
 _FILES = ("*.json", "*.safetensors", "*.weights.h5", "vocab.txt", "assets/*")
+# As KerasHub names its presets of BERT.
+_PRESET = re.compile(r"(bert|all_minilm|paraphrase_minilm|multi_qa_minilm|msmarco_minilm|bge|mxbai|multilingual_e5)_[a-z0-9_]+(v1\.5_[a-z]+)?")
 
 
 def fetch(handle):
@@ -34,7 +36,7 @@ def fetch(handle):
 
 def is_handle(name):
     """Whether a name stands for a model elsewhere, and is no path of a local file."""
-    is_preset = re.fullmatch(r"(bert|all_minilm)_[a-z0-9_]+", name) and not os.path.exists(name)
+    is_preset = _PRESET.fullmatch(name) and not os.path.exists(name)
     return name.startswith((_HUGGINGFACE, _KAGGLE)) or bool(is_preset)
 
 

@@ -45,8 +45,8 @@ def read(directory, config, do_lower_case=None):
     for name, value in said.items():
         if not isinstance(value, bool):
             raise UserError(f"{directory}/{name}: do_lower_case (lowercase) is {value!r}; expected true or false")
-    do_lower_case = _casing(directory, pieces, said)
-    return vocabulary, do_lower_case, bool(said), _not_followed(settings, tokenizer, pieces, do_lower_case)
+    do_lower_case, contradicted = _casing(directory, pieces, said)
+    return vocabulary, do_lower_case, bool(said), {**contradicted, **_not_followed(settings, tokenizer, pieces, do_lower_case)}
 
 
 def write(directory, vocabulary, config):
@@ -140,15 +140,18 @@ def _without_space(index, piece):
 
 
 def _casing(directory, pieces, said):
-    """do_lower_case, of the first of the sources that say it, or judged from the vocabulary."""
+    """(do_lower_case, dict of what is not followed): of the first of the sources that say it, or judged from the vocabulary.
+
+    That of bert-base-chinese says that text keeps its capitals, of which its vocabulary has none: they would all be [UNK].
+    """
     name, value = next(iter(said.items()), ("", True))
     try:
         casing.verify([piece for piece in pieces if piece], value, f"of {directory}")
     except DataError as error:
-        if name:
+        if name and value:
             raise UserError(f"{error}, in {name}") from None
-        return False
-    return value
+        return (True, {f"{name} do_lower_case=False": casing.NO_CAPITALS}) if name else (False, {})
+    return value, {}
 
 
 def _not_followed(settings, tokenizer, pieces, do_lower_case):

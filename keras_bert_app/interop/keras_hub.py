@@ -15,6 +15,8 @@ from keras_bert_app.interop.keras_hub_names import backbone_names, classifier_na
 from keras_bert_app.interop.keras_hub_objects import (
     ARGUMENTS, BACKBONE_COMPUTES, build_model, build_tokenizer, not_held)
 from keras_bert_app.interop.weights import Weights, join_attention
+from pipelines import casing
+from pipelines.vocab import parse_vocabulary
 
 _CONFIG, _TASK, _TOKENIZER = "config.json", "task.json", "tokenizer.json"
 _WEIGHTS, _SHARDS, _TASK_WEIGHTS = "model.weights.h5", "model.weights.json", "task.weights.h5"
@@ -195,4 +197,6 @@ def _read_tokenizer(directory, config):
         if vocabulary.count(b"\n") > config.vocab_size:
             raise UserError(f"{directory}/{_VOCABULARY}: has {vocabulary.count(10):,} pieces, but {_CONFIG} has "
                             f"vocabulary_size {config.vocab_size:,}; the files are of two presets")
+        if not do_lower_case and not casing.fits([piece for piece in parse_vocabulary(vocabulary)[0] if piece], False):
+            do_lower_case, not_followed[f"{_TOKENIZER} lowercase=False"] = True, casing.NO_CAPITALS  # of bert_base_zh, for one
     return vocabulary, do_lower_case, not_followed

@@ -58,8 +58,9 @@ def classifier_names():
 
 
 def plain_name(name):
-    """A name in a file without what differs between versions of Keras: `_query_dense` or `query_dense`."""
-    return re.sub(r"(^|/)_+", r"\1", name)
+    """A name in a file without what differs between versions of Keras: `_query_dense` or `query_dense`, and the group of all
+    layers, which Keras 2.13 called otherwise."""
+    return re.sub(r"(^|/)_+", r"\1", re.sub(r"(^|/)_layer_checkpoint_dependencies[/\\]", r"\1layers/", name))
 
 
 def _named(paths, owners):

@@ -13,6 +13,7 @@ from keras_bert_app.interop import archives, hub
 from keras_bert_app.interop.weights import checked
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import seeds
+from keras_bert_app.runs import workdir as workdirs
 from pipelines import casing
 from pipelines.vocab import checked_pieces
 
@@ -34,12 +35,20 @@ def detect(path):
     for name in FORMATS:
         if format_module(name).recognizes(path):
             return name
-    if not os.path.exists(path):
+    if not workdirs.exists(path):
         raise UserError(f"{path}: there is no such file or directory; expected a model in one of the layouts "
                         f"{', '.join(FORMATS)}, or a handle such as hf://NAME")
-    found = ", ".join(sorted(os.listdir(path))[:8]) if os.path.isdir(path) else "a file"
+    found = ", ".join(sorted(_names_in(path))[:8]) if _names_in(path) is not None else "a file"
     raise UserError(f"{path}: in none of the layouts {', '.join(FORMATS)} (found: {found or 'nothing'}); expected for "
                     "instance config.json with model.safetensors, or bert_config.json with bert_model.ckpt.index")
+
+
+def _names_in(path):
+    """What lies in a directory; None for what is none."""
+    if "://" not in path:
+        return os.listdir(path) if os.path.isdir(path) else None
+    import tensorflow as tf
+    return tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else None
 
 
 def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=False):

@@ -178,7 +178,7 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
             faults.append(f"{path}: expected {list(shape)}, found {list(weights.tensors[path].shape)}")
     for part, paths in absent.items():
         if part not in allow_missing:
-            whole = "" if part == "encoder" else f" (--allow_missing={part} goes on without {part})"
+            whole = "" if part not in PARTS[1:] else f" (--allow_missing={part} goes on without {part})"
             named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
             faults.append(f"{named}: missing{whole}")
     unexpected = {**weights.unexpected, **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in wanted}}

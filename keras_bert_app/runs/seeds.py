@@ -11,8 +11,9 @@ def has_several(workdir):
     """Whether a path is the work directory of runs of several seeds that ended."""
     path = os.path.join(str(workdir), "results.json")
     try:
-        return not workdirs.is_started(workdir) and workdirs.exists(path) and "runs" in read_json(path)
-    except UserError:  # of another program: models of others lie in directories with all kinds of files
+        values = {} if workdirs.is_started(workdir) or not workdirs.exists(path) else read_json(path)
+        return isinstance(values, dict) and any(values["metric"] in run.get("dev", {}) for run in values.get("runs", ()))
+    except (UserError, KeyError, TypeError, AttributeError):  # of another program: models of others lie beside all kinds of files
         return False
 
 

@@ -37,6 +37,13 @@ def test_what_does_not_go_together_is_said_before_a_model_is_loaded(run, flags, 
     assert result.returncode == 2 and said in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_what_was_learned_is_not_measured_on_the_same_sentences(run, tmp_path):
+    (tmp_path / "a.conllu").touch()
+    result = run("analyze", "--init_checkpoint=nowhere", f"--output_dir={tmp_path}/out", "--what=structural_probe",
+                 f"--train_file={tmp_path}/a.conllu", f"--dev_file={tmp_path}/./a.conllu")
+    assert result.returncode == 2 and "is the --train_file too; what was learned must be measured on other sentences" in result.stderr
+
+
 def test_a_workdir_stands_for_the_model_of_those_that_read_it_alone(run, tmp_path):
     result = run("analyze", "--what=pruning,features", f"--workdir={tmp_path}", "--input_file=t", f"--output_dir={tmp_path}/out")
     assert result.returncode == 2 and "--init_checkpoint is missing" in result.stderr

@@ -3,6 +3,7 @@
 Most run in this process, where TensorFlow is loaded already; pipes and signals need one of their own.
 """
 
+import gzip
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ def folder(tmp_path):
     folder.mkdir()
     (folder / "text.txt").write_text(TEXT)
     (folder / "empty.txt").touch()
+    (folder / "cut.gz").write_bytes(gzip.compress(TEXT.encode())[:-20])
     write_vocabulary(ENTRIES, folder / "vocab.txt")
     return folder
 
@@ -146,6 +148,14 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
     (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/o.txt", "--sample_megabytes=-1"],
      ["--sample_megabytes=-1"]),
     (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}"], ["is a directory"]),
+    (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/./text.txt"], ["is one of --input_files, whose text would be lost"]),
+    (["learn_vocab", "--input_files={}/te*.txt,{}/o*.txt,{}/empty.txt", "--vocab_file={}/other.txt"], ["matches no file"]),
+    (["learn_vocab", "--input_files={}", "--vocab_file={}/sub/o.txt"], ["would take it for text the next time; give another place"]),
+    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/*.txt", "--output_file={}/o.txt"], ["--output_file=", "for text the next time"]),
+    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/o.txt", "--words_file={}/text.txt"],
+     ["--words_file=", "whose text would be lost"]),
+    (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/te?t.txt,{}", "--output_dir={}/o"], ["--output_dir=", "for text the next time"]),
+    (["tokenize", "--vocab_file={}/vocab.txt", "--input_file={}/cut.gz"], ["cut.gz: cannot be read", "expected a whole, readable file"]),
 ])
 def test_a_wrong_flag_or_file_is_one_line_and_exit_code_2(run, folder, arguments, parts):
     assert_refused(run(*(argument.replace("{}", str(folder)) for argument in arguments)), *parts)

@@ -1,6 +1,7 @@
 """The vocabulary and casing of a transformers directory: read, written, and refused where they contradict."""
 
 import json
+import string
 
 import numpy as np
 import pytest
@@ -57,6 +58,16 @@ def test_do_lower_case_is_taken_from_the_nearest_source_else_judged_from_the_voc
         {"normalizer": {"type": "BertNormalizer", "lowercase": in_tokenizer}}))
     change_config(directory, do_lower_case=in_config)
     assert huggingface.read(directory).config.do_lower_case is expected
+
+
+def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_is_told(tmp_path):
+    directory = copy("pretraining", tmp_path)
+    (directory / "tokenizer.json").unlink()
+    (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *string.ascii_lowercase)))
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')  # as that of bert-base-chinese
+    weights = huggingface.read(directory)
+    assert weights.config.do_lower_case is True
+    assert weights.unused["tokenizer_config.json do_lower_case=False"] == "the vocabulary has no capital, and text is lower-cased for it"
 
 
 def test_a_casing_that_contradicts_the_vocabulary_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import shutil
+import string
 import tracemalloc
 
 import h5py
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import hdf5_files, keras_hub, parity
+from keras_bert_app.interop import hdf5_files, hub, keras_hub, keras_hub_names, parity
 from keras_bert_app.interop.weights import checked, part_of
+from pipelines.vocab import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 
 KERNEL = "layers/dense/vars/0"  # the pooler's in model.weights.h5
@@ -40,6 +42,26 @@ def without(weights, *parts):
 def edit_json(path, **changes):
     values = json.loads(path.read_text())
     path.write_text(json.dumps({**values, **{key: value(values) for key, value in changes.items()}}))
+
+
+def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_is_told(tmp_path):
+    keras_hub.write(make_weights(CONFIGS["one_layer"].replace(vocab_size=31)), tmp_path / "preset")
+    edit_json(tmp_path / "preset" / "tokenizer.json", config=lambda values: {**values["config"], "lowercase": False})  # as bert_base_zh's
+    for letters, lower_cased in ((string.ascii_lowercase, True), (string.ascii_lowercase[:-1] + "A", False)):
+        (tmp_path / "preset" / "assets/tokenizer/vocabulary.txt").write_text("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *letters)))
+        weights = keras_hub.read(str(tmp_path / "preset"))
+        assert weights.config.do_lower_case is lower_cased and ("tokenizer.json lowercase=False" in weights.unused) is lower_cased
+
+
+def test_names_of_layers_are_the_same_in_the_files_of_every_keras():
+    assert {keras_hub_names.plain_name(f"{group}pooled_dense/vars/0") for group in (
+        "layers/", "_layer_checkpoint_dependencies/", "_layer_checkpoint_dependencies\\")} == {"layers/pooled_dense/vars/0"}
+
+
+def test_every_preset_of_kerashub_s_bert_is_a_handle_and_a_file_s_name_is_none():
+    from keras_hub.models import BertBackbone
+    assert len(BertBackbone.presets) > 30 and all(hub.is_handle(name) for name in BertBackbone.presets)
+    assert not any(hub.is_handle(name) for name in ("bert_model.ckpt", "runs/bert_mini", "my_bert", "bert_config.json"))
 
 
 @pytest.mark.parametrize("name", CONFIGS)

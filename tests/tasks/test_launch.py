@@ -374,6 +374,7 @@ def test_of_several_seeds_every_command_takes_the_best(finished, tmp_path):
     with pytest.raises(UserError, match="no fine-tuning run lives there"):
         seeds.best_run(str(tmp_path))
     (tmp_path / "others").mkdir()
-    for content in ("[1, 2]", "{", '{"accuracy": 0.5}'):
+    for content in ("[1, 2]", "{", '{"accuracy": 0.5}', '{"metric": "a", "runs": 3}', '{"metric": "a", "runs": []}',
+                    '{"metric": "a", "runs": [{"dev": 1}]}'):
         (tmp_path / "others" / "results.json").write_text(content)
         assert seeds.best(str(tmp_path / "others")) == str(tmp_path / "others")
