@@ -47,12 +47,8 @@ def main(arguments):
                                 progress.done)
     rate = num_texts / progress.end()
     print(f"{output_file}: {num_texts:,} vectors of {found.size} numbers, {rate:,.0f} texts/s")
-    if found.truncated:
-        print(f"{found.truncated:,} texts had more tokens than the model reads; their ends were left out")
-    for number, what in ((counts.invalid_utf8_lines, "hold invalid UTF-8; those bytes were left out"),
-                         (counts.capped_lines, "are longer than 1 MB; the rest of them was left out")):
-        if number:
-            print(f"{number:,} lines {what}", file=sys.stderr)
+    for line in texts.remarks(counts, found.truncated):
+        print(line)
 
 
 def _check_flags(input_file, output_file):

@@ -19,7 +19,7 @@ from keras_bert_app.cli import app
 from keras_bert_app.config import nearest
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import texts
-from pipelines.text_files import open_text
+from pipelines.text_files import ReaderCounts, open_text
 
 flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
 flags.DEFINE_string("corpus_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
@@ -71,8 +71,8 @@ def _check_flags(queries, corpus_file):
         raise UserError(f"--corpus_file={corpus_file}: is no file that can be read several times; give one, not a pipe or directory")
 
 
-def _corpus(corpus_file):
-    return texts.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value)
+def _corpus(corpus_file, counts=None):
+    return texts.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
 
 
 def _vectors(embed, corpus_file, temporary_file):
@@ -84,12 +84,15 @@ def _vectors(embed, corpus_file, temporary_file):
         vectors = files.load_vectors(_VECTORS.value)
         check_vectors(vectors, _corpus(corpus_file), embed, _VECTORS.value)
         return vectors
-    num_texts, work = texts.count_work(_corpus(corpus_file))
+    counts = ReaderCounts()
+    num_texts, work = texts.count_work(_corpus(corpus_file, counts))
     if not num_texts:
         raise UserError(f"{corpus_file}: has no text, not even an empty line; give a file with one text a line")
     progress = Progress("texts", num_texts, work, sys.stderr)
-    files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
+    found = files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
     progress.end()
+    for line in texts.remarks(counts, found.truncated):
+        print(f"{corpus_file}: {line}", file=sys.stderr)
     return files.load_vectors(temporary_file)
 
 

@@ -38,6 +38,15 @@ def read_texts(path, input_format="auto", text_field="text", counts=None):
                 yield json_text(line, place, text_field, counts)
 
 
+def remarks(counts, truncated):
+    """Yields lines that say what of texts was not read. Args: counts: ReaderCounts. truncated: texts that lost their ends to the model."""
+    for number, what in ((truncated, "texts had more tokens than the model reads; their ends were left out"),
+                         (counts.invalid_utf8_lines, "lines hold invalid UTF-8; those bytes were left out"),
+                         (counts.capped_lines, "lines are longer than 1 MB; the rest of them was left out")):
+        if number:
+            yield f"{number:,} {what}"
+
+
 def format_of(path, input_format):
     """"lines" or "jsonl".
 
