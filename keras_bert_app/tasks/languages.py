@@ -42,16 +42,16 @@ def _of_the_language(split, examples, run):
     return kept
 
 
-def _task(name, summary, read, metrics, labels, files):
+def _task(name, summary, read, metrics, labels, files, is_ordered=False):
     return Task(name, summary, sequences, CLASSIFICATION, read, files, metrics, labels, {"language": "en"},
-                part=_of_the_language, reads=("language",))
+                part=_of_the_language, reads=("language",), is_ordered=is_ordered)
 
 
 TASKS = (
     _task("xnli", "XNLI: inference in 15 languages; --language to train on, all are scored", _read_xnli, ("accuracy",),
           NLI,
           {"train": ("multinli/multinli.train.{language}.tsv", "multinli.train.{language}.tsv", "train.tsv"),
-           "dev": ("xnli.dev.tsv",), "test": ("xnli.test.tsv",), "dev_languages": ("xnli.dev.tsv",)}),
+           "dev": ("xnli.dev.tsv",), "test": ("xnli.test.tsv",), "dev_languages": ("xnli.dev.tsv",)}, is_ordered=True),
     _task("paws-x", "PAWS-X: do two sentences with the same words say the same, in 7 languages; --language as xnli",
           _read_paws_x, ("accuracy", "f1"), ("0", "1"),
           {"train": ("{language}/*train.tsv", "*train.tsv"), "dev": ("{language}/dev_2k.tsv", "dev_2k.tsv"),

@@ -47,7 +47,8 @@ def _settled(run, path):
     """A run that answers in the scheme of its training examples."""
     if run.tag_scheme != "auto":
         return run
-    return dataclasses.replace(run, tag_scheme=_read_entities(path, run, has_labels=True)[0].scheme)
+    sentences = _read_entities(path, run, has_labels=True)
+    return dataclasses.replace(run, tag_scheme=sentences[0].scheme) if sentences else run
 
 
 def _read_entities(path, run, has_labels):

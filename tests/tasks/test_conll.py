@@ -121,6 +121,7 @@ def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_has_clearl
     task = registry.find("ner")
     run = task.settle(FinetuningConfig(task="ner"), path)
     assert run.tag_scheme == "BIOES" and task.settle(run, "nowhere") is run
+    assert task.settle(FinetuningConfig(task="ner"), write("\n", "empty.txt")).tag_scheme == "auto"  # and the reader says that it is empty
 
     def scheme(text, has_labels, tag_scheme="BIOES"):
         return read(write(text, "other.txt"), has_labels=has_labels, tag_scheme=tag_scheme)[0].scheme

@@ -34,6 +34,7 @@ def test_what_it_reads_is_taken(task, settings):
     ("sst-2", {"distillation_weight": 0.8}, "--distillation_weight=0.8: there is no --teacher to learn from"),
     ("sts-b", {"distillation_temperature": 3.0}, "--distillation_temperature=3.0: there is no --teacher to learn from"),
     ("sts-b", {"distillation_temperature": 3.0, "teacher": "x"}, "task sts-b learns numbers, which have no temperature"),
+    ("xnli", {"swap_pairs": True}, "--swap_pairs: the answers of task xnli hang on the order"),
     ("rte", {"swap_pairs": True}, "--swap_pairs: the answers of task rte hang on the order of the texts; leave it out"),
     ("sst-2", {"encoder_layers": 0}, r"--encoder_layers=0: the vector of \[CLS\] knows nothing of the text then; give --pooling=mean")])
 def test_what_the_other_options_leave_no_use_for_is_refused(task, settings, message):
