@@ -45,6 +45,8 @@ def read(path):
     tensors, slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{slots} tensors"} if slots else {}
     tensors = _of_numbers_as_they_are(tensors, values.get("head", {}))
+    if values.get("pretraining", {}).get("sentence_objective") == "sop" and any(part_of(path) == "next_sentence" for path in tensors):
+        unused["what next_sentence has learned"] = "two texts in their order from the same two swapped, which no layout has a name for"
     own_head = None
     if of_head := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
         own_head = OwnHead({**values["head"], "scale": 1.0, "offset": 0.0}, tuple(values["labels"]), of_head)

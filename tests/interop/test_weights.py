@@ -1,23 +1,35 @@
 """What a load reports, and what it refuses, whatever the layout."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop import workdir
 from keras_bert_app.interop.load import with_vocabulary
 from keras_bert_app.interop.weights import checked, join_attention, shapes, split_attention
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from pipelines.errors import DataError
 from pipelines.vocab import SPECIAL_PIECES
-from tests.interop.conftest import CONFIGS
+from tests.interop.conftest import CONFIGS, make_weights
 
 
 def test_the_paths_and_shapes_are_those_of_the_model_in_its_order(config):
     for each in (config, config.replace(tie_word_embeddings=False)):
         found = {variable.path: tuple(variable.shape) for variable in BertPretrainer(each).weights}
         assert found == shapes(each)
+
+
+def test_of_a_head_that_learned_the_order_of_sentences_it_is_said(tmp_path):
+    workdir.write(make_weights(CONFIGS["one_layer"]), str(tmp_path / "run"))
+    path = tmp_path / "run" / "config.json"
+    values = json.loads(path.read_text())
+    for objective, count in (("nsp", 0), ("sop", 1)):
+        path.write_text(json.dumps({**values, "pretraining": {"sentence_objective": objective}}))
+        _, lines = checked(workdir.read(str(tmp_path / "run")))
+        assert sum("two texts in their order from the same two swapped" in line for line in lines) == count
 
 
 def test_splitting_and_joining_query_key_and_value_is_bit_for_bit(config, random_weights):
