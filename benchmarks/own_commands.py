@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -22,17 +23,20 @@ def run(verb, **given):
 
 
 def process(name, command):
-    """Runs a command to its end. Ctrl-C reaches it too, and is waited for: it may save what it has.
+    """Runs a command to its end. Ctrl-C reaches it too, SIGTERM is handed on, and it is waited for: it may save what it has.
 
     Raises:
         UserError: it ended otherwise than well.
     """
     with subprocess.Popen(command) as running:
+        before = signal.signal(signal.SIGTERM, lambda *_: running.terminate())
         try:
             running.wait()
         except KeyboardInterrupt:
             running.wait()
             raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
     if running.returncode:
         raise UserError(f"{name} ended with exit code {running.returncode}; what it said is above")
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -55,6 +56,23 @@ def test_a_process_that_fails_is_named_in_one_line():
     own_commands.process("well", [sys.executable, "-c", ""])
     with pytest.raises(UserError, match="badly ended with exit code 3"):
         own_commands.process("badly", [sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_sigterm_is_handed_on_to_the_process_which_is_waited_for(tmp_path):
+    code = """
+import os, pathlib, signal, sys, time
+
+def stop(*_):
+    pathlib.Path(sys.argv[1]).write_text("saved")
+    raise SystemExit(5)
+
+signal.signal(signal.SIGTERM, stop)
+os.kill(os.getppid(), signal.SIGTERM)
+time.sleep(60)
+"""
+    with pytest.raises(UserError, match="training ended with exit code 5"):
+        own_commands.process("training", [sys.executable, "-c", code, str(tmp_path / "state")])
+    assert (tmp_path / "state").read_text() == "saved" and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_contender_stands_with_its_settings():
