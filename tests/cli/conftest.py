@@ -1,12 +1,17 @@
-"""Commands run in this process, where TensorFlow is loaded already."""
+"""Commands run in this process, where TensorFlow is loaded already; and a text for them."""
 
 import runpy
+import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 from absl import app as absl_app
 from absl import flags
+
+
+SENTENCES = ("The cat sat on the mat.", "A dog ran over the hill.", "Birds sang in the cold rain.",
+             "Old stones lay in the river.", "Bread and salt stood on the table.")
 
 
 @pytest.fixture
@@ -28,3 +33,16 @@ def run(monkeypatch, capsys):
         out, err = capsys.readouterr()
         return SimpleNamespace(returncode=code, stdout=out, stderr=err)
     return call
+
+
+@pytest.fixture(scope="session")
+def texts(tmp_path_factory):
+    """A directory, its name with a space, with a text in Google's layout and a vocabulary of 90 pieces."""
+    directory = tmp_path_factory.mktemp("my texts")
+    documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
+    (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
+    result = subprocess.run([sys.executable, "-m", "keras_bert_app.cli.learn_vocab", f"--input_files={directory}/text.txt",
+                             f"--vocab_file={directory}/vocab.txt", "--vocab_size=90"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "90 pieces" in result.stdout
+    return directory

@@ -13,10 +13,6 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem not in ("__init__", "app"))
 
-SENTENCES = ("The cat sat on the mat.", "A dog ran over the hill.", "Birds sang in the cold rain.",
-             "Old stones lay in the river.", "Bread and salt stood on the table.")
-
-
 def command(verb, *arguments):
     return [sys.executable, "-m", f"keras_bert_app.cli.{verb}", *arguments]
 
@@ -33,19 +29,6 @@ def assert_refused(result, *parts):
     assert result.stderr.count("\n") == 1 and result.stderr.startswith("error: "), result.stderr
     for part in parts:
         assert part in result.stderr
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-    """A directory, its name with a space, with a text in Google's layout and a vocabulary of 90 pieces."""
-    directory = tmp_path_factory.mktemp("my texts")
-    documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
-    (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
-    result = run_process("learn_vocab", f"--input_files={directory}/text.txt", f"--vocab_file={directory}/vocab.txt",
-                 "--vocab_size=90")
-    assert result.returncode == 0, result.stderr
-    assert "90 pieces" in result.stdout
-    return directory
 
 
 def pretrain_flags(texts, workdir, *more):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import local_cluster
-from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run_process, texts  # noqa: F401  a fixture
+from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run_process
 from tests.standard_error import own_lines
 
 FLAGS = ("--num_train_steps=60", "--log_steps=2", "--iterations_per_loop=1", "--save_checkpoints_steps=10",
@@ -20,7 +20,7 @@ FLAGS = ("--num_train_steps=60", "--log_steps=2", "--iterations_per_loop=1", "--
 needs_proc = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), reason="children are listed in /proc")
 
 
-def launch(texts, workdir, *more):  # noqa: F811
+def launch(texts, workdir, *more):
     """The running launcher of two workers."""
     return subprocess.Popen(
         command("launch_workers", "--num_workers=2", "--grace_seconds=0.5", "--",
@@ -43,7 +43,7 @@ def weights_of(workdir, step):
 
 
 @needs_proc
-def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):  # noqa: F811
+def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):
     """It ends with the weights of one process."""
     workdir = tmp_path / "two"
     process = launch(texts, workdir)

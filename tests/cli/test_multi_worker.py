@@ -1,4 +1,4 @@
-"""Two machines, as two processes on this one: the same weights as one."""
+"""Two machines, as two processes on this one: the same weights as one. Of pre-training test_launch_workers says so."""
 
 import json
 import os
@@ -8,10 +8,12 @@ import subprocess
 import numpy as np
 import pytest
 
-from keras_bert_app import load_pretrained
-from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, texts  # noqa: F401  a fixture
+from keras_bert_app.runs import checkpoints
+from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags
+from tests.tasks.conftest import write_table
 
-FLAGS = ("--num_train_steps=4", "--log_steps=2", "--num_hidden_layers=1", "--hidden_dropout_prob=0", "--attention_probs_dropout_prob=0")
+CONFIG = {"vocab_size": 90, "hidden_size": 22, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 37,
+          "max_position_embeddings": 41, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def free_ports(count):
@@ -24,32 +26,41 @@ def free_ports(count):
     return ports
 
 
-def weights_of(workdir):
-    return {variable.path: variable.numpy() for variable in load_pretrained(str(workdir)).weights}
+def best_weights(workdir):
+    (best,) = checkpoints.best_checkpoints(str(workdir))
+    return checkpoints.read_tensors(best)[0]
 
 
-def test_two_workers_end_with_the_weights_of_one_process(run, texts, tmp_path):  # noqa: F811
+def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, texts, tmp_path):
+    write_table(tmp_path, "train", 40, 1)
+    write_table(tmp_path, "dev", 13, 2)
+    (tmp_path / "bert_config.json").write_text(json.dumps(CONFIG))
+
+    def flags_of(name, *more):
+        return ("finetune", "--task=classification", f"--data_dir={tmp_path}", f"--config={tmp_path}/bert_config.json",
+                f"--vocab_file={texts}/vocab.txt", f"--workdir={tmp_path}/{name}", "--max_seq_length=32", "--global_batch_size=4",
+                "--num_train_steps=6", "--eval_steps=3", "--learning_rate=1e-3", "--classifier_dropout=0", *more)
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     workers = []
     for index in range(2):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
         workers.append(subprocess.Popen(
-            command(*pretrain_flags(texts, tmp_path / "two", "--strategy=multi_worker", "--jit_compile=parts", *FLAGS)),
-            text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            command(*flags_of("two", "--strategy=multi_worker")), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": config}))
     for index, worker in enumerate(workers):
         output, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
-        assert ("step 4/4" in output) == (index == 0)  # only the chief talks
-    alone = run(*pretrain_flags(texts, tmp_path / "one", "--strategy=one_device", "--jit_compile=parts", *FLAGS))
+        assert ("step 6/6" in output) == (index == 0)  # only the chief talks
+    alone = run(*flags_of("one", "--strategy=one_device"))
     assert alone.returncode == 0, alone.stderr
-    one, two = weights_of(tmp_path / "one"), weights_of(tmp_path / "two")
-    assert max(np.abs(one[path] - two[path]).max() for path in one) < 1e-6
+    one, two = (best_weights(tmp_path / name) for name in ("one", "two"))
+    assert one.keys() == two.keys() and max(np.abs(one[path] - two[path]).max() for path in one) < 1e-6
+    scores = [json.loads((tmp_path / name / "results.json").read_text())["dev"] for name in ("one", "two")]
+    assert scores[0] == scores[1] and set(scores[0]) >= {"accuracy"}
 
 
 @pytest.mark.parametrize("value, part", [
     ('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "no JSON object")])
-def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):  # noqa: F811
+def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):
     monkeypatch.setenv("TF_CONFIG", value)
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--strategy=one_device")), part)

@@ -20,6 +20,16 @@ from keras_bert_app.training import reporting
 from tests.tasks.conftest import CONFIG, SETTINGS, newest, run_on, weights_of
 
 
+_EARLY = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping=2)
+
+
+@pytest.fixture(scope="module")
+def ended_early(tmp_path_factory, table_dir):
+    """(work directory, results, output) of a run of _EARLY, which learns nothing and so ends at step 6; no test may change it."""
+    workdir = str(tmp_path_factory.mktemp("early") / "run")
+    return (workdir, *run_on(workdir, table_dir, **_EARLY))
+
+
 def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_score(finished):
     workdir, figures, _ = finished
     scores = {row["step"]: row["eval_accuracy"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row}
@@ -40,16 +50,16 @@ def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, t
     assert [path[-8:] for path in checkpoints.best_checkpoints(workdir)] == ["00000002"]
 
 
-def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(table_dir, tmp_path):
-    settings = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping=2)
-    figures, output = run_on(tmp_path / "run", table_dir, **settings)
-    rows = [row["step"] for row in reporting.read_metrics(str(tmp_path / "run")) if "eval_accuracy" in row]
+def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(ended_early, table_dir, tmp_path):
+    workdir, figures, output = ended_early
+    rows = [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row]
     assert rows == [2, 4, 6] and figures["best_step"] == 2
-    assert newest(str(tmp_path / "run")).endswith("step-00000006")
+    assert newest(workdir).endswith("step-00000006")
     why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
     assert why in output
+    shutil.copytree(workdir, tmp_path / "run")
     _, run = workdirs.check_resumable(str(tmp_path / "run"), None, {"early_stopping": 0}, run_class=FinetuningConfig)
-    _, output = run_on(tmp_path / "run", table_dir, **{**settings, "early_stopping": run.early_stopping})
+    _, output = run_on(tmp_path / "run", table_dir, **{**_EARLY, "early_stopping": run.early_stopping})
     assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
 
 
@@ -67,9 +77,9 @@ def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(t
 
 
 @pytest.mark.parametrize("stops_again", [False, True])
-def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(table_dir, tmp_path, monkeypatch, stops_again):
-    workdir, settings = str(tmp_path / "run"), dict(learning_rate=0.0, num_train_steps=40, eval_steps=2, early_stopping=2)
-    figures, _ = run_on(workdir, table_dir, **settings)
+def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(ended_early, table_dir, tmp_path, monkeypatch, stops_again):
+    workdir, figures = str(tmp_path / "run"), ended_early[1]
+    shutil.copytree(ended_early[0], workdir)
     # As a kill within the last evaluation leaves it.
     manifest = checkpoints.read_manifest(newest(workdir))
     pathlib.Path(newest(workdir), "manifest.json").write_text(checkpoints._manifest_text({**manifest, "evaluation_due": True}))
@@ -86,9 +96,9 @@ def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_
         with monkeypatch.context() as patched:
             patched.setattr(Scorer, "evaluate", evaluate)
             with pytest.raises(Interrupted) as stop:
-                run_on(workdir, table_dir, **settings)
+                run_on(workdir, table_dir, **_EARLY)
         assert stop.value.step == 6
-    again, _ = run_on(workdir, table_dir, **settings)
+    again, _ = run_on(workdir, table_dir, **_EARLY)
     assert newest(workdir).endswith("step-00000006") and again["dev"] == figures["dev"]
     assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [2, 4, 6]
 

@@ -29,6 +29,14 @@ def launched(workdir, wanted, num_seeds=1, start=None):
     return figures, output.getvalue()
 
 
+@pytest.fixture(scope="module")
+def three_seeds(tmp_path_factory, table_dir):
+    """The work directory of runs of three seeds, one step each; no test may change it."""
+    workdir = tmp_path_factory.mktemp("three") / "seeds"
+    launched(workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    return workdir
+
+
 def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_again_find_all_done(
         finished, table_dir, tmp_path):
     wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "num_train_steps": 2, "mlm_tuning_steps": 3}
@@ -207,8 +215,8 @@ def given(task, examples, fingerprint="of the examples"):
     return types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples, train=train)
 
 
-def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(table_dir, tmp_path):
-    launched(tmp_path / "teacher", {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(three_seeds, table_dir, tmp_path):
+    shutil.copytree(three_seeds, tmp_path / "teacher")
     path = tmp_path / "teacher" / "results.json"
     figures = json.loads(path.read_text(encoding="utf-8"))
     numbers = [run["seed"] for run in figures["runs"]]
@@ -257,9 +265,10 @@ def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epoch
     assert steps[-1] > step
 
 
-def test_several_seeds_answer_together(table_dir, tmp_path):
+def test_several_seeds_answer_together(three_seeds, table_dir, tmp_path):
     workdir = str(tmp_path / "run")
-    figures, _ = launched(workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    shutil.copytree(three_seeds, workdir)
+    figures = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
     (tmp_path / "run" / "results.json").write_text(json.dumps({**figures, "degenerate_seeds": []}), encoding="utf-8")
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
     runs = [scoring.FinetunedRun(os.path.join(workdir, f"seed-{run['seed']}")) for run in figures["runs"]]

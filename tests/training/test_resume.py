@@ -15,7 +15,7 @@ from keras_bert_app.runs import workdir as workdirs
 from keras_bert_app.training import data, launch
 from pipelines.wordpiece import BertTokenizer
 from tests.interop.conftest import make_weights
-from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, train
+from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
 
 
@@ -68,9 +68,16 @@ def test_a_damaged_or_missing_checkpoint_file_is_named_and_never_a_silent_restar
         load_pretrained(workdir)
 
 
-def test_a_checkpoint_of_the_version_before_resumes_at_the_next_shard_and_says_so(make_workdir, shards):
-    workdir = make_workdir("older", run=dataclasses.replace(RUN, save_checkpoints_steps=7))
-    train(workdir, shards)
+@pytest.fixture(scope="module")
+def saved_often(tmp_path_factory, shards):
+    """The work directory of a run with several checkpoints; no test may change it."""
+    run = dataclasses.replace(RUN, save_checkpoints_steps=3, keep_checkpoints=3, keep_every_steps=9)
+    return finished(tmp_path_factory, shards, "often", run=run)[0]
+
+
+def test_a_checkpoint_of_the_version_before_resumes_at_the_next_shard_and_says_so(saved_often, tmp_path, shards):
+    workdir = str(tmp_path / "older")
+    shutil.copytree(saved_often, workdir)
     for path in checkpoints.list_checkpoints(workdir)[1:]:
         shutil.rmtree(path)
     path = os.path.join(checkpoints.list_checkpoints(workdir)[0], "manifest.json")
@@ -79,18 +86,15 @@ def test_a_checkpoint_of_the_version_before_resumes_at_the_next_shard_and_says_s
     for name in ("stream", "seconds", "sha256"):
         del manifest[name]
     manifest["unlogged"] = [row[:8] for row in manifest["unlogged"]]
-    assert manifest["step"] == 7 and manifest["unlogged"]
+    assert manifest["step"] == 9 and manifest["unlogged"]
     with open(path, "w", encoding="utf-8") as file:
         json.dump(manifest, file)
     _, output = train(workdir, shards)
     assert "the data goes on at the next shard" in output and "step 20/20" in output
 
 
-def test_the_newest_checkpoints_are_kept_and_those_of_certain_steps_for_good(make_workdir, shards):
-    workdir = make_workdir("kept", run=dataclasses.replace(
-        RUN, save_checkpoints_steps=3, keep_checkpoints=3, keep_every_steps=9))
-    train(workdir, shards)
-    assert [int(path[-8:]) for path in checkpoints.list_checkpoints(workdir)] == [9, 15, 18, 20]
+def test_the_newest_checkpoints_are_kept_and_those_of_certain_steps_for_good(saved_often):
+    assert [int(path[-8:]) for path in checkpoints.list_checkpoints(saved_often)] == [9, 15, 18, 20]
 
 
 def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
