@@ -6,7 +6,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.entities import SCHEMES
 from keras_bert_app.training_config import TrainingConfig, field
 
-POOLINGS = ("cls", "mean", "max", "concat", "pair")
+POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
 WINDOWED = ("windows", "hierarchical")  # of a long text several rows
 _MOST_STEPS_UNSAVED = 1000  # run_classifier.py of google-research/bert saves so often
@@ -44,9 +44,8 @@ class FinetuningConfig(TrainingConfig):
     null_score_diff_threshold: float = field(0.0, "A question is not answered where no answer scores by more than this above "
                                              "the best answer (SQuAD 2.0). 0: a finished run has its own, tuned on dev.")
     document_context: bool = field(False, "Tag a sentence among as many of its neighbours in the document as fit.")
-    pooling: str = field("cls", "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; [CLS], maximum "
-                         "and mean side by side (concat, ULMFiT); or of a pair of texts the mean of each, their distance and product "
-                         "(pair, InferSent).", choices=POOLINGS)
+    pooling: str = field("cls", "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; or "
+                         "[CLS], maximum and mean side by side (ULMFiT).", choices=POOLINGS)
     layers: str = field("last", "Layers under the head: the last; the last four side by side; or a learned mix of all (ELMo).",
                         choices=LAYERS)
     bilstm_units: int = field(0, "A bidirectional LSTM of so many units each way under the head (TagLM); 0: none.", minimum=0)

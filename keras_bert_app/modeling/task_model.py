@@ -11,7 +11,6 @@ from keras_bert_app.modeling.lstm import BiLstm
 # What the output layer stands on: a vector for each text, for each of several texts of an example, or for each token.
 TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # what of a batch the model reads
-_VECTORS = {"concat": 3, "pair": 4}  # side by side, by pooling
 _DROPOUT_PLACE = 1_000_000  # beyond all of the encoder's
 
 
@@ -22,9 +21,8 @@ class Head:
     Attributes:
         stands_on: TEXT, CHOICES or TOKENS. num_outputs: n.
         layers: "last", "last_four" (side by side) or "scalar_mix" (Peters et al. 2018, ELMo, equation 1).
-        pooling: of a text's tokens: "cls" (through BERT's pooler where layers is "last"), "mean", "max", "concat" of
-            [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT), or "pair" of the means u and v of two texts that are read
-            as one row: u, v, |u - v| and u * v (Conneau et al. 2017, InferSent, where each text is read by itself).
+        pooling: of a text's tokens: "cls" (through BERT's pooler where layers is "last"), "mean", "max", or "concat" of
+            [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
         windows: how several rows of one text are joined: "" (one row), "logits" (mean of theirs), "lstm".
         bilstm_units: of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM); 0 for none.
         dropout: under the output layer.
@@ -103,16 +101,15 @@ class BertTaskModel(keras.Model):
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
         # A BiLSTM over tokens, pooled then; over windows it takes vectors that were pooled before.
-        vectors = 1 if head.stands_on == TOKENS else _VECTORS.get(head.pooling, 1)
-        if not head.bilstm_units:
-            width *= vectors
+        if head.pooling == "concat" and head.stands_on != TOKENS and not head.bilstm_units:
+            width *= 3
         self.scalar_mix = self.bilstm = self.window_lstm = None
         if head.layers == "scalar_mix":
             self.scalar_mix = ScalarMix(config.num_hidden_layers + 1, dtype=dtype, name="scalar_mix")
             self.scalar_mix.build()
         if head.bilstm_units:
             self.bilstm = _bilstm(head.bilstm_units, width, config, seed, dtype, "bilstm")
-            width = 2 * head.bilstm_units * vectors
+            width = 2 * head.bilstm_units * (3 if head.pooling == "concat" and head.stands_on != TOKENS else 1)
         if head.windows == "lstm":
             self.window_lstm = _bilstm(config.hidden_size // 2, width, config, seed, dtype, "window_lstm")
             width = 2 * (config.hidden_size // 2)
@@ -155,7 +152,7 @@ class BertTaskModel(keras.Model):
             if self.bilstm is not None:
                 x = self.bilstm(self.bilstm_dropout(x, dropout_seed), inputs["input_mask"])
             if head.stands_on != TOKENS:
-                x = pooled(x, inputs["input_mask"], head.pooling, inputs["input_type_ids"])
+                x = pooled(x, inputs["input_mask"], head.pooling)
         if head.windows:
             is_there = ops.reshape(inputs["input_mask"][:, 0], (-1, group_size))
             if self.window_lstm is not None:
@@ -177,14 +174,11 @@ class BertTaskModel(keras.Model):
         return outputs["sequence_output"]
 
 
-def pooled(x, mask, pooling, type_ids=None):
-    """One vector [B, F] of the places [B, S, F] where the mask [B, S] is 1; type_ids [B, S] tell two texts apart for "pair"."""
+def pooled(x, mask, pooling):
+    """One vector [B, F] of the places [B, S, F] where the mask [B, S] is 1."""
     ops = keras.ops
     if pooling == "cls":
         return x[:, 0]
-    if pooling == "pair":
-        u, v = (pooled(x, mask * of_text, "mean") for of_text in (1 - type_ids, type_ids))
-        return ops.concatenate([u, v, ops.abs(u - v), u * v], axis=-1)
     if pooling == "concat":
         return ops.concatenate([x[:, 0], pooled(x, mask, "max"), pooled(x, mask, "mean")], axis=-1)
     mask = ops.expand_dims(ops.cast(mask, x.dtype), -1)

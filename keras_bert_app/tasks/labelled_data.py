@@ -3,7 +3,7 @@
 import dataclasses
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import registry, sequences
+from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.task import Examples
 
 
@@ -38,11 +38,8 @@ def load_data(run, tokenizer, asked_for=None):
     train_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, train_examples, run)
     train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
-    if run.pooling == "pair" and task.family is sequences:  # each choice has a pair anyway
-        _check_pairs(train_examples, task, "pooling=pair")
     if run.swap_pairs:
-        _check_pairs(train_examples, task, "swap_pairs")
-        train_examples = with_swapped_pairs(train_examples)
+        train_examples = with_swapped_pairs(train_examples, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
     others = {split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples) for split in task.extra_splits(run.data_dir)
               if split.startswith("dev")}
@@ -54,13 +51,13 @@ def load_data(run, tokenizer, asked_for=None):
                 {split: (examples, featurized(examples)) for split, examples in others.items()})
 
 
-def _check_pairs(examples, task, flag):
-    """Raises UserError where examples are no pairs."""
+def with_swapped_pairs(examples, task):
+    """Examples, then each pair in the other order.
+
+    Raises:
+        UserError: they are no pairs.
+    """
     if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
-        raise UserError(f"--{flag}: {task.name} is not over pairs of texts ({single.place}); leave it out")
-
-
-def with_swapped_pairs(examples):
-    """Examples, then each pair in the other order."""
+        raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
     return Examples([*examples, *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a)
                                   for example in examples)], examples.left_out)

@@ -43,17 +43,13 @@ def test_classes_of_texts_are_those_of_predict_however_long_texts_are_read(setti
     assert module.exported["serving_default"](tf.constant([], tf.string))["labels"].shape == [0, 3]
 
 
-@pytest.mark.parametrize("pooling", ["cls", "pair"])
-def test_pairs_are_those_of_predict(pooling):
+def test_label_sets_numbers_and_pairs_are_those_of_predict():
     pairs = examples_of(TEXTS, SECOND)
-    finetuned = untrained("rte", ("entailment", "not_entailment"), pooling=pooling)
+    finetuned = untrained("rte", ("entailment", "not_entailment"))
     answers = SequenceModule(finetuned, ["text_a", "text_b"]).exported["serving_default"](tf.constant(TEXTS), tf.constant(SECOND))
     np.testing.assert_allclose(answers["probabilities"],
                                [list(one["probabilities"].values()) for one in predictions(finetuned, pairs)], atol=2e-6)
     assert 0 < answers["truncated"].numpy().sum() < len(TEXTS)
-
-
-def test_label_sets_and_numbers_are_those_of_predict():
     singles = examples_of(TEXTS, [None] * len(TEXTS))
     finetuned = untrained("regression")
     answers = SequenceModule(finetuned, ["text"]).exported["serving_default"](tf.constant(TEXTS))

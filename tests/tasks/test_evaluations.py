@@ -77,7 +77,8 @@ def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(t
 
 
 @pytest.mark.parametrize("stops_again", [False, True])
-def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(ended_early, table_dir, tmp_path, monkeypatch, stops_again):
+def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(
+        ended_early, table_dir, tmp_path, monkeypatch, stops_again):
     workdir, figures = str(tmp_path / "run"), ended_early[1]
     shutil.copytree(ended_early[0], workdir)
     # As a kill within the last evaluation leaves it.

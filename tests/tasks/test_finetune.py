@@ -267,7 +267,6 @@ def test_a_seed_that_broke_off_is_told_and_has_no_part_in_the_mean():
     ({"data_dir": "/nowhere"}, "task classification expects train.tsv"),
     ({"reinit_layers": 1}, "--reinit_layers=1: without weights of --init_checkpoint all layers are new; leave it out"),
     ({"swap_pairs": True}, r"--swap_pairs: classification is not over pairs of texts \(.*train.tsv:2\); leave it out"),
-    ({"pooling": "pair"}, r"--pooling=pair: classification is not over pairs of texts \(.*train.tsv:2\); leave it out"),
 ])
 def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, table_dir, settings, message):
     wanted = {**SETTINGS, "data_dir": table_dir, **settings}

@@ -22,19 +22,7 @@ def dense(model, x):
     return x @ model.classifier.kernel.numpy() + model.classifier.bias.numpy()
 
 
-def beside(u, v):
-    return np.concatenate([u, v, abs(u - v), u * v])
-
-
-def test_without_a_second_text_its_vector_is_zero():
-    model = BertTaskModel(CONFIG, Head(TEXT, 3, pooling="pair"))
-    batch = batch_of()
-    means = [row[:length].mean(axis=0) for row, length in zip(model.encoder(batch)["sequence_output"].numpy(), LENGTHS)]
-    expected = np.stack([beside(u, np.zeros_like(u)) for u in means])
-    np.testing.assert_allclose(model(batch)["logits"], dense(model, expected), atol=2e-5)
-
-
-@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "concat", "pair"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "concat"])
 @pytest.mark.parametrize("layers", ["last", "last_four", "scalar_mix"])
 def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
     config = CONFIG.replace(num_hidden_layers=5)
@@ -43,8 +31,6 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
         model.scalar_mix.scores.assign([0.3, -1.0, 0.2, 2.0, 0.1, 0.0])
         model.scalar_mix.gamma.assign([1.7])
     batch = batch_of()
-    is_second = np.arange(13) >= 2  # of every row, up to its end
-    batch["input_type_ids"] = batch["input_mask"] * is_second.astype(np.int32)
     outputs = model.encoder(batch)
     states = [outputs["embedding_output"].numpy(), *(layer.numpy() for layer in outputs["encoder_outputs"])]
     if layers == "last":
@@ -57,7 +43,6 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
     rows = [row[:length] for row, length in zip(x, LENGTHS)]
     of_row = {"cls": lambda row: row[0], "mean": lambda row: row.mean(axis=0), "max": lambda row: row.max(axis=0)}
     of_row["concat"] = lambda row: np.concatenate([of_row["cls"](row), of_row["max"](row), of_row["mean"](row)])
-    of_row["pair"] = lambda row: beside(row[:2].mean(axis=0), row[2:].mean(axis=0))
     expected = np.stack([of_row[pooling](row) for row in rows])
     if pooling == "cls" and layers == "last":
         expected = outputs["pooled_output"].numpy()
@@ -66,8 +51,7 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
 
 @pytest.mark.parametrize("head", [
     Head(TEXT, 3), Head(TEXT, 3, pooling="concat", layers="scalar_mix"), Head(TEXT, 3, bilstm_units=7, pooling="max"),
-    Head(TOKENS, 5), Head(TOKENS, 5, bilstm_units=7, layers="last_four"), Head(TEXT, 2, bilstm_units=7, pooling="concat"),
-    Head(TEXT, 2, bilstm_units=7, pooling="pair")],
+    Head(TOKENS, 5), Head(TOKENS, 5, bilstm_units=7, layers="last_four"), Head(TEXT, 2, bilstm_units=7, pooling="concat")],
     ids=repr)
 def test_padding_changes_no_answer(head):
     model = BertTaskModel(CONFIG.replace(num_hidden_layers=4), head)
