@@ -127,8 +127,7 @@ def quiet_start():
 
 @contextlib.contextmanager
 def _without_collection():
-    """Imports all that stays: to look through it for garbage again and again takes an eighth of TensorFlow's import, and later a
-    twentieth of the time that graphs take to build."""
+    """Imports what stays: to look through it for garbage again and again takes an eighth of the time of TensorFlow's import alone."""
     if "tensorflow" in sys.modules or not gc.isenabled():  # a command beside others, whose garbage is not to stay
         yield
         return

@@ -13,6 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem not in ("__init__", "app"))
 
+
 def command(verb, *arguments):
     return [sys.executable, "-m", f"keras_bert_app.cli.{verb}", *arguments]
 
