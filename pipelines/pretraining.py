@@ -56,13 +56,14 @@ def pretraining_dataset(shards, tokenizer, *, global_batch_size, seed=0, epochs=
 
 
 def prefetched(batches):
-    """The batches, some of them made ahead, without tf.data's tuning, which has nothing to choose here.
+    """The batches, some of them made ahead, without tf.data's tuning and rewriting, which have nothing to choose here.
 
     The thread that tunes an iterator sleeps for up to a minute, and whoever lets the iterator go waits for it: a run where the
-    length of its rows changes did, and so did the end of every evaluation.
+    length of its rows changes did, and so did the end of every evaluation. To rewrite takes a fifth of an iterator's start.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
+    options.experimental_optimization.apply_default_optimizations = False
     return batches.prefetch(8).with_options(options)
 
 
@@ -95,7 +96,8 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
         positions = tf.stack([tf.fill([num_examples], index // num_blocks), tf.fill([num_examples], index % num_blocks),
                               taken], axis=1)
         skip = tf.where(index == start, tf.cast(first_offset, tf.int64), 0)
-        return {name: tf.gather(values, order[skip:]) for name, values in batch.items()}, positions[skip:]
+        chosen = order[skip:]
+        return {name: tf.gather(values, chosen) for name, values in batch.items()}, positions[skip:]
 
     dataset = tf.data.Dataset.range(start, stop).flat_map(read)
     dataset = dataset.map(examples, num_parallel_calls=num_parallel_blocks)

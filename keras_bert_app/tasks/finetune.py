@@ -8,12 +8,12 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, lock, seeds
 from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs.tokenizer import run_tokenizer
 from keras_bert_app.tasks import batches, lengths, registry, results, transfer
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
-from pipelines.wordpiece import BertTokenizer
 
 
 def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strategy=None, stream=None, teacher=None):
@@ -39,7 +39,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
     run = registry.find(run.task).settled(strategies.with_precision(run, strategy))
     strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
     chief = strategies.is_chief(strategy)
-    tokenizer = BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False)
+    tokenizer = run_tokenizer(vocabulary_bytes, model_config.do_lower_case)
     # What a run has begun with it may go on with.
     data = load_data(run, tokenizer, () if workdirs.has_checkpoint(workdir) else None)
     task, fingerprints = data.task, {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}

@@ -13,11 +13,11 @@ from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.progress import Progress
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs.tokenizer import run_tokenizer
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
 from keras_bert_app.tasks.task import names_in_answers
 from keras_bert_app.training import forward
 from keras_bert_app.training import strategy as strategies
-from pipelines.wordpiece import BertTokenizer
 
 
 class FinetunedRun:
@@ -51,7 +51,7 @@ class FinetunedRun:
         with strategy.scope():
             self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
         checkpoints.restore(self.checkpoint, self.model)
-        self.tokenizer = BertTokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case, verify_casing=False)
+        self.tokenizer = run_tokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case)
         self.stream, self._calls = stream if strategies.is_chief(strategy) else None, {}
 
     def predictions(self, examples, has_labels=False):

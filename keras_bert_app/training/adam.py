@@ -1,8 +1,27 @@
 """BERT's AdamW, and LAMB."""
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from keras_bert_app.training.optimizer_base import NOT_DECAYED, Optimizer, matrices_shape, move, new_slot
+
+
+class AdamTerms(NamedTuple):
+    """What Adam's updates need of the step, float32 scalars.
+
+    Both corrections are one factor of the direction, and epsilon is scaled to stand beside the corrected root: fewer arrays
+    are written.
+
+    Attributes:
+        beta_1_power, beta_2_power: beta ** n at the n-th update; 0 without bias correction.
+        epsilon: epsilon * sqrt(1 - beta_2_power). correction: sqrt(1 - beta_2_power) / (1 - beta_1_power).
+    """
+
+    beta_1_power: tf.Tensor
+    beta_2_power: tf.Tensor
+    epsilon: tf.Tensor
+    correction: tf.Tensor
 
 
 class AdamWeightDecay(Optimizer):
@@ -26,28 +45,28 @@ class AdamWeightDecay(Optimizer):
                        for path, variable in self.variables_by_path.items()} for name in ("adam_m", "adam_v")}
 
     def step_terms(self, step):
-        """(beta_1 ** n, beta_2 ** n) at the n-th update, the one after `step` others; 0 without bias correction."""
-        return [tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0)
-                for beta in (self.beta_1, self.beta_2)]
-
-    def direction(self, variable, slots, powers, traits):
-        """What the learning rate is multiplied with, from the slots after an update."""
-        # Both corrections in one factor, epsilon scaled to stand beside the corrected root: fewer arrays are written.
+        """AdamTerms at the n-th update, the one after `step` others."""
+        powers = [tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0)
+                  for beta in (self.beta_1, self.beta_2)]
         root = tf.sqrt(1.0 - powers[1])
-        direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + self.epsilon * root)
+        return AdamTerms(*powers, epsilon=self.epsilon * root, correction=root / (1.0 - powers[0]))
+
+    def direction(self, variable, slots, terms, traits):
+        """What the learning rate is multiplied with, from the slots after an update."""
+        direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + terms.epsilon)
         if self.bias_correction:
-            direction *= root / (1.0 - powers[0])
+            direction *= terms.correction
         return direction + traits.decay * variable if traits.decay else direction
 
-    def update(self, variable, slots, gradient, learning_rate, powers, traits):
+    def update(self, variable, slots, gradient, learning_rate, terms, traits):
         if traits.decay:
             variable.assign_sub(variable * (learning_rate * traits.decay))
         # With beta powers of 0 the op makes no bias correction; it reads and writes each array once. With them it
-        # corrects v outside the root's sum with epsilon, so that epsilon is scaled here too.
+        # corrects v outside the root's sum with epsilon, so that it takes the scaled one too.
         tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle, m=slots["adam_m"].handle, v=slots["adam_v"].handle, beta1_power=powers[0],
-            beta2_power=powers[1], lr=learning_rate, beta1=self.beta_1, beta2=self.beta_2,
-            epsilon=self.epsilon * tf.sqrt(1.0 - powers[1]), grad=gradient)
+            var=variable.handle, m=slots["adam_m"].handle, v=slots["adam_v"].handle, beta1_power=terms.beta_1_power,
+            beta2_power=terms.beta_2_power, lr=learning_rate, beta1=self.beta_1, beta2=self.beta_2, epsilon=terms.epsilon,
+            grad=gradient)
 
     def update_norms(self, learning_rate, step):
         """Worked out again from the slots, with the weights as they are after the update."""
@@ -55,8 +74,8 @@ class AdamWeightDecay(Optimizer):
 
     def norm_of_update(self, path, learning_rate, step):
         """The norm of one variable's last update."""
-        powers = self.step_terms(self.updates_of(path, step - 1))
-        direction = self.direction(self.variables_by_path[path], self.slots_of(path), powers, self.traits_of(path))
+        terms = self.step_terms(self.updates_of(path, step - 1))
+        direction = self.direction(self.variables_by_path[path], self.slots_of(path), terms, self.traits_of(path))
         return learning_rate * self.learning_rate_factors[path] * tf.linalg.global_norm([direction])
 
 
@@ -66,13 +85,13 @@ class Lamb(AdamWeightDecay):
     The ratio is 1 where either norm is 0, and for what is not decayed either. Bias correction is on in the paper.
     """
 
-    def update(self, variable, slots, gradient, learning_rate, powers, traits):
+    def update(self, variable, slots, gradient, learning_rate, terms, traits):
         move(slots["adam_m"], gradient, self.beta_1)
         move(slots["adam_v"], tf.square(gradient), self.beta_2)
-        variable.assign_sub(learning_rate * self.direction(variable, slots, powers, traits))
+        variable.assign_sub(learning_rate * self.direction(variable, slots, terms, traits))
 
-    def direction(self, variable, slots, powers, traits):
-        update = super().direction(variable, slots, powers, traits)
+    def direction(self, variable, slots, terms, traits):
+        update = super().direction(variable, slots, terms, traits)
         if traits.is_excepted:
             return update
         shape = matrices_shape(variable, traits.num_matrices)

@@ -16,13 +16,13 @@ from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import shapes
 from keras_bert_app.runs import checkpoints, lock
 from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs.tokenizer import run_tokenizer
 from keras_bert_app.training import data, initialization
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.pretrain import pretrain, trained_parts
 from pipelines import corpus, corpus_tasks
 from pipelines.errors import DataError
 from pipelines.text_files import expand_files
-from pipelines.wordpiece import BertTokenizer
 
 _WAIT_SECONDS = 6 * 3600
 
@@ -60,7 +60,7 @@ def launch(workdir, model_config, run, vocabulary_bytes=None, initial=None, stra
                             "leave --vocab_file out, or make a model with the new entries by convert --vocab_file")
         initialization.check_fits(shapes(model_config, trained_parts(run)), initial[0], run)
     if run.lexicon_file and not workdirs.has_checkpoint(workdir):
-        data.example_arguments(run, BertTokenizer(vocabulary_bytes, model_config.do_lower_case, verify_casing=False), run.lexicon_file)
+        data.example_arguments(run, run_tokenizer(vocabulary_bytes, model_config.do_lower_case), run.lexicon_file)
     is_chief = strategies.is_chief(strategy)
     # Machines that train together share the directory; the chief's lock stands for all.
     with lock.locked(workdir) if is_chief else contextlib.nullcontext():

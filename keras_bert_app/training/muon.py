@@ -42,9 +42,9 @@ class Muon(AdamWeightDecay):
                 slots[name][path] = new_slot(shape, f"{name}/{path}")
         return slots
 
-    def update(self, variable, slots, gradient, learning_rate, powers, traits):
+    def update(self, variable, slots, gradient, learning_rate, terms, traits):
         if "muon_momentum" not in slots:
-            super().update(variable, slots, gradient, learning_rate, powers, traits)
+            super().update(variable, slots, gradient, learning_rate, terms, traits)
             return
         momentum = MOMENTUM * slots["muon_momentum"] + gradient
         slots["muon_momentum"].assign(momentum)

@@ -96,8 +96,9 @@ class Optimizer(tf.Module):
         """
         # Asked here: replicas run in threads of their own, and what is merged in the one that began them.
         is_compiled = backend.compiles_parts()
+        rates = {factor: learning_rate * factor for factor in set(self.learning_rate_factors.values())}
         tf.distribute.get_replica_context().merge_call(
-            self._update_all, args=(is_compiled, gradients, scale, learning_rate, step, tf.convert_to_tensor(is_good)))
+            self._update_all, args=(is_compiled, gradients, scale, rates, step, tf.convert_to_tensor(is_good)))
 
     def updates_of(self, path, step):
         """How many updates a variable has had after so many steps: fewer where it was frozen at first."""
@@ -131,14 +132,13 @@ class Optimizer(tf.Module):
     # As one kernel it reads and writes each array once. Variables of one shape and like traits share it.
     _compiled_update = tf.function(_update, jit_compile=True, autograph=False)
 
-    def _update_all(self, strategy, is_compiled, gradients, scale, learning_rate, step, is_good):
+    def _update_all(self, strategy, is_compiled, gradients, scale, rates, step, is_good):
         step = tf.convert_to_tensor(step)
         terms = self.step_terms(step)
 
         # All that may differ from one replica's device to the next is an argument here.
-        def update(variable, slots, gradient, scale, learning_rate, terms, step, path):
-            rate = learning_rate * self.learning_rate_factors[path]
-            change = self._update
+        def update(variable, slots, gradient, scale, rates, terms, step, path):
+            rate, change = rates[self.learning_rate_factors[path]], self._update
             if is_compiled and self.is_worth_compiling(path):
                 # A function that is traced takes a mirrored variable for the copy that it saw first.
                 copies = strategy.experimental_local_results
@@ -157,7 +157,7 @@ class Optimizer(tf.Module):
         def update_all():
             for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
                 strategy.extended.update(variable, update, group=False, args=(
-                    self.slots_of(path), gradient, scale, learning_rate, terms, step, path))
+                    self.slots_of(path), gradient, scale, rates, terms, step, path))
 
         # One condition for all variables: each makes two functions, which for base took as long to trace as the model.
         tf.cond(strategy.experimental_local_results(is_good)[0], update_all, lambda: None)

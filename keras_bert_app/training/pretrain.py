@@ -5,10 +5,10 @@ from keras_bert_app.interop import load
 from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs.tokenizer import run_tokenizer
 from keras_bert_app.training import data, evaluation, forward, initialization, loop, optimizers, reporting, steps, tpu
 from keras_bert_app.training import strategy as strategies
 from keras_bert_app.training.losses import PretrainingObjective
-from pipelines.wordpiece import BertTokenizer
 
 
 def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=None, initial=None):
@@ -36,8 +36,7 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     strategy = strategy or strategies.make_strategy(run.strategy)
     run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy)
     data.check_ramps(run, strategy)
-    workdirs.read_vocabulary(workdir)
-    tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case, verify_casing=False)
+    tokenizer = run_tokenizer(workdirs.read_vocabulary(workdir), model_config.do_lower_case)
     objective = PretrainingObjective(run.sentence_objective)
 
     with strategy.scope():

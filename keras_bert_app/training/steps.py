@@ -90,9 +90,11 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
             context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)])
         gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
         gradients = optimizer.without_frozen(gradients, step)
-        gradient_norm = tf.linalg.global_norm(gradients)
+        # Each variable's half squared norm, which is not finite where a value is not.
+        halves = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
+        gradient_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
         is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
-        bad_variable = tf.cond(is_good, lambda: -1, lambda: _first_not_finite(gradients))
+        bad_variable = tf.where(is_good, -1, _first_not_finite(halves))
         # tf.clip_by_global_norm's factor, which is multiplied in where the gradients are read in any case.
         scale = run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm)
         rate = learning_rate(run, step, progress)
@@ -155,7 +157,7 @@ def _in_parts(forward_backward, num_parts, zeros=()):
     return in_parts
 
 
-def _first_not_finite(gradients):
-    is_bad = tf.stack([~tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients])
-    # Finite gradients whose norm, or whose loss, is too large for float32: none of them alone.
-    return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), len(gradients))
+def _first_not_finite(values):
+    is_bad = ~tf.math.is_finite(values)
+    # Finite values whose sum, or whose loss, is too large for float32: none of them alone.
+    return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), values.shape[0])

@@ -23,10 +23,11 @@ from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, two_replic
 from tests.training.runs import largest_difference, rows_of, weights_of
 
 
-def test_one_and_two_replicas_give_the_same_weights_within_1e_6(plain_run, untrained_run, make_workdir, shards):
+def test_one_and_two_replicas_give_the_same_weights_within_1e_6_and_figures(plain_run, untrained_run, make_workdir, shards):
     two = make_workdir("two")
-    train(two, shards, two_replicas())
+    figures, _ = train(two, shards, two_replicas())
     assert largest_difference(plain_run[0], two) < 1e-6
+    assert figures == pytest.approx(plain_run[1], abs=1e-5)
     assert largest_difference(plain_run[0], untrained_run[0]) > 1e-4  # they did move
 
 
@@ -37,9 +38,9 @@ def test_every_weight_is_moved_by_its_gradient(plain_run, untrained_run):
     assert not still
 
 
-def test_the_result_does_not_depend_on_the_steps_a_call(dropout_run, make_workdir, shards):
+def test_the_result_does_not_depend_on_the_steps_a_call(dropout_run, make_workdir, training_shards):
     many = make_workdir("many", WITH_DROPOUT, dataclasses.replace(RUN, iterations_per_loop=7))
-    train(many, shards)
+    train(many, training_shards)
     assert largest_difference(dropout_run[0], many) == 0.0
 
 
@@ -83,15 +84,15 @@ def test_bfloat16_trains_close_to_float32_with_float32_weights(plain_run, make_w
 
 
 @pytest.mark.parametrize("what", ("step", "parts"))
-def test_a_compiled_step_computes_the_same(what, plain_run, make_workdir, shards):
+def test_a_compiled_step_computes_the_same(what, plain_run, make_workdir, training_shards):
     compiled = make_workdir(f"compiled {what}", run=dataclasses.replace(RUN, jit_compile=what))
-    train(compiled, shards)
+    train(compiled, training_shards)
     assert 0.0 < largest_difference(plain_run[0], compiled) < 1e-5  # not the same kernels, the same result
 
 
-def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, make_workdir, shards):
+def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, make_workdir, training_shards):
     two = make_workdir("two, parts", run=dataclasses.replace(RUN, jit_compile="parts"))
-    train(two, shards, two_replicas())
+    train(two, training_shards, two_replicas())
     assert largest_difference(plain_run[0], two) < 1e-5
 
 
@@ -116,22 +117,22 @@ def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain
     assert tf.io.gfile.listdir(os.path.join(workdir, "events"))
 
 
-def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir, shards):
+def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir, training_shards):
     workdir = make_workdir("diverges", run=dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30))
     with pytest.raises(UserError, match=r"step \d+: the (gradient of \w+/.*|loss or the gradient's norm) is not finite"):
-        train(workdir, shards)
+        train(workdir, training_shards)
     assert not checkpoints.list_checkpoints(workdir)
 
 
-def test_a_profile_of_a_run_that_ends_first_is_reported_all_the_same(make_workdir, shards):
+def test_a_profile_of_a_run_that_ends_first_is_reported_all_the_same(make_workdir, training_shards):
     workdir = make_workdir("short profile", run=dataclasses.replace(RUN, profile_steps=100, num_train_steps=6))
-    assert "most costly ops" in train(workdir, shards)[1]
+    assert "most costly ops" in train(workdir, training_shards)[1]
 
 
-def test_steps_that_are_not_finite_are_skipped_when_asked_and_counted(make_workdir, shards):
+def test_steps_that_are_not_finite_are_skipped_when_asked_and_counted(make_workdir, training_shards):
     workdir = make_workdir("skips", run=dataclasses.replace(
         RUN, learning_rate=1e30, clip_norm=1e30, on_nonfinite="skip", log_steps=20))
-    _, output = train(workdir, shards)
+    _, output = train(workdir, training_shards)
     row = next(row for row in rows_of(workdir) if "loss" in row)
     assert row["skipped_steps"] > 0 and np.isfinite(row["loss"])
     assert all(np.isfinite(weights).all() for weights in weights_of(workdir).values())
@@ -144,35 +145,35 @@ def test_a_batch_that_replicas_cannot_share_is_refused(make_workdir, shards):
 
 
 @pytest.mark.parametrize("compiled, limit", (("none", 1e-6), ("step", 1e-5)))
-def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(compiled, limit, plain_run, make_workdir, shards):
+def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(compiled, limit, plain_run, make_workdir, training_shards):
     parts = make_workdir(f"accumulated {compiled}", run=dataclasses.replace(
         RUN, gradient_accumulation_steps=4, jit_compile=compiled))
-    _, output = train(parts, shards)
+    _, output = train(parts, training_shards)
     assert "4 parts" in output
     assert largest_difference(plain_run[0], parts) < limit
 
 
-def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch(plain_run, make_workdir, shards):
+def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch(plain_run, make_workdir, training_shards):
     parts = make_workdir("accumulated2", run=dataclasses.replace(RUN, gradient_accumulation_steps=2))
-    train(parts, shards, two_replicas())
+    train(parts, training_shards, two_replicas())
     assert largest_difference(plain_run[0], parts) < 1e-6
 
 
-def test_lines_of_the_log_come_at_the_steps_they_are_asked_for(make_workdir, shards):
+def test_lines_of_the_log_come_at_the_steps_they_are_asked_for(make_workdir, training_shards):
     run = dataclasses.replace(RUN, iterations_per_loop=0, log_steps=7, num_train_steps=16)
     workdir = make_workdir("log", CONFIG.replace(num_hidden_layers=1), run)
-    train(workdir, shards)
+    train(workdir, training_shards)
     assert [row["step"] for row in rows_of(workdir) if "loss" in row] == [7, 14, 16]
 
 
-def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, shards, monkeypatch):
+def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, training_shards, monkeypatch):
     # A clock that goes on by a tenth of a second whenever it is asked: a busy machine changes nothing.
     clock = SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks) / 10)
     for module in (loop, pace, reporting):
         monkeypatch.setattr(module, "time", clock)
     run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10 ** 6, num_warmup_steps=10 ** 5)
     workdir = make_workdir("budget", run=run)
-    _, output = train(workdir, shards, draw=draw_curves)
+    _, output = train(workdir, training_shards, draw=draw_curves)
     rows = [row for row in rows_of(workdir) if "loss" in row]
     assert rows[-1]["learning_rate"] < 0.2 * max(row["learning_rate"] for row in rows)
     with open(os.path.join(workdir, "curves.png"), "rb") as file:
@@ -196,9 +197,9 @@ def test_positions_begin_as_sines_of_the_size_of_the_other_weights():
         np.testing.assert_allclose(table[position, 2 * pair:2 * pair + 2], expected, atol=1e-7)
 
 
-def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, shards):
+def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, training_shards):
     changes = {"max_seq_length": 32, "length_ramp_steps": 10 ** 5, "num_train_steps": 10 ** 6, "train_minutes": 0.05}
-    _, output = train(make_workdir("short", run=dataclasses.replace(RUN, **changes)), shards)
+    _, output = train(make_workdir("short", run=dataclasses.replace(RUN, **changes)), training_shards)
     assert "the run ended within --length_ramp_steps=100000: positions from 8 on were not trained" in output
 
 
@@ -216,17 +217,17 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
 
 @pytest.mark.parametrize("changes", [{"optimizer": "adafactor", "learning_rate": 0.1},
                                      {"optimizer": "muon", "position_initializer": "sinusoidal", "learning_rate": 3e-3}])
-def test_other_optimizers_train(make_workdir, shards, changes):
+def test_other_optimizers_train(make_workdir, training_shards, changes):
     workdir = make_workdir("other", run=dataclasses.replace(RUN, **changes))
-    train(workdir, shards)
+    train(workdir, training_shards)
     rows = [row for row in rows_of(workdir) if "loss" in row]
     # From ln 34 + ln 2; words drawn at random leave little to learn.
     assert rows[-1]["loss"] < rows[0]["loss"] - 0.1 and rows[-1]["update_norm"] > 0
 
 
-def test_a_profile_names_the_most_costly_ops(make_workdir, shards):
+def test_a_profile_names_the_most_costly_ops(make_workdir, training_shards):
     workdir = make_workdir("profile", run=dataclasses.replace(RUN, profile_steps=3))
-    _, output = train(workdir, shards)
+    _, output = train(workdir, training_shards)
     table = output.split("most costly ops")[1]
     # The optimizer updates each of the 38 weights once a step; of a model so small the products are not among the costly.
     assert "ResourceApplyAdam" in table and "38.0 times" in table and "ms a step" in table

@@ -64,15 +64,15 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     assert all(np.array_equal(ours[path], again[path]) for path in ours)
 
 
-def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, shards):
+def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
     # Step 4, where the first checkpoint is, is the first of the third of four shapes.
     run = dataclasses.replace(RUN, global_batch_size=16, max_seq_length=32, num_train_steps=8, log_steps=1, save_checkpoints_steps=4,
                               iterations_per_loop=0, precision="float32", length_ramp_steps=4, batch_ramp_steps=6)
     workdir = make_workdir("ramp", WITH_DROPOUT.replace(num_hidden_layers=1), run)
-    train(workdir, shards)
+    train(workdir, training_shards)
     weights = weights_of(workdir)
     shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
-    train(workdir, shards)
+    train(workdir, training_shards)
     assert on_a_tpu
     assert all(np.array_equal(weights[path], again) for path, again in weights_of(workdir).items())
 
