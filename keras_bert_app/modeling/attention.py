@@ -26,7 +26,7 @@ class SelfAttention(keras.layers.Layer):
     Call arguments:
         x: [B, S, H].
         mask_scores: [B, 1, 1 or S, S], 0 where a key may be attended to and MASKED_SCORE where not.
-        dropout_seed: int [2], or None for inference.
+        dropout_stem: of the step's seed (backend.stem), or None for inference.
         attending: [B, P, H], the rows of x that attend, for which mask_scores are then; by default all of them.
 
     Returns:
@@ -50,9 +50,9 @@ class SelfAttention(keras.layers.Layer):
         self.query_key_value.build()
         self.output_projection.build()
 
-    def call(self, x, mask_scores, dropout_seed=None, attending=None):
+    def call(self, x, mask_scores, dropout_stem=None, attending=None):
         if backend.compiles_all():
-            return self._call_whole(x, mask_scores, dropout_seed, x if attending is None else attending)
+            return self._call_whole(x, mask_scores, dropout_stem, x if attending is None else attending)
         ops = keras.ops
         # Of all layers' same tensor: a graph asks for them once.
         batch_size, length = ops.shape(mask_scores)[0], ops.shape(mask_scores)[-1]
@@ -68,7 +68,7 @@ class SelfAttention(keras.layers.Layer):
                                               num_heads=self.num_heads)
         # [B, N, S, S]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        probabilities, seed = backend.fused(softmax, scores, mask_scores), self.dropout.seed(dropout_seed)
+        probabilities, seed = backend.fused(softmax, scores, mask_scores), self.dropout.seed(dropout_stem)
         # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
         weights = (probabilities if seed is None and not backend.compiles_parts()
                    else attention_weights(scores, mask_scores, seed, self.dropout.rate))
@@ -92,7 +92,7 @@ class SelfAttention(keras.layers.Layer):
         return [keras.ops.split(keras.ops.convert_to_tensor(values), 3, axis=-1)
                 for values in (self.query_key_value.kernel, self.query_key_value.bias)]
 
-    def _call_whole(self, x, mask_scores, dropout_seed, attending):
+    def _call_whole(self, x, mask_scores, dropout_stem, attending):
         """As call, of arrays whose layout is left to XLA. Query, key and value are products of their own: as parts of one each
         would be cut out of a copy."""
         ops = keras.ops
@@ -104,7 +104,7 @@ class SelfAttention(keras.layers.Layer):
         query, key, value = map(heads, (attending, x, x), *self._thirds())
         query = query * self.head_size ** -0.5
         context = recomputed_attention.attended(
-            query, key, value, mask_scores, self.dropout.seed(dropout_seed), self.dropout.rate)
+            query, key, value, mask_scores, self.dropout.seed(dropout_stem), self.dropout.rate)
         if self.head_gates is not None:
             context = context * ops.expand_dims(ops.cast(self.head_gates, self.compute_dtype), (-3, -1))
         probabilities = softmax(recomputed_attention.scores_of(query, key), mask_scores)

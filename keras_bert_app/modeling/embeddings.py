@@ -11,7 +11,7 @@ class BertEmbeddings(keras.layers.Layer):
 
     Call arguments:
         input_word_ids, input_type_ids: int32 [B, S]; S at most max_position_embeddings.
-        dropout_seed: int [2], or None for inference.
+        dropout_stem: of the step's seed (backend.stem), or None for inference.
 
     Returns:
         [B, S, H].
@@ -35,7 +35,7 @@ class BertEmbeddings(keras.layers.Layer):
             for name, size in sizes.items())
         self.layer_norm.build()
 
-    def call(self, input_word_ids, input_type_ids, dropout_seed=None):
+    def call(self, input_word_ids, input_type_ids, dropout_stem=None):
         static_length = input_word_ids.shape[1]
         if static_length is not None and static_length > self.config.max_position_embeddings:
             raise ValueError(f"a sequence of {static_length} tokens; this model has max_position_embeddings "
@@ -48,7 +48,7 @@ class BertEmbeddings(keras.layers.Layer):
         one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), "float32")
         types = keras.ops.matmul(one_hot, self.type_table)
         return backend.fused(_normalized_sum, words, positions, types, self.layer_norm.gamma, self.layer_norm.beta,
-                             self.dropout.seed(dropout_seed), rate=self.dropout.rate, epsilon=self.layer_norm.epsilon,
+                             self.dropout.seed(dropout_stem), rate=self.dropout.rate, epsilon=self.layer_norm.epsilon,
                              dtype=self.compute_dtype)
 
 

@@ -4,6 +4,7 @@ import contextlib
 
 import keras
 
+from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer, rows_at
@@ -18,7 +19,7 @@ class TransformerLayer(keras.layers.Layer):
         num_heads: N of this layer.
 
     Call arguments:
-        x: [B, S, H]. mask_scores: [B, 1, 1 or S, S]. dropout_seed: int [2], or None for inference.
+        x: [B, S, H]. mask_scores: [B, 1, 1 or S, S]. dropout_stem: of the step's seed (backend.stem), or None for inference.
         positions: int32 [B, P] for the output of those places alone, whose mask_scores are given then; None for all.
 
     Returns:
@@ -50,12 +51,12 @@ class TransformerLayer(keras.layers.Layer):
                      self.output_layer_norm):
             part.build()
 
-    def call(self, x, mask_scores, dropout_seed=None, positions=None):
+    def call(self, x, mask_scores, dropout_stem=None, positions=None):
         def added(norm, x, projection, values, dropout):
-            return norm.of_residual(x, projection.product(values), projection.bias, dropout, dropout_seed)
+            return norm.of_residual(x, projection.product(values), projection.bias, dropout, dropout_stem)
 
         attending = None if positions is None else rows_at(x, positions)
-        context, probabilities = self.attention(x, mask_scores, dropout_seed, attending)
+        context, probabilities = self.attention(x, mask_scores, dropout_stem, attending)
         x = x if attending is None else attending
         x = added(self.attention_layer_norm, x, self.attention.output_projection, context, self.attention_dropout)
         x = added(self.output_layer_norm, x, self.output_projection, self.intermediate(x), self.output_dropout)
@@ -108,14 +109,14 @@ class BertEncoder(keras.Model):
             self.built = True
 
     def call(self, inputs, dropout_seed=None, return_attention_scores=False, output_positions=None):
-        mask_scores = self._mask_scores(inputs["input_mask"])
-        embedding_output = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"], dropout_seed)
+        mask_scores, dropout_stem = self._mask_scores(inputs["input_mask"]), backend.stem(dropout_seed)
+        embedding_output = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"], dropout_stem)
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:
             if output_positions is not None and layer is self.transformer_layers[-1]:
-                x, probabilities = layer(x, self._mask_scores(inputs["input_mask"], output_positions), dropout_seed, output_positions)
+                x, probabilities = layer(x, self._mask_scores(inputs["input_mask"], output_positions), dropout_stem, output_positions)
             else:
-                x, probabilities = layer(x, mask_scores, dropout_seed)
+                x, probabilities = layer(x, mask_scores, dropout_stem)
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
         if output_positions is not None and not self.transformer_layers:

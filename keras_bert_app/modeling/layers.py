@@ -31,7 +31,7 @@ def initializer(config, seed, name):
 
 
 class Dropout:
-    """Dropout whose masks follow from one seed for the whole step: each place of the model folds in its own number.
+    """Dropout whose masks follow from one seed for the whole step: each place of the model folds its own number into backend.stem's.
 
     Args:
         rate: share of values that is dropped.
@@ -42,13 +42,13 @@ class Dropout:
         self.rate = rate
         self.place = place
 
-    def seed(self, seed):
-        """This place's seed, int [2], from the step's; None where nothing is dropped: for inference (None) or at a rate of 0."""
-        return None if seed is None or self.rate == 0.0 else backend.fold_in(seed, self.place)
+    def seed(self, stem):
+        """This place's seed, int [2], from the stem of the step's; None where nothing is dropped: for inference (None) or at a rate of 0."""
+        return None if stem is None or self.rate == 0.0 else backend.with_number(stem, self.place)
 
-    def __call__(self, values, seed):
+    def __call__(self, values, stem):
         """Values as they are where nothing is dropped."""
-        return backend.fused(dropped, values, self.seed(seed), rate=self.rate)
+        return backend.fused(dropped, values, self.seed(stem), rate=self.rate)
 
 
 def dropped(values, seed, *, rate):
@@ -146,11 +146,11 @@ class LayerNorm(keras.layers.Layer):
     def call(self, x):
         return backend.fused(layer_norm, x, self.gamma, self.beta, epsilon=self.epsilon)
 
-    def of_residual(self, x, product, bias, dropout, dropout_seed):
+    def of_residual(self, x, product, bias, dropout, dropout_stem):
         """LayerNorm(x + dropout(product + bias)). Args: x: [..., H]. product: of backend.product. dropout: Dropout."""
         shape = keras.ops.shape(x)
         x = keras.ops.reshape(x, keras.ops.shape(product))
-        x = backend.fused(residual_layer_norm, x, product, bias, self.gamma, self.beta, dropout.seed(dropout_seed),
+        x = backend.fused(residual_layer_norm, x, product, bias, self.gamma, self.beta, dropout.seed(dropout_stem),
                           rate=dropout.rate, epsilon=self.epsilon)
         return keras.ops.reshape(x, shape)
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import keras
 
+from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
 from keras_bert_app.modeling.lstm import BiLstm
@@ -135,7 +136,7 @@ class BertTaskModel(keras.Model):
         return dict(zip(("logits", "logits_again"), keras.ops.split(self._logits(twice, dropout_seed), 2)))
 
     def _logits(self, inputs, dropout_seed):
-        ops, head = keras.ops, self.head
+        ops, head, dropout_stem = keras.ops, self.head, backend.stem(dropout_seed)
         has_groups = head.stands_on == CHOICES or bool(head.windows)
         group_size = None
         if has_groups:
@@ -150,7 +151,7 @@ class BertTaskModel(keras.Model):
         else:
             x = self._states(outputs)
             if self.bilstm is not None:
-                x = self.bilstm(self.bilstm_dropout(x, dropout_seed), inputs["input_mask"])
+                x = self.bilstm(self.bilstm_dropout(x, dropout_stem), inputs["input_mask"])
             if head.stands_on != TOKENS:
                 x = pooled(x, inputs["input_mask"], head.pooling)
         if head.windows:
@@ -159,7 +160,7 @@ class BertTaskModel(keras.Model):
                 x = ops.reshape(x, (-1, group_size, self.window_lstm.input_width))
                 x = self.window_lstm(x, is_there)
                 x = pooled(x, is_there, "max")
-        logits = self.classifier(ops.cast(self.dropout(x, dropout_seed), "float32"))
+        logits = self.classifier(ops.cast(self.dropout(x, dropout_stem), "float32"))
         if head.windows == "logits":
             logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), is_there, "mean")
         if head.stands_on == CHOICES:

@@ -14,10 +14,13 @@ class AdamTerms(NamedTuple):
     are written.
 
     Attributes:
-        beta_1_power, beta_2_power: beta ** n at the n-th update; 0 without bias correction.
+        beta_1, beta_2: as the optimizer has them. beta_1_power, beta_2_power: beta ** n at the n-th update; 0 without bias
+            correction.
         epsilon: epsilon * sqrt(1 - beta_2_power). correction: sqrt(1 - beta_2_power) / (1 - beta_1_power).
     """
 
+    beta_1: tf.Tensor
+    beta_2: tf.Tensor
     beta_1_power: tf.Tensor
     beta_2_power: tf.Tensor
     epsilon: tf.Tensor
@@ -46,10 +49,10 @@ class AdamWeightDecay(Optimizer):
 
     def step_terms(self, step):
         """AdamTerms at the n-th update, the one after `step` others."""
-        powers = [tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0)
-                  for beta in (self.beta_1, self.beta_2)]
+        betas = tf.constant(self.beta_1), tf.constant(self.beta_2)
+        powers = [tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0) for beta in betas]
         root = tf.sqrt(1.0 - powers[1])
-        return AdamTerms(*powers, epsilon=self.epsilon * root, correction=root / (1.0 - powers[0]))
+        return AdamTerms(*betas, *powers, epsilon=self.epsilon * root, correction=root / (1.0 - powers[0]))
 
     def direction(self, variable, slots, terms, traits):
         """What the learning rate is multiplied with, from the slots after an update."""
@@ -65,7 +68,7 @@ class AdamWeightDecay(Optimizer):
         # corrects v outside the root's sum with epsilon, so that it takes the scaled one too.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle, m=slots["adam_m"].handle, v=slots["adam_v"].handle, beta1_power=terms.beta_1_power,
-            beta2_power=terms.beta_2_power, lr=learning_rate, beta1=self.beta_1, beta2=self.beta_2, epsilon=terms.epsilon,
+            beta2_power=terms.beta_2_power, lr=learning_rate, beta1=terms.beta_1, beta2=terms.beta_2, epsilon=terms.epsilon,
             grad=gradient)
 
     def update_norms(self, learning_rate, step):

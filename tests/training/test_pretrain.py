@@ -13,6 +13,8 @@ import tensorflow as tf
 from keras_bert_app import load_pretrained
 from keras_bert_app.drawing.curves import draw_curves
 from keras_bert_app.errors import UserError
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.layers import Dropout
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import initialization, loop, pace, reporting, steps
@@ -66,13 +68,19 @@ def test_every_replica_and_step_draws_its_own_dropout_masks(shards, make_workdir
 
 
 def test_masks_of_different_seeds_and_places_are_unrelated():
-    from keras_bert_app.modeling.layers import Dropout
     values = tf.ones([5000])
-    masks = [Dropout(0.5, place)(values, tf.constant(seed, tf.int64)).numpy() > 0
+    masks = [Dropout(0.5, place)(values, backend.stem(tf.constant(seed, tf.int64))).numpy() > 0
              for seed in ((5, 2), (5, 3)) for place in (0, 1)]
     for i, mask in enumerate(masks):
         assert abs(mask.mean() - 0.5) < 0.04
         assert all(0.46 < (mask == other).mean() < 0.54 for other in masks[:i])
+
+
+@pytest.mark.parametrize("number", (0, 1, 37, 2 ** 31 - 1))
+def test_a_stem_with_a_number_is_the_seed_that_the_number_folded_in_gives(number):
+    for seed in ((5, 2), (-1, 2 ** 40)):
+        seed = tf.constant(seed, tf.int64)
+        assert backend.with_number(backend.stem(seed), number).numpy().tolist() == backend.fold_in(seed, number).numpy().tolist()
 
 
 def test_bfloat16_trains_close_to_float32_with_float32_weights(plain_run, make_workdir, shards):
