@@ -55,6 +55,8 @@ ROWS = {
     "mrpc_random": {**_MRPC, **_DECAY, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
+    # Twice through the model, with other dropout (R-Drop).
+    "sst-2_consistent": {**_SST, **_THREE_SEEDS, "consistency_weight": 1.0, "precision": "bfloat16", "bias_correction": False, "seed": 0},
     # Students of the three seeds together, whose mean of logits is better than each; labels have the rest.
     "sst-2_taught": {**_SST, **_THREE_SEEDS, "teacher": "sst-2", "distillation_weight": 0.7},
     "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, "random_init": True},
@@ -109,6 +111,11 @@ ROWS = {
     "option_tagger_frozen_bilstm": {**_TAGGER, "freeze_layers": -1, "learning_rate": 1e-3, "layers": "scalar_mix", "bilstm_units": 128},
     # Several stages (TransBERT): RTE after STS-B, and after STS-B and then MRPC.
     "stage_sts-b": {**_STS_B, "num_train_epochs": 1.0},
+    # And MRPC after STS-B, with the layers' rates; each batch twice through the model, with other dropout (R-Drop).
+    "stage_sts-b_without_mrpc": {**_STS_B, **_DECAY, "num_train_epochs": 2.0, "without": "mrpc", "precision": "bfloat16",
+                                 "bias_correction": False},
+    "mrpc_from_sts-b": {**_MRPC, **_DECAY, **_THREE_SEEDS, "after": "stage_sts-b_without_mrpc", "precision": "bfloat16",
+                        "consistency_weight": 1.0},
     "stage_mrpc": {**_PAIRS, "task": "mrpc", "data_dir": "glue/MRPC", "after": "stage_sts-b", "num_train_epochs": 1.0},
     "rte_from_sts-b": {**_PAIRS, "after": "stage_sts-b"},
     "rte_from_sts-b_mrpc": {**_PAIRS, "after": "stage_mrpc"},
@@ -147,6 +154,8 @@ def _given(row, encoder, data_dir):
     given["init_checkpoint"] = _OTHERS[other].value if other else encoder
     if earlier := given.pop("after", None):  # the row whose run it starts from
         given["init_checkpoint"] = os.path.join(_DIRECTORY.value, earlier)
+    if given.pop("without", None):
+        given["data_dir"] = os.path.join(_DIRECTORY.value, "data", row)
     if teacher := given.get("teacher"):
         given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
     return given
@@ -155,6 +164,12 @@ def _given(row, encoder, data_dir):
 def _run(row, given):
     """Trains a row; its results and how long it took."""
     workdir = os.path.join(_DIRECTORY.value, row)
+    if other := ROWS[row].get("without"):
+        from benchmarks.without_sentences import write_without
+        of_row, of_other = (os.path.join(_DATA.value, ROWS[each]["data_dir"]) for each in (row, other))
+        counts = write_without(ROWS[row]["task"], of_row, ROWS[other]["task"], of_other, given["data_dir"])
+        print(f"{row}: without sentences of {other}'s dev and test set; left out " + ", ".join(
+            f"{count:,} of {total:,} of {split}" for split, (total, count) in counts.items()), flush=True)
     own_commands.run("finetune", workdir=workdir, **given)
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
         return json.load(file)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from benchmarks.without_sentences import write_without
+
 ROOT = pathlib.Path(__file__).parents[1]
 
 # Benchmarks share names of flags, which are one table of a process: each is asked in a process of its own.
@@ -86,3 +88,24 @@ def test_a_contender_that_masks_another_share_is_refused_but_for_rounding(labels
         assert found == pytest.approx(labels / tokens)
     else:
         assert found["refused"].startswith("a peer: ") and f"of {tokens:,} real tokens are masked; expected 0.15" in found["refused"]
+
+
+def test_a_stage_is_without_the_sentences_that_the_next_task_is_judged_by(tmp_path):
+    def write(name, header, *rows):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join("\t".join(row) for row in (header, *rows)) + "\n", encoding="utf-8")
+        return path.read_text(encoding="utf-8").splitlines(keepends=True)
+
+    sts = ["index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2"]
+    kept = ["0"] * 7
+    train = write("sts/train.tsv", [*sts, "score"], [*kept, "A cat sat .", "It rained .", "1.0"], [*kept, "Dogs ran", "He said no", "2.0"],
+                  [*kept, "Only learned .", "A song .", "3.0"], [*kept, "Songs", "CATS sang", "4.0"])
+    dev = write("sts/dev.tsv", [*sts, "score"], [*kept, "Songs", "Birds", "0.5"])
+    write("mrpc/train.tsv", ["\ufeffQuality", "#1 ID", "#2 ID", "#1 String", "#2 String"], ["1", "1", "2", "Only learned.", "Songs"])
+    write("mrpc/dev.tsv", ["\ufeffQuality", "#1 ID", "#2 ID", "#1 String", "#2 String"], ["1", "1", "2", "Cats sang.", "Gold"])
+    write("mrpc/test.tsv", ["index", "#1 ID", "#2 ID", "#1 String", "#2 String"], ["0", "1", "2", "Silver", "It rained"])
+    counts = write_without("sts-b", str(tmp_path / "sts"), "mrpc", str(tmp_path / "mrpc"), str(tmp_path / "made"))
+    assert counts == {"train": (4, 2), "dev": (1, 0)}
+    assert (tmp_path / "made" / "train.tsv").read_text(encoding="utf-8") == train[0] + train[2] + train[3]
+    assert (tmp_path / "made" / "dev.tsv").read_text(encoding="utf-8") == "".join(dev)
