@@ -14,12 +14,12 @@ from keras_bert_app.config import BertConfig
 from keras_bert_app.drawing.finetuning import draw_answers
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.runs.tokenizer import run_tokenizer
 from keras_bert_app.tasks import answer_spans, registry
 from keras_bert_app.tasks import question_answering as qa
 from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.tasks.question_answering import Example
 from keras_bert_app.tasks.scoring import FinetunedRun
-from pipelines.wordpiece import BertTokenizer
 
 GOLDEN_DIR = pathlib.Path(__file__).parents[1] / "golden"
 TEXTS = str(GOLDEN_DIR / "squad_texts.json")
@@ -34,7 +34,7 @@ TASKS = {"1.1": ONE, "2.0": TWO}
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return BertTokenizer(VOCABULARY, do_lower_case=True)
+    return run_tokenizer(VOCABULARY, do_lower_case=True)  # that of the runs here too, traced once
 
 
 @pytest.fixture(scope="module")
@@ -316,9 +316,7 @@ def test_all_texts_are_given_once_for_masked_lm(examples):
     assert len(texts) == len(set(texts)) == 4 + 19
 
 
-def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, monkeypatch, tokenizer):
-    for module in ("finetune", "scoring"):  # one tokenizer, whose tracing takes seconds
-        monkeypatch.setattr(f"keras_bert_app.tasks.{module}.BertTokenizer", lambda *_, **__: tokenizer)
+def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, tokenizer):
     for name in ("train-v2.0.json", "dev-v2.0.json"):
         (tmp_path / name).write_text(pathlib.Path(TEXTS).read_text(encoding="utf-8"), encoding="utf-8")
     config = BertConfig(vocab_size=tokenizer.vocab_size, hidden_size=22, num_attention_heads=2, num_hidden_layers=1,
