@@ -9,6 +9,7 @@ import pytest
 from keras_bert_app.config import BertConfig
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.runs import checkpoints
+from keras_bert_app.tasks import launch
 from keras_bert_app.tasks.finetune import finetune
 from pipelines.vocab import SPECIAL_PIECES
 
@@ -79,3 +80,19 @@ def weights_of(checkpoint):
 def newest(workdir):
     """Directory of the newest checkpoint of a run."""
     return checkpoints.list_checkpoints(workdir)[-1]
+
+
+def launched(workdir, wanted, num_seeds=1, start=None):
+    """(results, what was printed)."""
+    output = io.StringIO()
+    figures = launch.launch(str(workdir), {**SETTINGS, **wanted}, num_seeds,
+                            start or (wanted["init_checkpoint"], True, None, None), output)
+    return figures, output.getvalue()
+
+
+@pytest.fixture(scope="session")
+def three_seeds(tmp_path_factory, table_dir):
+    """The work directory of runs of three seeds, one step each; no test may change it."""
+    workdir = tmp_path_factory.mktemp("three") / "seeds"
+    launched(workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    return workdir
