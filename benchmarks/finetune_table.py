@@ -29,8 +29,11 @@ _SHORT = {"num_train_steps": 300}
 # A sentence encoder was trained on the mean of its states; its [CLS] says nothing yet.
 _MRPC = {"task": "mrpc", "data_dir": "glue/MRPC", "learning_rate": 1e-4, "num_train_epochs": 4.0, "global_batch_size": 16,
          "pooling": "mean", "eval_steps": 58}
+_MRPC_TAUGHT = {**_MRPC, **_DECAY, "num_train_epochs": 5.0, "teacher": "mrpc", "distillation_weight": 0.7, "unlabelled_files": "test.tsv",
+                "precision": "bfloat16"}
 _SST = {"task": "sst-2", "data_dir": "glue/SST-2", "learning_rate": 1e-4, "num_train_epochs": 2.0, "max_seq_length": 64,
         "pooling": "mean", "eval_steps": 421, "average_decay": 0.99}
+_SST_CONSISTENT = {**_SST, "consistency_weight": 1.0, "precision": "bfloat16", "bias_correction": False}
 _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
 # A small task for the options of transfer: one change each against "option_none".
 _OPTION = {**_SST, "eval_steps": 0, "average_decay": 0.0, "max_train_examples": 4000, "num_train_epochs": 2.0, "learning_rate": 2e-4,
@@ -52,11 +55,13 @@ _NEWS = {"task": "newsgroups", "data_dir": "20newsgroups-bydate", "max_train_exa
 ROWS = {
     "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS},
     "mrpc_consistent": {**_MRPC, **_DECAY, **_THREE_SEEDS, "consistency_weight": 1.0},
+    # Students of the three seeds together, who learn from the test set's pairs by their answers too.
+    "mrpc_taught": {**_MRPC_TAUGHT, **_THREE_SEEDS}, "mrpc_taught_random": {**_MRPC_TAUGHT, **_RANDOM},
     "mrpc_random": {**_MRPC, **_DECAY, **_RANDOM},
     "conll2003": {**_CONLL, **_THREE_SEEDS}, "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS}, "sst-2_random": {**_SST, **_RANDOM},
     # Twice through the model, with other dropout (R-Drop).
-    "sst-2_consistent": {**_SST, **_THREE_SEEDS, "consistency_weight": 1.0, "precision": "bfloat16", "bias_correction": False, "seed": 0},
+    "sst-2_consistent": {**_SST_CONSISTENT, **_THREE_SEEDS, "seed": 0}, "sst-2_consistent_random": {**_SST_CONSISTENT, **_RANDOM},
     # Students of the three seeds together, whose mean of logits is better than each; labels have the rest.
     "sst-2_taught": {**_SST, **_THREE_SEEDS, "teacher": "sst-2", "distillation_weight": 0.7},
     "own_sst-2": _OWN_SST, "own_sst-2_random": {**_OWN_SST, "random_init": True},
@@ -158,6 +163,8 @@ def _given(row, encoder, data_dir):
         given["data_dir"] = os.path.join(_DIRECTORY.value, "data", row)
     if teacher := given.get("teacher"):
         given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
+    if name := given.get("unlabelled_files"):
+        given["unlabelled_files"] = os.path.join(given["data_dir"], name)
     return given
 
 

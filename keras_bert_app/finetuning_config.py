@@ -74,6 +74,8 @@ class FinetuningConfig(TrainingConfig):
     mlm_tuning_steps: int = field(0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0)
     teacher: str = field("", "A fine-tuned run of the same task, whose answers are learned too (distillation): of classes, label "
                          "sets or numbers; runs of several seeds answer as one, by the mean of their logits.")
+    unlabelled_files: tuple = field((), "Files of texts of the task, as predict takes them, to learn from beside the training examples by the "
+                                    "teacher's answers alone.")
     distillation_weight: float = field(0.5, "Share of the teacher's answers in the loss; the labels have the rest.",
                                        minimum=0.0, most=1.0)
     distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
@@ -81,7 +83,7 @@ class FinetuningConfig(TrainingConfig):
                                       "divides the two answers (R-Drop); 0: once.", minimum=0.0)
 
     KEY = "finetuning"  # of config.json
-    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"num_train_epochs", "data_dir", "early_stopping"}
+    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"num_train_epochs", "data_dir", "unlabelled_files", "early_stopping"}
     FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {
         "num_train_steps": 0, "eval_steps": 0, "save_checkpoints_steps": 0, "text_columns": (), "tag_scheme": "auto"}
 

@@ -206,11 +206,12 @@ given = {row: finetune_table._given(row, "MODEL", "TASKS") for row in finetune_t
 for row, values in given.items():
     run = FinetuningConfig(**{name: value for name, value in values.items() if name not in ("random_init", "num_seeds")})
     registry.find(run.task).check_options(run)
-print(json.dumps([given["rte_from_sts-b"]["init_checkpoint"], given["option_small_distilled"]["teacher"]]))
+print(json.dumps([given["rte_from_sts-b"]["init_checkpoint"], given["option_small_distilled"]["teacher"],
+                  given["mrpc_taught"]["unlabelled_files"]]))
 """
     told = in_process(code, None)
     assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout.splitlines()[-1]) == ["runs/finetune/stage_sts-b", "runs/finetune/option_none"]
+    assert json.loads(told.stdout.splitlines()[-1]) == ["runs/finetune/stage_sts-b", "runs/finetune/option_none", "TASKS/glue/MRPC/test.tsv"]
 
 
 def test_kernels_are_timed_beside_ops_that_compute_the_same_and_no_others(tmp_path):

@@ -32,7 +32,7 @@ _CONFIG = flags.DEFINE_string("config", "", f"Without --init_checkpoint: a publi
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
 # All development examples are scored each time, or --max_eval_examples of them.
 _given_for_run = config_flags.define_flags(
-    [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"], is_path=("data_dir",))
+    [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"], is_path=("data_dir", "unlabelled_files"))
 
 
 def main(arguments):

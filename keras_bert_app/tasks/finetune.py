@@ -56,7 +56,7 @@ def finetune(workdir, model_config, run, vocabulary_bytes, initial=None, strateg
         answers = transfer.kept_answers(workdir, data) if workdirs.has_checkpoint(workdir) else None
         if answers is None:
             answers = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
-        data.train.labels["teacher_logits"] = answers
+        transfer.learn_from(answers, data)
     initial = initial() if callable(initial) else initial
     run = strategies.with_compilation(run, strategy)
     objective = task.family.make_objective(task, run, head)
@@ -134,5 +134,6 @@ def _check_examples(workdir, run, data, fingerprints):
     names = {"labels": "labels", "train": "training examples", "dev": "development examples"}
     now = {"labels": list(data.labels), **fingerprints}
     if other := [names[name] for name in now if now[name] != before[name]]:
-        raise UserError(f"--data_dir={run.data_dir}: has other {' and '.join(other)} than the run in {workdir} began with; give "
-                        "another --workdir, or score the finished run on them with evaluate")
+        files = f"--data_dir={run.data_dir}{' with --unlabelled_files' if run.unlabelled_files else ''}"
+        raise UserError(f"{files}: has other {' and '.join(other)} than the run in {workdir} began with; give another --workdir, or score "
+                        "the finished run on them with evaluate")

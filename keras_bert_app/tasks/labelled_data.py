@@ -12,16 +12,23 @@ class Data:
     """The labelled examples of a run and what became of them.
 
     Attributes:
+        train_examples: those with labels. unlabelled_examples: those for which a teacher answers (transfer.learn_from). train: Features of
+            the former, then of the latter; until then their labels stand for nothing.
         others: dict of the further dev splits that are there -> (examples, Features).
     """
 
     task: object
     labels: tuple
     train_examples: list
+    unlabelled_examples: list
     dev_examples: list
     train: object
     dev: object
     others: dict
+
+    def known_labels(self):
+        """array [N, ...]: what the training examples with labels are to be answered with."""
+        return self.train.labels["labels"][:len(self.train_examples)]
 
 
 def load_data(run, tokenizer, asked_for=None):
@@ -38,8 +45,9 @@ def load_data(run, tokenizer, asked_for=None):
     train_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, train_examples, run)
     train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
+    unlabelled = _unlabelled_examples(run, task, train_examples)
     if run.swap_pairs:
-        train_examples = with_swapped_pairs(train_examples, task)
+        train_examples, unlabelled = with_swapped_pairs(train_examples, task), with_swapped_pairs(unlabelled, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
     others = {split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples) for split in task.extra_splits(run.data_dir)
               if split.startswith("dev")}
@@ -47,8 +55,16 @@ def load_data(run, tokenizer, asked_for=None):
     def featurized(examples):
         return task.family.featurize(task, examples, tokenizer, run, labels)
 
-    return Data(task, labels, train_examples, dev_examples, featurized(train_examples), featurized(dev_examples),
+    train = featurized(Examples([*train_examples, *unlabelled], train_examples.left_out))
+    train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
+    return Data(task, labels, train_examples, unlabelled, dev_examples, train, featurized(dev_examples),
                 {split: (examples, featurized(examples)) for split, examples in others.items()})
+
+
+def _unlabelled_examples(run, task, train_examples):
+    """The examples of --unlabelled_files, with the label of another that holds the place of the teacher's answer."""
+    return Examples(dataclasses.replace(example, label=train_examples[0].label) for path in run.unlabelled_files
+                    for example in task.read_file(path, run, has_labels=False))
 
 
 def with_swapped_pairs(examples, task):

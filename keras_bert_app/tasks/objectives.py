@@ -4,9 +4,6 @@ import tensorflow as tf
 
 from keras_bert_app.training.losses import classification_sums
 
-# Kinds of tasks whose objectives can learn a teacher's answers too.
-TAUGHT = ("classification", "regression", "multi_label")
-
 
 class _Objective:
     """Base: one loss, averaged over a count.

@@ -16,7 +16,9 @@ SELECTIVE = ("text_columns", "label_column", "tag_scheme", "language", "fold", "
              "max_answer_length", "n_best_size", "null_score_diff_threshold", "document_context", "pooling")
 
 _OF_WINDOWS = ("max_windows", "doc_stride")
-_OF_TEACHERS = ("distillation_weight", "distillation_temperature")
+_OF_TEACHERS = ("unlabelled_files", "distillation_weight", "distillation_temperature")
+# Kinds of tasks that can learn a teacher's answers too.
+TAUGHT = ("classification", "regression", "multi_label")
 
 
 class Examples(list):
@@ -108,8 +110,11 @@ class Task:
             if name in _OF_WINDOWS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
                 raise UserError(f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; leave it out, "
                                 f"or take {' or '.join(WINDOWED)}")
+            if name == "teacher" and self.kind not in TAUGHT:
+                raise UserError(f"--teacher={run.teacher}: task {self.name} cannot be distilled; leave it out: a teacher is for tasks "
+                                f"of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}")
             if name in _OF_TEACHERS and not run.teacher:
-                raise UserError(f"--{name}={getattr(run, name)}: there is no --teacher to learn from; give one, or leave it out")
+                raise UserError(f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give one, or leave it out")
             if name == "swap_pairs" and self.is_ordered:
                 raise UserError(f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out")
             if name == "distillation_temperature" and self.kind == "regression":

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.tasks import objectives, registry, scoring
+from keras_bert_app.tasks import registry, scoring
 from keras_bert_app.training import optimizers
 from keras_bert_app.training import strategy as strategies
 
@@ -52,17 +52,28 @@ class Teacher:
 
     def _logits_of(self, directories, data, run):
         teacher = scoring.Ensemble(directories, {"global_batch_size": run.global_batch_size}, self._strategy, self._stream)
-        if data.task.kind not in objectives.TAUGHT:
-            raise UserError(f"--teacher={run.teacher}: task {data.task.name} cannot be distilled; leave it out: a teacher is for tasks "
-                            f"of {', '.join(kind.replace('_', '-') for kind in objectives.TAUGHT)}")
         if (teacher.task.kind != data.task.kind or teacher.labels != data.labels
                 or not registry.may_be_alike(teacher.task.name, data.task.name)):
             raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
                             f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}")
         if self._stream:
+            unlabelled = f" and {len(data.unlabelled_examples):,} texts without labels" if data.unlabelled_examples else ""
             print(f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: {len(data.train_examples):,} training "
-                  "examples are answered", file=self._stream, flush=True)
-        return teacher.logits(data.train_examples)
+                  f"examples{unlabelled} are answered", file=self._stream, flush=True)
+        return teacher.logits([*data.train_examples, *data.unlabelled_examples])
+
+
+def learn_from(answers, data):
+    """Gives the training features what teachers answered, and to those without a label the likeliest of these answers for one.
+
+    Args:
+        answers: float32 [U, n], as Teacher.logits has them. data: labelled_data.Data.
+    """
+    data.train.labels["teacher_logits"] = answers
+    likeliest = {"classification": lambda logits: logits.argmax(axis=1), "regression": lambda logits: logits[:, 0],
+                 "multi_label": lambda logits: logits > 0}[data.task.kind]
+    num_labelled = len(data.train_examples)
+    data.train.labels["labels"][num_labelled:] = likeliest(answers[num_labelled:])
 
 
 def keep_answers(workdir, logits):
@@ -98,7 +109,7 @@ def in_units_of(head, data, begun=None):
     if begun is not None:
         units = {name: begun.get("head", {}).get(name, getattr(head, name)) for name in ("scale", "offset")}
     else:
-        values = data.train.labels["labels"].astype(np.float64)
+        values = data.known_labels().astype(np.float64)
         units = {"scale": float(values.std()) or 1.0, "offset": float(values.mean())}
     return dataclasses.replace(head, **units)
 
@@ -109,7 +120,7 @@ def begin_with_label_shares(model, data):
     Most labels are rare. A bias that begins at 0, where all are as likely as not, moves by hundredths at the rates of fine-tuning.
     """
     if data.task.kind == "multi_label":
-        held = data.train.labels["labels"]
+        held = data.known_labels()
         share = (held.sum(axis=0) + 0.5) / (len(held) + 1.0)
         model.classifier.bias.assign(np.log(share / (1.0 - share)))
 

@@ -15,7 +15,14 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import registry, scoring, transfer
-from tests.tasks.conftest import CONFIG, VOCABULARY, launched, write_table
+from keras_bert_app.tasks.labelled_data import load_data
+from pipelines.wordpiece import BertTokenizer
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, write_table
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(VOCABULARY, True)
 
 
 def test_a_bilstm_over_embeddings_learns_from_a_teacher(finished, table_dir, tmp_path):
@@ -57,7 +64,7 @@ def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_th
 
 def given(task, examples, fingerprint="of the examples"):
     train = types.SimpleNamespace(fingerprint=lambda: fingerprint)
-    return types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples, train=train)
+    return types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples, unlabelled_examples=[], train=train)
 
 
 def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(three_seeds, table_dir, tmp_path):
@@ -93,6 +100,63 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(thre
     # Where nothing is left to learn nobody is asked.
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "teaches" not in output and "resumed at step 2" in output
+
+
+def test_texts_without_labels_are_learned_from_by_what_the_teacher_answers(finished, table_dir, tmp_path):
+    (tmp_path / "more").mkdir()
+    texts = tmp_path / "more" / "texts of others.tsv"
+    texts.write_text("sentence\nthe grim day\n\nso very kind\na warm day\n", encoding="utf-8")
+    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "teacher": finished[0], "unlabelled_files": (str(texts),),
+              "max_train_examples": 9, "num_train_epochs": 2.0}
+    figures, output = launched(tmp_path / "student", wanted)
+    assert "9 training examples and 4 texts without labels are answered" in output and "training: 9 examples" in output
+    assert "; 4 more without labels" in output and figures["num_train_steps"] == 4  # 13 texts, twice, 8 a step
+    assert figures["baseline"]["what"] == "always 1"  # of 5 and 4
+    answers = np.load(tmp_path / "student" / "teacher_logits.npy")
+    teacher = scoring.FinetunedRun(finished[0])
+    np.testing.assert_allclose(answers[9:], teacher.logits(teacher.task.read_file(str(texts), teacher.run, has_labels=False)), atol=1e-5)
+    # They go on with the answers they had, wherever the file is by then, and not with other texts.
+    moved = texts.rename(tmp_path / "texts.tsv")
+    _, output = launched(tmp_path / "student", {**wanted, "num_train_epochs": 3.0, "unlabelled_files": (str(moved),)})
+    assert "teaches" not in output and "resumed at step 4" in output
+    moved.write_text("sentence\nthe grim day\n", encoding="utf-8")
+    with pytest.raises(UserError, match="with --unlabelled_files: has other training examples than the run"):
+        launched(tmp_path / "student", {**wanted, "num_train_epochs": 4.0, "unlabelled_files": (str(moved),)})
+
+
+@pytest.mark.parametrize("task, known, answers, expected", [
+    ("classification", np.array([1, 0, 1, 1], np.int32), [[0, 1], [2, 1], [-3, -2], [0.5, 0.25]], [1, 0, 1, 0]),
+    ("regression", np.array([2.5, 1, 2.5, 2.5], np.float32), [[7], [8], [-1.25], [3]], [2.5, 1, -1.25, 3]),
+    ("multi_label", np.array([[1, 0], [0, 0], [1, 0], [1, 0]], np.float32), [[1, 1], [1, 1], [-1, 0.5], [-1, -1]], [[1, 0], [0, 0], [0, 1], [0, 0]])])
+def test_the_likeliest_answer_of_a_teacher_is_the_label_of_a_text_without_one(task, known, answers, expected):
+    train = types.SimpleNamespace(labels={"labels": known.copy()})
+    data = types.SimpleNamespace(task=registry.find(task), train_examples=[None] * 2, train=train)
+    answers = np.array(answers, np.float32)
+    transfer.learn_from(answers, data)
+    assert train.labels["labels"].dtype == known.dtype and train.labels["teacher_logits"] is answers
+    np.testing.assert_array_equal(train.labels["labels"], expected)
+
+
+def test_shares_and_units_are_those_of_the_known_labels(tmp_path, tokenizer):
+    table = "text\tlabel\nthe day\t10\nfine\t20\ngrim\t30\n"
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text(table, encoding="utf-8")
+    run = FinetuningConfig(**{**SETTINGS, "task": "regression", "data_dir": str(tmp_path), "text_columns": ("text",), "teacher": "any",
+                              "unlabelled_files": (str(tmp_path / "dev.tsv"),) * 3})
+    data = load_data(run, tokenizer)
+    assert data.train.num_units == 12 and data.known_labels().tolist() == [10, 20, 30]
+    head = transfer.in_units_of(data.task.family.make_head(data.task, run, ()), data)
+    assert head.offset == 20 and head.scale == pytest.approx((200 / 3) ** 0.5)
+
+
+@pytest.mark.parametrize("flags, expected", [
+    ({"unlabelled_files": ("a.tsv", "b.tsv")}, r"--unlabelled_files=a.tsv,b.tsv: there is no --teacher to learn from"),
+    ({"task": "ner", "teacher": "runs/a"}, "--teacher=runs/a: task ner cannot be distilled; leave it out: a teacher is for tasks of classification, "
+     "regression, multi-label"),
+    ({"teacher": "runs/a", "unlabelled_files": ("none.tsv",)}, "none.tsv: there is no such file")])
+def test_texts_without_labels_are_refused_where_nobody_can_answer(table_dir, tokenizer, flags, expected):
+    with pytest.raises(UserError, match=expected):
+        load_data(FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **flags}), tokenizer)
 
 
 def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epochs(finished, table_dir, tmp_path):
