@@ -1,4 +1,4 @@
-"""The labelled examples of a fine-tuning run, and what a model is given of them."""
+"""The examples of a fine-tuning run, and what a model is given of them."""
 
 import dataclasses
 
@@ -9,11 +9,11 @@ from keras_bert_app.tasks.task import Examples
 
 @dataclasses.dataclass
 class Data:
-    """The labelled examples of a run and what became of them.
+    """The examples of a run and what became of them.
 
     Attributes:
-        train_examples: those with labels. unlabelled_examples: those for which a teacher answers (transfer.learn_from). train: Features of
-            the former, then of the latter; until then their labels stand for nothing.
+        train_examples: those with labels. unlabelled_examples: others, for which a teacher answers.
+        train: Features of the former and, after them, of the latter, whose labels mean nothing before transfer.learn_from.
         others: dict of the further dev splits that are there -> (examples, Features).
     """
 
