@@ -13,6 +13,7 @@ from keras_bert_app.analysis import head_tasks
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
 from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import registry, scoring, transfer
 from keras_bert_app.tasks.labelled_data import load_data
@@ -147,6 +148,32 @@ def test_shares_and_units_are_those_of_the_known_labels(tmp_path, tokenizer):
     assert data.train.num_units == 12 and data.known_labels().tolist() == [10, 20, 30]
     head = transfer.in_units_of(data.task.family.make_head(data.task, run, ()), data)
     assert head.offset == 20 and head.scale == pytest.approx((200 / 3) ** 0.5)
+
+
+def test_label_sets_begin_with_the_shares_of_the_known_labels(tmp_path, tokenizer):
+    (tmp_path / "train.tsv").write_text("text\tlabel\nthe day\ta\nfine\tb\ngrim\ta\n", encoding="utf-8")
+    shutil.copy(tmp_path / "train.tsv", tmp_path / "dev.tsv")
+    run = FinetuningConfig(**{**SETTINGS, "task": "multi_label", "data_dir": str(tmp_path), "text_columns": ("text",), "teacher": "any",
+                              "unlabelled_files": (str(tmp_path / "dev.tsv"),)})
+    data = load_data(run, tokenizer)
+    model = BertTaskModel(CONFIG, data.task.family.make_head(data.task, run, data.labels))
+    transfer.begin_with_label_shares(model, data)
+    np.testing.assert_allclose(1 / (1 + np.exp(-model.classifier.bias.numpy())), [2.5 / 4, 1.5 / 4], rtol=1e-6)
+
+
+def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_rows(tmp_path, tokenizer):
+    header = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+    (tmp_path / "more.tsv").write_text(f"{header}0\t1\t2\tgrim\tso dull\n1\t1\t2\tthe day was\ta\n", encoding="utf-8")
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text(f"Quality\t{header.partition(chr(9))[2]}1\t1\t2\tfine\tkind\n", encoding="utf-8")
+    run = FinetuningConfig(**{**SETTINGS, "task": "mrpc", "data_dir": str(tmp_path), "teacher": "any", "swap_pairs": True,
+                              "unlabelled_files": (str(tmp_path / "more.tsv"),)})
+    data = load_data(run, tokenizer)
+    asked = [(one.text_a, one.text_b) for one in (*data.train_examples, *data.unlabelled_examples)]
+    assert asked == [("fine", "kind"), ("kind", "fine"), ("grim", "so dull"), ("the day was", "a"), ("so dull", "grim"), ("a", "the day was")]
+    words = [[len(a.split()) + 2, len(b.split()) + 1] for a, b in asked]
+    np.testing.assert_array_equal(data.train.b_starts, [a for a, _ in words])
+    np.testing.assert_array_equal(data.train.row_lengths(), [a + b for a, b in words])
 
 
 @pytest.mark.parametrize("flags, expected", [
