@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import os
 import pathlib
+import shlex
 import sys
 import textwrap
 import zipfile
@@ -222,9 +223,10 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
 
 def interpreter(tmp_path, body):
     """An executable that is called as a reference's interpreter would be: script, model, inputs, outputs."""
+    (tmp_path / "body.py").write_text("import sys\nscript, model, inputs, outputs = sys.argv[1:]\n" + textwrap.dedent(body))
     path = tmp_path / "interpreter"
-    path.write_text(f"#!{sys.executable}\nimport sys\nscript, model, inputs, outputs = sys.argv[1:]\n"
-                    + textwrap.dedent(body))
+    # A first line may not name a program whose path has a space, as that of this virtual environment may have.
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / "body.py"))} "$@"\n')
     path.chmod(0o755)
     return str(path)
 
