@@ -9,14 +9,14 @@ TF220_VENV := .venv-tf220
 PROGRAMS ?=
 ROWS ?=
 # The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, or all; BENCH has more flags for them, SETUP
-# flags of benchmarks.bench itself, such as --tasks_dir or --input_files.
+# flags of benchmarks.common.bench itself, such as --tasks_dir or --input_files.
 MODEL_GARDEN_VENV := .venv-model-garden
 PEERS_VENV := .venv-peers
 PARTS ?=
 BENCH ?=
 SETUP ?=
 
-.PHONY: demo test clean-demo bench check-tpu compile-tpu test-tf220
+.PHONY: demo test lint clean-demo bench check-tpu compile-tpu test-tf220
 
 demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
@@ -24,15 +24,19 @@ demo: $(VENV)/.app-installed
 test: $(VENV)/.dev-installed
 	$(RUN) -m pytest -n 2 --dist worksteal
 
+lint: $(VENV)/.dev-installed
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
 bench: $(VENV)/.dev-installed $(MODEL_GARDEN_VENV)/.installed $(PEERS_VENV)/.installed
-	$(RUN) -m benchmarks.bench --parts=$(PARTS) $(SETUP) -- $(BENCH)
+	$(RUN) -m benchmarks.common.bench --parts=$(PARTS) $(SETUP) -- $(BENCH)
 
 # Without TPU_LOAD_LIBRARY=0 TensorFlow looks for a TPU for minutes before it starts.
 check-tpu: $(TPU_VENV)/.installed
-	TPU_LOAD_LIBRARY=0 TF_CPP_MIN_LOG_LEVEL=3 $(TPU_VENV)/bin/python -m benchmarks.check_tpu --programs=$(PROGRAMS)
+	TPU_LOAD_LIBRARY=0 TF_CPP_MIN_LOG_LEVEL=3 $(TPU_VENV)/bin/python -m benchmarks.tpu.check_tpu --programs=$(PROGRAMS)
 
 compile-tpu: $(TPU_VENV)/.installed $(TPU_COMPILE_VENV)/.installed
-	$(TPU_COMPILE_VENV)/bin/python -m benchmarks.compile_tpu --lowering_python=$(TPU_VENV)/bin/python --rows=$(ROWS)
+	$(TPU_COMPILE_VENV)/bin/python -m benchmarks.tpu.compile_tpu --lowering_python=$(TPU_VENV)/bin/python --rows=$(ROWS)
 
 test-tf220: $(TF220_VENV)/.installed
 	TF_CPP_MIN_LOG_LEVEL=3 $(TF220_VENV)/bin/python -m pytest -n 2 --dist worksteal
@@ -44,8 +48,10 @@ test-tf220: $(TF220_VENV)/.installed
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.app-installed: requirements.txt | $(VENV)/bin/python
+# The package itself is installed in editable mode, so that the commands work from any directory.
+$(VENV)/.app-installed: requirements.txt pyproject.toml | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 $(VENV)/.dev-installed: requirements-dev.txt $(VENV)/.app-installed

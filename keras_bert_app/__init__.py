@@ -6,7 +6,7 @@ The names below are loaded on first use, so that `import keras_bert_app` and eve
 import importlib
 
 _HOMES = {
-    "BertConfig": "keras_bert_app.config",
+    "BertConfig": "keras_bert_app.config.bert_config",
     "BertEncoder": "keras_bert_app.modeling.encoder",
     "BertPretrainer": "keras_bert_app.modeling.pretrainer",
     "load_pretrained": "keras_bert_app.interop.load",

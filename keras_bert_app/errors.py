@@ -1,4 +1,6 @@
-"""What ends a command other than success: a fault of the user's, or a signal."""
+"""Exceptions that end a command, and the hint for a misspelled name."""
+
+import difflib
 
 
 class UserError(ValueError):
@@ -23,3 +25,9 @@ class Interrupted(Exception):
     def __init__(self, number, step, has_saved):
         super().__init__(number, step, has_saved)
         self.number, self.step, self.has_saved = number, step, has_saved
+
+
+def nearest(name, known):
+    """ "did you mean X?" when a known name is close, else the list of what is known."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(map(str, known))}"

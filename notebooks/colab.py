@@ -16,18 +16,21 @@ import signal
 import subprocess
 import sys
 
-from keras_bert_app import tpu_wheels
+from keras_bert_app.training import tpu_wheels
 from notebooks.worker import END
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 ENVIRONMENT = PROJECT / ".venv-notebook"
 # What pip installs, by runtime: one call for each file, with its options.
-REQUIREMENTS = {"CPU": {"requirements.txt": ()}, "GPU": {"requirements.txt": ()},
-                "TPU": {"requirements-tpu.txt": (), "requirements-tpu-no-deps.txt": ("--no-deps",)}}
+REQUIREMENTS = {
+    "CPU": {"requirements.txt": ()},
+    "GPU": {"requirements.txt": ()},
+    "TPU": {"requirements-tpu.txt": (), "requirements-tpu-no-deps.txt": ("--no-deps",)},
+}
 
 
 def runtime(environment=os.environ):
-    """"TPU", "GPU" or "CPU": what the person chose in Colab's menu, or what this machine has."""
+    """ "TPU", "GPU" or "CPU": what the person chose in Colab's menu, or what this machine has."""
     if shutil.which("nvidia-smi") and not _code("nvidia-smi"):
         return "GPU"
     return "TPU" if tpu_wheels.chips() or any(environment.get(name) for name in tpu_wheels.SIGNS_OF_CHIPS) else "CPU"
@@ -103,9 +106,17 @@ class Commands:
             # A session of its own: the stop button reaches it once, through here. The kernel's way of drawing into its page is
             # none of the environment's, where Matplotlib would refuse to be imported for it.
             self.process = subprocess.Popen(
-                [self.python, "-u", "-m", "notebooks.worker"], cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace", start_new_session=True,
-                env={**os.environ, "MPLBACKEND": "agg"})
+                [self.python, "-u", "-m", "notebooks.worker"],
+                cwd=PROJECT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+                env={**os.environ, "MPLBACKEND": "agg"},
+            )
         self.process.stdin.write(json.dumps([verb, *arguments]) + "\n")
         self.process.stdin.flush()
         code = None
@@ -115,8 +126,10 @@ class Commands:
             except KeyboardInterrupt:
                 self.process.send_signal(signal.SIGINT)
         if code:
-            raise Stop(f"{verb} ended with exit code {code}; the line above says why. Mend that, or run this cell again: "
-                       "what was saved is kept.")
+            raise Stop(
+                f"{verb} ended with exit code {code}; the line above says why. Mend that, or run this cell again: "
+                "what was saved is kept."
+            )
 
     def _shown(self):
         """The exit code of the command that is at work, after what it still prints."""
@@ -159,9 +172,11 @@ def connect_storage(*paths):
         return
     if any(path.startswith("/content/drive") for path in paths):
         from google.colab import drive
+
         drive.mount("/content/drive")
     if any(path.startswith("gs://") for path in paths):
         from google.colab import auth
+
         auth.authenticate_user()
 
 
@@ -185,7 +200,8 @@ def write_installed_docs(path, most_megabytes):
     Returns:
         the number of documents.
     """
-    from pipelines.installed_docs import installed_documents
+    from pipelines.text.installed_docs import installed_documents
+
     size, count = 0, 0
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -206,13 +222,17 @@ def docs_of_package(name, most):
     Returns:
         list of (text, number of the document).
     """
-    from pipelines.installed_docs import installed_documents
+    from pipelines.text.installed_docs import installed_documents
+
     spec = importlib.util.find_spec(name)
     if not (spec and spec.submodule_search_locations):
         raise Stop(f"PACKAGES: {name} is not installed here; name others, such as {', '.join(_common_packages())}")
     documents = installed_documents(list(spec.submodule_search_locations))
-    pairs = ((f"{first} {second}", number) for number, document in enumerate(documents)
-             for first, second in zip(document[::2], document[1::2]))
+    pairs = (
+        (f"{first} {second}", number)
+        for number, document in enumerate(documents)
+        for first, second in zip(document[::2], document[1::2])
+    )
     return list(itertools.islice(pairs, most))
 
 

@@ -36,6 +36,7 @@ def run(verb, arguments):
 
 def main():
     from absl import app
+
     app.define_help_flags()
     commands = queue.Queue()
 

@@ -3,10 +3,10 @@
 import importlib
 
 _HOMES = {
-    "BertTokenizer": "pipelines.wordpiece",
-    "DataError": "pipelines.errors",
-    "prepare_corpus": "pipelines.corpus",
-    "pretraining_dataset": "pipelines.pretraining",
+    "BertTokenizer": "pipelines.wordpiece.tokenizer",
+    "DataError": "pipelines.data_error",
+    "prepare_corpus": "pipelines.corpus.preparation",
+    "pretraining_dataset": "pipelines.examples.dataset",
 }
 __all__ = sorted(_HOMES)
 

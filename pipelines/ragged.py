@@ -19,4 +19,5 @@ def keep(ragged, mask):
     """The values of a RaggedTensor [B, (values)] where the flat bool mask [values] holds; B rows stay, some of them empty."""
     kept_before = tf.concat([[0], tf.cumsum(tf.cast(mask, ragged.row_splits.dtype))], axis=0)
     return tf.RaggedTensor.from_row_splits(
-        tf.boolean_mask(ragged.values, mask), tf.gather(kept_before, ragged.row_splits), validate=False)
+        tf.boolean_mask(ragged.values, mask), tf.gather(kept_before, ragged.row_splits), validate=False
+    )

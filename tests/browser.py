@@ -62,10 +62,21 @@ class Page:
 async def open_page(profile, width=1000, height=900, dark=False):
     """A Page in a browser of its own. profile: an empty directory."""
     process = await asyncio.create_subprocess_exec(
-        COMMAND, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", "--disable-quic", f"--user-data-dir={profile}",
-        "--remote-debugging-port=0", "about:blank", 
-        stderr=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL)
+        COMMAND,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-quic",
+        f"--user-data-dir={profile}",
+        "--remote-debugging-port=0",
+        "about:blank",
+        stderr=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
     try:
         path = os.path.join(profile, "DevToolsActivePort")
         while not os.path.exists(path) or not open(path, encoding="ascii").read().strip():
@@ -77,10 +88,13 @@ async def open_page(profile, width=1000, height=900, dark=False):
                 target = next(target for target in await response.json() if target["type"] == "page")
             async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
                 page = Page(socket)
-                await page.command("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                                   deviceScaleFactor=1, mobile=False)
-                await page.command("Emulation.setEmulatedMedia",
-                                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+                await page.command(
+                    "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+                )
+                await page.command(
+                    "Emulation.setEmulatedMedia",
+                    features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+                )
                 yield page
     finally:
         if process.returncode is None:

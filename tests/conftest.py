@@ -12,7 +12,8 @@ import tensorflow as tf
 # Before anything touches the devices: strategies over two replicas are tested on one CPU.
 NUM_CPUS = int(os.environ.get("TEST_LOGICAL_CPUS", 2))
 tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * NUM_CPUS)
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * NUM_CPUS
+)
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SHARED = pathlib.Path(__file__).parents[2] / "shared"

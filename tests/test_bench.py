@@ -60,18 +60,32 @@ def test_every_flag_that_a_part_builds_is_one_of_what_it_runs(given, tmp_path):
     assert told.returncode == 0, told.stderr
     commands = json.loads(told.stdout)
     modules = {command[0] for command in commands}
-    assert {"benchmarks.startup_time", "benchmarks.prepare_corpus", "benchmarks.length_buckets", "benchmarks.finetuning_epoch",
-            "benchmarks.estimate_check", "benchmarks.update_time", "benchmarks.kernel_time", "benchmarks.forward_time",
-            "keras_bert_app.cli.export"} <= modules
+    assert {
+        "benchmarks.step.startup_time",
+        "benchmarks.data.prepare_corpus",
+        "benchmarks.finetuning.length_buckets",
+        "benchmarks.finetuning.finetuning_epoch",
+        "benchmarks.step.estimate_check",
+        "benchmarks.step.update_time",
+        "benchmarks.step.kernel_time",
+        "benchmarks.step.forward_time",
+        "keras_bert_app.cli.export",
+    } <= modules
     assert ("keras_bert_app.cli.prepare_corpus" in modules) == bool(given)
     for command in commands:
         found = in_process(_PARSE, command)
         assert found.returncode == 0, f"{command}: {found.stderr}"
 
 
-@pytest.mark.parametrize("given, left_out", [
-    ([], {"quality", "finetuning", "length_buckets"}), (["--tasks_dir=tasks"], {"quality"}),
-    (["--parts=all"], {"finetuning", "length_buckets"}), (["--parts=all", "--tasks_dir=tasks"], set())])
+@pytest.mark.parametrize(
+    "given, left_out",
+    [
+        ([], {"quality", "finetuning", "length_buckets"}),
+        (["--tasks_dir=tasks"], {"quality"}),
+        (["--parts=all"], {"finetuning", "length_buckets"}),
+        (["--parts=all", "--tasks_dir=tasks"], set()),
+    ],
+)
 def test_all_parts_are_run_that_can_be_and_the_long_one_when_all_are_asked_for(given, left_out):
     code = """
 import json, sys
@@ -104,9 +118,15 @@ bench.app.run(bench.main, "")
     for name in ("one", "other"):
         (tmp_path / name).write_text("a text")
     assert in_process(code, [mine, "--parts=prepare_corpus", other]).returncode == 0
-    assert in_process(code, [mine, "--parts=data", other, f"--vocab_file={tmp_path / 'one'}"]).returncode == 0  # the first that needs one
+    assert (
+        in_process(code, [mine, "--parts=data", other, f"--vocab_file={tmp_path / 'one'}"]).returncode == 0
+    )  # the first that needs one
     found = in_process(code, [mine, "--parts=data", one])
-    assert found.returncode == 2 and one in found.stderr and f"figures of {tmp_path / 'other'}; give another" in found.stderr
+    assert (
+        found.returncode == 2
+        and one in found.stderr
+        and f"figures of {tmp_path / 'other'}; give another" in found.stderr
+    )
     assert in_process(code, [mine, "--parts=startup", one]).returncode == 0  # reads no text
     (tmp_path / "other").write_text("a longer text")
     found = in_process(code, [mine, "--parts=data", other])
@@ -125,7 +145,10 @@ def test_parts_that_fail_are_told_in_one_line_at_the_end_and_the_others_run(tmp_
     found = in_process(_RUN, ["--parts=startup,tokenizer,data,serving", f"--output_dir={tmp_path}"])
     assert found.returncode == 2
     last = found.stderr.strip().splitlines()[-1]
-    assert last.startswith("error: 3 of 4 parts failed: startup (exit code 1") and "tokenizer (its peer is not here)" in last
+    assert (
+        last.startswith("error: 3 of 4 parts failed: startup (exit code 1")
+        and "tokenizer (its peer is not here)" in last
+    )
     assert "serving (exit code 1" in last and "Traceback" not in found.stderr
     assert (tmp_path / "data.txt").read_text().strip()
 
@@ -153,7 +176,10 @@ print(json.dumps(found))
     wrong = ["keras_hub@float32@parts", "ours@float16@none", "ours", "them@float32@none"]
     told = json.loads(in_process(code, [*good, *wrong]).stdout.splitlines()[-1])
     assert told[:2] == [entry.split("@") for entry in good]
-    assert all(line.startswith(f"--contenders={entry}: expected NAME@PRECISION@COMPILED") for entry, line in zip(wrong, told[2:6]))
+    assert all(
+        line.startswith(f"--contenders={entry}: expected NAME@PRECISION@COMPILED")
+        for entry, line in zip(wrong, told[2:6])
+    )
     assert told[6] is None and all("not the same work" in line for line in told[7:])
 
 
@@ -188,9 +214,11 @@ print(json.dumps(list(step_history.table(*json.loads(sys.argv[1])))))
     subjects = {"abc^:false": "1234567 Before", "abc": "abcdef0 Kernels: a|b", "HEAD": "fedcba9 Now"}
     rates = {"abc^:false": [100.0, 200.0, 100.0], "abc": [150.0, 300.0, 160.0], "HEAD": [300.0, 600.0, 80.0]}
     _, _, *lines = json.loads(in_process(code, [subjects, rates]).stdout)
-    assert lines == ["| 1234567 Before (false) | 133 (100 to 200) |  |  |",
-                     "| abcdef0 Kernels: a\\|b | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
-                     "| fedcba9 Now | 327 (80 to 600) | 2.00 (0.50 to 2.00) | 3.00 (0.80 to 3.00) |"]
+    assert lines == [
+        "| 1234567 Before (false) | 133 (100 to 200) |  |  |",
+        "| abcdef0 Kernels: a\\|b | 203 (150 to 300) | 1.50 (1.50 to 1.60) | 1.50 (1.50 to 1.60) |",
+        "| fedcba9 Now | 327 (80 to 600) | 2.00 (0.50 to 2.00) | 3.00 (0.80 to 3.00) |",
+    ]
 
 
 def test_every_row_of_the_fine_tuning_table_is_a_run_that_its_task_takes():
@@ -198,7 +226,7 @@ def test_every_row_of_the_fine_tuning_table_is_a_run_that_its_task_takes():
 import json, sys
 from absl import flags
 from benchmarks import finetune_table
-from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import registry
 
 flags.FLAGS([""])
@@ -211,7 +239,11 @@ print(json.dumps([given["rte_from_sts-b"]["init_checkpoint"], given["option_smal
 """
     told = in_process(code, None)
     assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout.splitlines()[-1]) == ["runs/finetune/stage_sts-b", "runs/finetune/option_none", "TASKS/glue/MRPC/test.tsv"]
+    assert json.loads(told.stdout.splitlines()[-1]) == [
+        "runs/finetune/stage_sts-b",
+        "runs/finetune/option_none",
+        "TASKS/glue/MRPC/test.tsv",
+    ]
 
 
 def test_kernels_are_timed_beside_ops_that_compute_the_same_and_no_others(tmp_path):
@@ -237,7 +269,13 @@ for part in kernel_time.parts_of(BertConfig.of_size("tiny"), 1, 8):
     assert found.returncode == 0, found.stderr
     of_tiny = json.loads((tmp_path / "kernels.json").read_text())["sizes"]["tiny"]
     assert len(of_tiny) == found.stdout.count("| tiny |") == 6
-    assert all(seconds > 0 for ways in of_tiny.values() for seconds in ways["float32"]["ops"][0] + ways["float32"]["kernels"][0])
-    assert (tmp_path / "kernels.png").stat().st_size and "| tiny | cross-entropy" in (tmp_path / "kernels.md").read_text()
+    assert all(
+        seconds > 0
+        for ways in of_tiny.values()
+        for seconds in ways["float32"]["ops"][0] + ways["float32"]["kernels"][0]
+    )
+    assert (tmp_path / "kernels.png").stat().st_size and "| tiny | cross-entropy" in (
+        tmp_path / "kernels.md"
+    ).read_text()
     results_and_gradients = 6 + (5 + 2 + 2 + 1 + 1 + 2)
     assert found.stdout.count("not the same work") == results_and_gradients

@@ -8,15 +8,22 @@ import sys
 import pytest
 from matplotlib import image
 
-from benchmarks import count_flags, report, turns
+from benchmarks.common import count_flags, report, turns
 
 FIGURES = {"machine": {"cores": 2, "cpu": "x86_64"}, "rounds": [1.0, 2.0]}
-PANELS = {"1 x 16": {"ours": (2.0, 1.0, 3.0), "a peer": (1234.0, 1200.0, 1300.0)},
-          "32 x 16": {f"contender {number}": (0.5, 0.6, 0.7) for number in range(20)}}  # a median of all calls below every round's
+PANELS = {
+    "1 x 16": {"ours": (2.0, 1.0, 3.0), "a peer": (1234.0, 1200.0, 1300.0)},
+    "32 x 16": {f"contender {number}": (0.5, 0.6, 0.7) for number in range(20)},
+}  # a median of all calls below every round's
 
 
 def test_a_run_is_kept_as_json_table_and_picture(tmp_path):
-    report.keep(str(tmp_path / "new" / "part.json"), FIGURES, ["| a |", "|---|"], lambda path: report.draw_bars(PANELS, "What\nseconds", path))
+    report.keep(
+        str(tmp_path / "new" / "part.json"),
+        FIGURES,
+        ["| a |", "|---|"],
+        lambda path: report.draw_bars(PANELS, "What\nseconds", path),
+    )
     assert json.loads((tmp_path / "new" / "part.json").read_text()) == FIGURES
     assert (tmp_path / "new" / "part.md").read_text() == "cores 2, cpu x86_64\n\n| a |\n|---|\n"
     height, width, _ = image.imread(io.BytesIO((tmp_path / "new" / "part.png").read_bytes())).shape
@@ -41,5 +48,10 @@ def test_numbers_in_a_flag_are_whole_and_at_least_one(given):
 
 
 def test_help_has_the_flags_that_hold_numbers():
-    result = subprocess.run([sys.executable, "-m", "benchmarks.serving_latency", "--help"], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.serving.serving_latency", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0 and "  --batches: Batch sizes.\n    (default: '1,32')" in result.stdout, result.stdout

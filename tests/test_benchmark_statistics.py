@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks import example_statistics, segment_locations, two_sample_tests
-from benchmarks.segment_locations import Corpus
+from benchmarks.data import example_statistics, segment_locations, two_sample_tests
+from benchmarks.data.segment_locations import Corpus
 
 NUM_CLUSTERS, PER_CLUSTER = 300, 11
 
@@ -37,15 +37,26 @@ def test_samples_of_one_value_are_equal():
 
 
 # Two documents: sentences [5 6 7] [8 9], and [5 6] [10 11 12 13].
-CORPUS = Corpus(np.array([5, 6, 7, 8, 9, 5, 6, 10, 11, 12, 13], np.int32), np.array([0, 3, 5, 7, 11]),
-                np.array([0, 5, 11]), np.array([0, 1]))
+CORPUS = Corpus(
+    np.array([5, 6, 7, 8, 9, 5, 6, 10, 11, 12, 13], np.int32),
+    np.array([0, 3, 5, 7, 11]),
+    np.array([0, 5, 11]),
+    np.array([0, 1]),
+)
 
 
-@pytest.mark.parametrize("segment, start, is_located, is_wrong", [
-    ([6, 7, 8], 1, True, False), ([10, 11, 12, 13], 7, True, False),
-    ([5, 6], 0, False, False),  # stands there twice
-    ([9, 5], 0, False, True),  # runs over the end of a document
-    ([8, 9, 5], 3, False, True), ([7, 8, 10], 2, False, True), ([12, 10], 0, False, True)])
+@pytest.mark.parametrize(
+    "segment, start, is_located, is_wrong",
+    [
+        ([6, 7, 8], 1, True, False),
+        ([10, 11, 12, 13], 7, True, False),
+        ([5, 6], 0, False, False),  # stands there twice
+        ([9, 5], 0, False, True),  # runs over the end of a document
+        ([8, 9, 5], 3, False, True),
+        ([7, 8, 10], 2, False, True),
+        ([12, 10], 0, False, True),
+    ],
+)
 def test_segments_are_found_again_or_found_wrong(segment, start, is_located, is_wrong):
     row = np.array([[101, *segment, 102, 0, 0]], np.int32)
     found = segment_locations.locate(CORPUS, row, np.array([1]), np.array([len(segment)]))
@@ -57,9 +68,15 @@ class Tokenizer:
 
 
 # [CLS] 6 7 8 [SEP] 10 11 [SEP] [PAD], 7 masked
-ARRAYS = {"input_word_ids": np.array([[101, 6, 103, 8, 102, 10, 11, 102, 0]]), "lengths": np.array([8]),
-          "input_type_ids": np.array([[0, 0, 0, 0, 0, 1, 1, 1, 0]]), "masked_lm_positions": np.array([[2, 0]]),
-          "masked_lm_ids": np.array([[7, 0]]), "num_masked": np.array([1]), "next_sentence_labels": np.array([1])}
+ARRAYS = {
+    "input_word_ids": np.array([[101, 6, 103, 8, 102, 10, 11, 102, 0]]),
+    "lengths": np.array([8]),
+    "input_type_ids": np.array([[0, 0, 0, 0, 0, 1, 1, 1, 0]]),
+    "masked_lm_positions": np.array([[2, 0]]),
+    "masked_lm_ids": np.array([[7, 0]]),
+    "num_masked": np.array([1]),
+    "next_sentence_labels": np.array([1]),
+}
 
 
 def faults_of(**changes):
@@ -73,15 +90,21 @@ def test_a_right_example_has_no_fault():
     assert faults_of() == []
 
 
-@pytest.mark.parametrize("changes, fault", [
-    ({"input_word_ids": [101, 6, 103, 8, 9, 10, 11, 102, 0]}, "not [CLS] A [SEP] B [SEP]"),
-    ({"input_word_ids": [101, 6, 103, 8, 102, 10, 11, 102, 1]}, "not padding after it"),
-    ({"masked_lm_ids": [9, 0]}, "A is no run of a document's pieces"),
-    ({"input_word_ids": [101, 6, 103, 8, 102, 11, 10, 102, 0]}, "B is no run of a document's pieces"),
-    ({"masked_lm_positions": [2, 3], "masked_lm_ids": [7, 8], "num_masked": 2},
-     "number of predictions is not min(P, max(1, round(0.15 length)))"),
-    ({"masked_lm_positions": [2, 2], "masked_lm_ids": [7, 7], "num_masked": 2}, "positions that do not ascend"),
-    ({"masked_lm_positions": [4, 0], "masked_lm_ids": [102, 0]}, "[CLS] or [SEP] to predict"),
-    ({"input_word_ids": [101, 6, 103, 103, 102, 10, 11, 102, 0]}, "[MASK] without a label")])
+@pytest.mark.parametrize(
+    "changes, fault",
+    [
+        ({"input_word_ids": [101, 6, 103, 8, 9, 10, 11, 102, 0]}, "not [CLS] A [SEP] B [SEP]"),
+        ({"input_word_ids": [101, 6, 103, 8, 102, 10, 11, 102, 1]}, "not padding after it"),
+        ({"masked_lm_ids": [9, 0]}, "A is no run of a document's pieces"),
+        ({"input_word_ids": [101, 6, 103, 8, 102, 11, 10, 102, 0]}, "B is no run of a document's pieces"),
+        (
+            {"masked_lm_positions": [2, 3], "masked_lm_ids": [7, 8], "num_masked": 2},
+            "number of predictions is not min(P, max(1, round(0.15 length)))",
+        ),
+        ({"masked_lm_positions": [2, 2], "masked_lm_ids": [7, 7], "num_masked": 2}, "positions that do not ascend"),
+        ({"masked_lm_positions": [4, 0], "masked_lm_ids": [102, 0]}, "[CLS] or [SEP] to predict"),
+        ({"input_word_ids": [101, 6, 103, 103, 102, 10, 11, 102, 0]}, "[MASK] without a label"),
+    ],
+)
 def test_every_fault_is_named(changes, fault):
     assert fault in faults_of(**changes)

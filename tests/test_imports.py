@@ -1,6 +1,7 @@
-"""Imports point one way, as the layout says; read from the sources."""
+"""The house: which modules there are, in which layer, and that imports point one way. Read from the sources."""
 
 import ast
+import collections
 import pathlib
 import subprocess
 import sys
@@ -9,56 +10,140 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# Folder or file -> what it may import of the project, besides its own kind.
-ALLOWED = {
-    "pipelines": {"pipelines"},
-    "keras_bert_app/errors.py": set(),
-    "keras_bert_app/config.py": {"keras_bert_app.errors"},
-    "keras_bert_app/training_config.py": {"keras_bert_app.config", "keras_bert_app.errors"},
-    "keras_bert_app/pretraining_config.py": {"keras_bert_app.training_config", "keras_bert_app.errors",
-                                             "pipelines.choices"},
-    "keras_bert_app/finetuning_config.py": {"keras_bert_app.training_config", "keras_bert_app.tasks.entities", "keras_bert_app.errors"},
-    # Nothing that loads TensorFlow.
-    "keras_bert_app/estimation": {"keras_bert_app.estimation", "keras_bert_app.modeling.parts", "keras_bert_app.config",
-                                  "keras_bert_app.training_config", "keras_bert_app.errors"},
-    "keras_bert_app/modeling": {"keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.errors"},
-    "keras_bert_app/runs": {"keras_bert_app.runs", "keras_bert_app.modeling", "keras_bert_app.config",
-                            "keras_bert_app.pretraining_config", "keras_bert_app.errors", "pipelines"},
-    "keras_bert_app/tpu_wheels.py": {"keras_bert_app.errors"},
-    "keras_bert_app/training": {"keras_bert_app.training", "keras_bert_app.training_config", "keras_bert_app.tpu_wheels",
-                                "keras_bert_app.estimation",
-                                "keras_bert_app.runs", "keras_bert_app.interop",
-                                "keras_bert_app.modeling", "keras_bert_app.config", "keras_bert_app.pretraining_config",
-                                "keras_bert_app.errors", "keras_bert_app.drawing", "pipelines"},
-    "keras_bert_app/progress.py": {"keras_bert_app.training"},
-    "keras_bert_app/tasks": {"keras_bert_app.tasks", "keras_bert_app.progress", "keras_bert_app.training", "keras_bert_app.runs",
-                             "keras_bert_app.interop", "keras_bert_app.modeling", "keras_bert_app.config",
-                             "keras_bert_app.pretraining_config", "keras_bert_app.finetuning_config",
-                             "keras_bert_app.errors", "keras_bert_app.drawing", "pipelines"},
-    "keras_bert_app/interop": {"keras_bert_app.interop", "keras_bert_app.modeling", "keras_bert_app.runs",
-                               "keras_bert_app.config", "keras_bert_app.errors", "pipelines"},
-    "keras_bert_app/inspection": {"keras_bert_app.inspection", "keras_bert_app.runs", "keras_bert_app.training",
-                                  "keras_bert_app.config", "keras_bert_app.pretraining_config", "keras_bert_app.errors",
-                                  "keras_bert_app.terminal", "pipelines"},
-    "keras_bert_app/analysis": {"keras_bert_app.analysis", "keras_bert_app.progress", "keras_bert_app.drawing", "keras_bert_app.export", "keras_bert_app.tasks",
-                                "keras_bert_app.training", "keras_bert_app.interop", "keras_bert_app.modeling",
-                                "keras_bert_app.runs", "keras_bert_app.config", "keras_bert_app.finetuning_config", "keras_bert_app.errors", "pipelines"},
-    "keras_bert_app/drawing": {"keras_bert_app.drawing"},
-    "keras_bert_app/saved_model_files.py": {"keras_bert_app.errors"},
-    "keras_bert_app/litert_model.py": {"keras_bert_app.terminal"},
-    # A server needs SavedModels alone, no code that made them.
-    "keras_bert_app/serving": {"keras_bert_app.serving", "keras_bert_app.saved_model_files", "keras_bert_app.errors"},
-    "keras_bert_app/vectors": {"keras_bert_app.vectors", "keras_bert_app.export", "keras_bert_app.litert_model", "keras_bert_app.training",
-                               "keras_bert_app.config", "keras_bert_app.errors", "pipelines"},
-    "keras_bert_app/export": {"keras_bert_app.export", "keras_bert_app.saved_model_files", "keras_bert_app.litert_model",
-                              "keras_bert_app.tasks", "keras_bert_app.training",
-                              "keras_bert_app.interop", "keras_bert_app.modeling", "keras_bert_app.runs",
-                              "keras_bert_app.config", "keras_bert_app.finetuning_config", "keras_bert_app.errors",
-                              "pipelines"},
-}
-# Nothing imports the scripts but themselves.
-NEVER = {"keras_bert_app.cli"}
-SOURCES = sorted([*ROOT.glob("pipelines/**/*.py"), *ROOT.glob("keras_bert_app/**/*.py")])
+# Folder -> its modules. A module imports from its own folder's top-level package and from earlier layers.
+# A new module is added here.
+LAYERS = [
+    # the standard library alone
+    {
+        "pipelines": "choices data_error ragged storage",
+        "keras_bert_app": "errors files",
+        "keras_bert_app.terminal": "durations progress screen",
+        "keras_bert_app.config": "bert_config finetuning_config pretraining_config training_config",
+        "keras_bert_app.recipes": (
+            "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
+        ),
+    },
+    # text, pictures, arithmetic
+    {
+        "pipelines.text": (
+            "docstring_layout docstring_text installed_docs readers scripts sentences text_files text_formats "
+            "text_lines"
+        ),
+        "pipelines.wordpiece": (
+            "casing normalize offsets special_tokens tokenizer unicode_14 unicode_14_classes vocabulary "
+            "vocabulary_extension vocabulary_learning vocabulary_report words"
+        ),
+        "pipelines.examples": "block_examples dataset masking mixing packing pairs units walks",
+        "pipelines.corpus": (
+            "corpus_reading corpus_report corpus_tasks fingerprints manifest near_duplicates preparation shards "
+            "spool staging"
+        ),
+        "keras_bert_app.drawing": (
+            "attention_page bars corpus_picture curves examples_picture figures finetuning_pictures fonts "
+            "head_maps pattern_pictures probe_pictures pruning_pictures sense_pictures tree_pictures "
+            "vocabulary_picture"
+        ),
+        "keras_bert_app.estimation": "counts estimate estimate_report hardware memory",
+    },
+    # models; serving needs SavedModels alone
+    {
+        "keras_bert_app.modeling": (
+            "attention backend embeddings encoder heads layers lstm pretrainer recomputed_attention task_model"
+        ),
+        "keras_bert_app.serving": (
+            "batcher batching_options decoding encoding litert_model model_configs models request_errors routes "
+            "saved_model_files servable served_signatures server server_metrics versions"
+        ),
+    },
+    # work directories
+    {
+        "keras_bert_app.runs": "checkpoints lock seeds shared_tokenizer work_directory",
+    },
+    # weights in and out
+    {
+        "keras_bert_app.interop": (
+            "archives attention_heads bounded_files directories hub load own_layout parity parity_files "
+            "sorted_tables surgery tf_checkpoints vocabulary_surgery weights"
+        ),
+        "keras_bert_app.interop.google_tf1": "google_layout google_names google_reference",
+        "keras_bert_app.interop.huggingface": (
+            "huggingface_files huggingface_layout huggingface_names huggingface_reference huggingface_tensors "
+            "huggingface_tokenizer safetensors_files"
+        ),
+        "keras_bert_app.interop.keras_hub": (
+            "hdf5_files keras_hub_layout keras_hub_names keras_hub_objects keras_hub_reference"
+        ),
+        "keras_bert_app.interop.model_garden": (
+            "model_garden_config model_garden_layout model_garden_names model_garden_reference"
+        ),
+    },
+    # training
+    {
+        "keras_bert_app.training": (
+            "evaluation forward infeed initialization local_cluster loop losses pace pretrain pretraining_data "
+            "pretraining_start profiling replicas reporting signals steps strategies tpu tpu_wheels window"
+        ),
+        "keras_bert_app.training.optimizers": "adafactor adam choice muon optimizer_base schedules",
+    },
+    # tasks
+    {
+        "keras_bert_app.tasks": (
+            "batches dev_evaluation features finetune finetuning_start labelled_data lengths metrics mlm_tuning "
+            "objectives predicting pruned_runs registry results scoring task transfer"
+        ),
+        "keras_bert_app.tasks.families": (
+            "answer_report answer_spans entities multiple_choice question_answering sequences squad_scores "
+            "tagging tagging_rows"
+        ),
+        "keras_bert_app.tasks.readers": "choice_files conll corpora generic glue languages squad tables tagging_tasks",
+        "keras_bert_app.inspection": "inspection_report reading source statistics",
+    },
+    # SavedModels
+    {
+        "keras_bert_app.export": (
+            "answers best_answers choice_answers chunks encoder_signatures finetuned_export litert_export "
+            "masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers rows "
+            "saved_models sentence_vectors sequence_answers signatures specs tagging_answers word_splitter"
+        ),
+    },
+    # uses of a model
+    {
+        "keras_bert_app.analysis": (
+            "analysis_report encoded_sentences encoders findings halves head_distances head_tasks input_texts "
+            "mentions occurrences options probe_steps pruned_exports pseudo_likelihood samples sense_maps "
+            "sense_scores span_items study_registry tree_probe tree_scores treebank word_vectors"
+        ),
+        "keras_bert_app.analysis.studies": (
+            "attention_maps attention_parser attention_patterns attention_probe coreference edge_probing "
+            "endings feature_vectors grammar_heads head_importance head_pruning minimal_pairs structural_probe "
+            "surprise word_senses"
+        ),
+        "keras_bert_app.vectors": "embedding nearest plain_rows text_sources vector_files",
+    },
+    # commands
+    {
+        "keras_bert_app.cli": (
+            "analyze check_vocab convert demo embed estimate evaluate export extend_vocab fill_mask finetune "
+            "inspect_data launch_workers learn_vocab predict prepare_corpus pretrain search serve tokenize"
+        ),
+        "keras_bert_app.cli.common": (
+            "answer_flags app config_flags documentation_demo input_text output_files pooling_flags"
+        ),
+    },
+]
+
+MOST_LAYERS = 10
+MOST_NAMES_AT_THE_TOP = 20
+SOURCES = sorted(path for top in ("pipelines", "keras_bert_app") for path in (ROOT / top).rglob("*.py"))
+PACKAGE_FILES = ("__init__", "__main__")
+# Modules at the top of pipelines are below everything; ragged is the one that needs TensorFlow.
+FOLDER_LAYER = {folder: number for number, layer in enumerate(LAYERS) for folder in layer}
+# The packages promise these names and load them on first use.
+LAZY = {"keras_bert_app/__init__.py", "pipelines/__init__.py", "keras_bert_app/__main__.py"}
+
+
+def folder_of(path):
+    return ".".join(path.relative_to(ROOT).parent.parts)
 
 
 def imported_modules(path):
@@ -71,24 +156,73 @@ def imported_modules(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def is_below(module, package):
-    return module == package or module.startswith(package + ".")
+def folder_of_import(name):
+    """The listed folder that an imported dotted name lies in; None for what is not ours."""
+    parts = name.split(".")
+    if parts[0] not in ("pipelines", "keras_bert_app"):
+        return None
+    return next(folder for end in range(len(parts), 0, -1) if (folder := ".".join(parts[:end])) in FOLDER_LAYER)
+
+
+def unit(folder):
+    """What may import itself freely: pipelines as a whole, or one folder of keras_bert_app with those below it."""
+    parts = folder.split(".")
+    return parts[0] if parts[0] == "pipelines" else ".".join(parts[:2])
+
+
+def test_every_module_is_listed_once():
+    found = collections.defaultdict(set)
+    for path in SOURCES:
+        if path.stem not in PACKAGE_FILES and not path.parent.name.startswith("page"):
+            found[folder_of(path)].add(path.stem)
+    listed = {folder: set(names.split()) for layer in LAYERS for folder, names in layer.items()}
+    assert dict(found) == listed
+
+
+def test_there_are_few_layers_and_few_names_at_the_top():
+    assert len(LAYERS) <= MOST_LAYERS
+    names = [path.name for path in (ROOT / "keras_bert_app").iterdir() if path.name != "__pycache__"]
+    assert len(names) <= MOST_NAMES_AT_THE_TOP
+
+
+def test_no_module_name_occurs_twice():
+    names = [
+        name
+        for layer in LAYERS
+        for folder, modules in layer.items()
+        if folder != "keras_bert_app.cli"
+        for name in modules.split()
+    ]
+    assert not [name for name, count in collections.Counter(names).items() if count > 1]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_imports_only_what_its_folder_may(path):
-    relative = path.relative_to(ROOT).as_posix()
-    ours = [module for module in imported_modules(path) if module.split(".")[0] in ("pipelines", "keras_bert_app")]
-    if not relative.startswith("keras_bert_app/cli/"):
-        assert not [module for module in ours if any(is_below(module, package) for package in NEVER)]
-    for place, allowed in ALLOWED.items():
-        if relative == place or relative.startswith(place + "/"):
-            assert not [module for module in ours if not any(is_below(module, package) for package in allowed)]
+def test_a_file_imports_from_its_own_folder_and_earlier_layers(path):
+    if path.relative_to(ROOT).as_posix() in LAZY:
+        return
+    folder = next(name for name in (folder_of(path), folder_of(path).rpartition(".")[0]) if name in FOLDER_LAYER)
+    for name in imported_modules(path):
+        other = folder_of_import(name)
+        if other is None or unit(other) == unit(folder):
+            continue
+        assert not folder.startswith("pipelines"), f"{path}: pipelines never imports the application ({name})"
+        lowest = FOLDER_LAYER[folder] == FOLDER_LAYER[other] == 0
+        assert FOLDER_LAYER[other] < FOLDER_LAYER[folder] or lowest, f"{path}: imports {name} of a later layer"
+
+
+@pytest.mark.parametrize("folder", ["keras_bert_app/config", "keras_bert_app/recipes", "keras_bert_app/estimation"])
+def test_configurations_recipes_and_estimates_load_no_tensorflow(folder):
+    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / folder).glob("*.py")]
+    code = f"import importlib, sys\nfor name in {modules!r}: importlib.import_module(name)\n"
+    subprocess.run([sys.executable, "-c", f"{code}assert 'tensorflow' not in sys.modules"], check=True, cwd=ROOT)
 
 
 def test_only_backend_py_of_the_model_imports_tensorflow():
-    users = {path.name for path in (ROOT / "keras_bert_app/modeling").glob("*.py")
-             if any(module.split(".")[0] == "tensorflow" for module in imported_modules(path))}
+    users = {
+        path.name
+        for path in (ROOT / "keras_bert_app/modeling").glob("*.py")
+        if any(module.split(".")[0] == "tensorflow" for module in imported_modules(path))
+    }
     assert users == {"backend.py"}
 
 

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from benchmarks import own_commands, time_budget
-from benchmarks.quality_contenders import Contender, parsed
-from benchmarks.quality_texts import passages_of
-from benchmarks.resumable import spread
+from benchmarks.common.resumable import spread
+from benchmarks.quality import time_budget
+from benchmarks.quality.quality_contenders import Contender, parsed
+from benchmarks.quality.quality_texts import passages_of
+from benchmarks.reliability import own_commands
 from keras_bert_app.errors import UserError
 
 # The benchmark's flags are a table of the process, so that it has one of its own.
@@ -38,8 +39,11 @@ def test_the_rate_rises_and_falls_by_the_clock_and_lines_hold_the_loss_since_the
     assert rates == pytest.approx([0.0, 0.25, 0.45, 0.225, 0.0, 0.0])
     assert budget.is_over()
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert lines == [{"step": 4, "seconds": 33.0, "loss": 13.3}, {"step": 5, "seconds": 60.0, "loss": 16.0},
-                     {"step": 6, "seconds": 70.0, "loss": 17.0}]
+    assert lines == [
+        {"step": 4, "seconds": 33.0, "loss": 13.3},
+        {"step": 5, "seconds": 60.0, "loss": 16.0},
+        {"step": 6, "seconds": 70.0, "loss": 17.0},
+    ]
 
 
 def test_passages_are_whole_sentences_that_fill_a_row_but_for_the_last():
@@ -82,8 +86,18 @@ def test_a_contender_stands_with_its_settings():
     assert parsed("transformers@3e-3@@0.08") == Contender("transformers", 3e-3, None, 0.08)
 
 
-@pytest.mark.parametrize("entry", ["ours@1e-3", "keras_hub", "keras_hub@fast", "torch@1e-3", "keras_hub@1e-3@float16",
-                                   "keras_hub@1e-3@float32@0.08", "transformers@1@float32@1@1"])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "ours@1e-3",
+        "keras_hub",
+        "keras_hub@fast",
+        "torch@1e-3",
+        "keras_hub@1e-3@float16",
+        "keras_hub@1e-3@float32@0.08",
+        "transformers@1@float32@1@1",
+    ],
+)
 def test_a_contender_that_cannot_be_run_is_refused(entry):
     with pytest.raises(UserError, match=f"--contenders={entry}: "):
         parsed(entry)
@@ -94,7 +108,10 @@ def test_each_run_is_told_with_its_machine_and_so_are_those_of_before_machines_w
         (tmp_path / name).write_text(name)
     given = [f"--corpus_dir={tmp_path}", f"--vocab_file={tmp_path / 'vocab.txt'}", f"--directory={tmp_path}"]
     result = {"steps": 7, "eval_masked_lm_accuracy": 0.5, "eval_masked_lm_loss": 3.0, "eval_unigram_accuracy": 0.1}
-    fast, slow = {**result, "machine": {"cores": 8, "cpu": "x86_64"}}, {**result, "machine": {"cores": 1, "cpu": "x86_64"}}
+    fast, slow = (
+        {**result, "machine": {"cores": 8, "cpu": "x86_64"}},
+        {**result, "machine": {"cores": 1, "cpu": "x86_64"}},
+    )
 
     def lines_of(**found):
         command = [sys.executable, "-c", _SETTINGS_AND_TABLE, json.dumps([given, found])]

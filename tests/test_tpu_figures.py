@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks import compile_tpu, tpu_text, tpu_traffic
-from benchmarks.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
-from benchmarks.tpu_programs import Program
+from benchmarks.tpu import compile_tpu, tpu_text, tpu_traffic
+from benchmarks.tpu.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
+from benchmarks.tpu.tpu_programs import Program
 from keras_bert_app.errors import UserError
 
 CLEAN = """\
@@ -49,20 +49,27 @@ def test_a_shape_that_is_not_known_stops_a_program(shape):
 @pytest.mark.parametrize("dtype", ["i64", "ui64", "f64"])
 def test_types_of_64_bits_are_told_and_stop_nothing(dtype):
     summary = tpu_text.summarize(
-        with_line(f"%3 = stablehlo.add %4, %5 : tensor<7x{dtype}>\n%6 = stablehlo.abs %7 : tensor<{dtype}>"))
+        with_line(f"%3 = stablehlo.add %4, %5 : tensor<7x{dtype}>\n%6 = stablehlo.abs %7 : tensor<{dtype}>")
+    )
     assert summary.is_lowered and summary.wide == {"add": 1, "abs": 1}
 
 
 def test_arrays_that_stand_in_the_program_value_by_value_are_counted_in_bytes():
-    summary = tpu_text.summarize(with_line('%3 = stablehlo.constant dense<"0x00000000010000"> : tensor<50x10xui32>\n'
-                                           "%4 = stablehlo.constant dense<[[true], [false]]> : tensor<2x1xi1>\n"
-                                           "%5 = stablehlo.constant dense<0.5> : tensor<7x3xbf16>"))
+    summary = tpu_text.summarize(
+        with_line(
+            '%3 = stablehlo.constant dense<"0x00000000010000"> : tensor<50x10xui32>\n'
+            "%4 = stablehlo.constant dense<[[true], [false]]> : tensor<2x1xi1>\n"
+            "%5 = stablehlo.constant dense<0.5> : tensor<7x3xbf16>"
+        )
+    )
     assert summary.constant_bytes == 2002 and "2 KB of constants" in summary.line()
 
 
 def test_numbers_of_64_bits_in_attributes_are_no_arrays():
-    line = ('%3 = "stablehlo.gather"(%4) <{slice_sizes = array<i64: 1, 3>, p = dense<0> : tensor<1x2xi64>}> : '
-            '(tensor<7x3xf32>) -> tensor<7x3xf32>')
+    line = (
+        '%3 = "stablehlo.gather"(%4) <{slice_sizes = array<i64: 1, 3>, p = dense<0> : tensor<1x2xi64>}> : '
+        "(tensor<7x3xf32>) -> tensor<7x3xf32>"
+    )
     assert not tpu_text.summarize(with_line(line)).wide
 
 
@@ -86,11 +93,11 @@ ENTRY %main (a: f32[70,13]) -> f32[7,13] {
 
 
 def test_the_compilers_estimates_are_added_up():
-    text = '''
+    text = """
   %a = f32[7] fusion(%b), backend_config={"window_config":{"estimated_cycles":"12"},"flag_configs":[]}
   %c = f32[7] copy(%a), backend_config={"estimated_cycles":"30"}
   %d = f32[7] fusion(%c), backend_config={"flag_configs":[]}
-'''
+"""
     assert tpu_traffic.estimated_cycles(text) == 42
 
 
@@ -112,11 +119,13 @@ def test_the_largest_batch_is_on_the_line_through_two():
 
 
 def test_a_refusal_says_what_would_be_needed():
-    error = ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 20.50G "
-             "of 15.75G hbm. Exceeded hbm capacity by 4.75G.")
-    assert compile_tpu.needed_bytes({"error": error}, held=7) == 20.5 * 2 ** 30
+    error = (
+        "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 20.50G "
+        "of 15.75G hbm. Exceeded hbm capacity by 4.75G."
+    )
+    assert compile_tpu.needed_bytes({"error": error}, held=7) == 20.5 * 2**30
     large = "Ran out of memory on HBM, the total memory required for HLO temporaries (24.06G) exceeds available HBM (15.75G)."
-    assert compile_tpu.needed_bytes({"error": large}, held=7) == 24.06 * 2 ** 30 + 7
+    assert compile_tpu.needed_bytes({"error": large}, held=7) == 24.06 * 2**30 + 7
     assert compile_tpu.needed_bytes({"error": "UNIMPLEMENTED: something"}, held=7) is None
     assert "Used 20.50G of 15.75G" in compile_tpu.refusal(error)
 
@@ -131,7 +140,9 @@ class Compiler:
         temporaries = self.bytes_per_row * program.batch_size // program.parts
         found = {"arguments": 1e9, "outputs": 0, "aliased": 0, "temporaries": temporaries, "code": 0}
         if 1e9 + temporaries > CHIPS[chip].memory:
-            found = {"error": f"Ran out of memory on HBM, the total memory required for HLO temporaries ({temporaries / 2 ** 30:.2f}G) exceeds"}
+            found = {
+                "error": f"Ran out of memory on HBM, the total memory required for HLO temporaries ({temporaries / 2**30:.2f}G) exceeds"
+            }
         return self.done.setdefault(f"{chip}:{program.name}", found)
 
 

@@ -6,12 +6,12 @@ import os
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.encoder import BertEncoder
-from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from pipelines.wordpiece import BertTokenizer
+from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,21 +49,30 @@ def load_subject(path, log=lambda line: None):
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
     model = load.build_model(weights)
-    return Subject(name_of(path), model.encoder, BertTokenizer(weights.vocabulary, weights.config.do_lower_case), model,
-                   origin_of(weights.origin, weights.tensors))
+    return Subject(
+        name_of(path),
+        model.encoder,
+        BertTokenizer(weights.vocabulary, weights.config.do_lower_case),
+        model,
+        origin_of(weights.origin, weights.tensors),
+    )
 
 
 def require_layers(config):
     """Raises UserError for an encoder of embeddings alone."""
     if not config.num_hidden_layers:
-        raise UserError("the encoder has embeddings and no layer (--encoder_layers=0), so that there is nothing to look into; give "
-                        "another model")
+        raise UserError(
+            "the encoder has embeddings and no layer (--encoder_layers=0), so that there is nothing to look into; give "
+            "another model"
+        )
 
 
 def require_segments(config, what):
     """Raises UserError for a model that knows no second segment. Args: what: was given for one."""
     if config.type_vocab_size < 2:
-        raise UserError(f"{what}: the model has one segment (type_vocab_size 1), and was never shown a pair; give single texts")
+        raise UserError(
+            f"{what}: the model has one segment (type_vocab_size 1), and was never shown a pair; give single texts"
+        )
 
 
 def name_of(path):
@@ -87,4 +96,6 @@ def origin_of(weights, tensors):
 
 def untrained(subject, seed=0):
     """A Subject of the same shape and vocabulary whose weights are BERT's initial ones: what the architecture alone can do."""
-    return Subject(f"untrained (seed {seed})", BertEncoder(subject.config, seed=seed, has_pooler=False), subject.tokenizer)
+    return Subject(
+        f"untrained (seed {seed})", BertEncoder(subject.config, seed=seed, has_pooler=False), subject.tokenizer
+    )

@@ -16,8 +16,19 @@ class Table:
 
     def cells(self):
         """The rows as str."""
-        return [["" if cell is None else f"{cell:.{self.digits}f}" if isinstance(cell, float) else
-                 f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in self.rows]
+        return [
+            [
+                ""
+                if cell is None
+                else f"{cell:.{self.digits}f}"
+                if isinstance(cell, float)
+                else f"{cell:,}"
+                if isinstance(cell, int)
+                else str(cell)
+                for cell in row
+            ]
+            for row in self.rows
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +58,11 @@ def contents(findings, options):
     Args:
         options: Options, the seeds among them.
     """
-    record = {**dataclasses.asdict(dataclasses.replace(findings, files={})), "files": sorted(findings.files),
-              "options": dataclasses.asdict(options)}
+    record = {
+        **dataclasses.asdict(dataclasses.replace(findings, files={})),
+        "files": sorted(findings.files),
+        "options": dataclasses.asdict(options),
+    }
     files = {**findings.files, f"{findings.name}.json": json.dumps(record, indent=1, ensure_ascii=False) + "\n"}
     return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
 
@@ -62,7 +76,11 @@ def text_lines(findings):
         is_text = [any(isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
         yield f"\n{table.title}"
         for row in rows:
-            yield "  " + "  ".join(cell.ljust(width) if left else cell.rjust(width)
-                                   for cell, width, left in zip(row, widths, is_text)).rstrip()
+            yield (
+                "  "
+                + "  ".join(
+                    cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, is_text)
+                ).rstrip()
+            )
     yield ""
     yield from findings.remarks

@@ -35,8 +35,10 @@ def divergences(attention):
     negative_entropies = _sum_of_p_log_p(flat)
     found = np.zeros((len(flat),) * 2)
     for head in range(len(flat) - 1):
-        middles = -_sum_of_p_log_p((flat[head] + flat[head + 1:]) / 2)
-        found[head, head + 1:] = np.maximum(middles + (negative_entropies[head] + negative_entropies[head + 1:]) / 2, 0)
+        middles = -_sum_of_p_log_p((flat[head] + flat[head + 1 :]) / 2)
+        found[head, head + 1 :] = np.maximum(
+            middles + (negative_entropies[head] + negative_entropies[head + 1 :]) / 2, 0
+        )
     return found + found.T
 
 

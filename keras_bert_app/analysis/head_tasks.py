@@ -18,7 +18,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.analysis import encoders, texts
+from keras_bert_app.analysis import encoders, input_texts
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import predicting
 from keras_bert_app.tasks.batches import evaluation_batches, make_batch
@@ -26,7 +26,7 @@ from keras_bert_app.tasks.features import RowBuilder
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.tasks.task import Examples
 from keras_bert_app.training.losses import classification_sums
-from pipelines.masking import mask_tokens
+from pipelines.examples.masking import mask_tokens
 
 _ROW_LENGTH, _ROWS_A_BATCH = 128, 16
 _PREDICTIONS, _MASKED_SHARE = 20, 0.15  # of a row of 128: google-research/bert, README
@@ -38,7 +38,8 @@ def check(options):
     if not options.input_file and not options.workdir:
         raise UserError(
             "--input_file is missing, a text that masked LM is scored on; or give --workdir, a fine-tuned run, "
-            "which is scored on its dev examples")
+            "which is scored on its dev examples"
+        )
 
 
 def load(subject, options, log):
@@ -63,7 +64,8 @@ def _masked_lm(subject, options):
     if subject.model is None or subject.model.masked_lm is None:
         raise UserError(
             "--init_checkpoint has no masked-LM head, so that --input_file gives no loss; give --workdir, a "
-            "fine-tuned run of it")
+            "fine-tuned run of it"
+        )
     return MaskedLM(subject, options)
 
 
@@ -77,25 +79,29 @@ class MaskedLM:
 
     def __init__(self, subject, options):
         self.model, self.subject_name, self.origin = subject.model, subject.name, subject.origin
-        sentences, documents = texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
+        sentences, documents = input_texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
         length = min(_ROW_LENGTH, subject.config.max_position_embeddings)
-        kept, numbers, left_out = texts.encodable(subject, sentences, length - 2)
-        self.remarks = [texts.read_remark(options, len(sentences), _BY_ITSELF), *([left_out] if left_out else [])]
-        rows = filled_rows([np.concatenate(text.pieces) for text in kept], [documents[number] for number in numbers],
-                           length - 2)
+        kept, numbers, left_out = input_texts.encodable(subject, sentences, length - 2)
+        self.remarks = [input_texts.read_remark(options, len(sentences), _BY_ITSELF), *([left_out] if left_out else [])]
+        rows = filled_rows(
+            [np.concatenate(text.pieces) for text in kept], [documents[number] for number in numbers], length - 2
+        )
         if len(rows) < 2:
             raise UserError(
                 f"{options.input_file}: fills one row of {length} tokens; expected two at least, one to estimate "
-                "importance on and one to score")
-        halves = rows[:len(rows) // 2], rows[len(rows) // 2:]
+                "importance on and one to score"
+            )
+        halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
         self.estimation, self.scored = (
-            _masked_batches(subject.tokenizer, half, length, options.seed) for half in halves)
+            _masked_batches(subject.tokenizer, half, length, options.seed) for half in halves
+        )
         self.num_estimated = len(halves[0])
         self.name = "masked LM"
         count = int(sum(batch["masked_lm_weights"].numpy().sum() for batch in self.scored))
         self.data = (
             f"{options.input_file}: importance on {len(halves[0]):,} rows of at most {length} tokens, scores on "
-            f"{count:,} masked tokens of {len(halves[1]):,} others")
+            f"{count:,} masked tokens of {len(halves[1]):,} others"
+        )
         self.inputs = self.scored[0]
 
     def outputs(self, model, batch):
@@ -109,7 +115,8 @@ class MaskedLM:
 
     def score(self, call):
         loss, correct, count = np.sum(
-            [[float(value) for value in self._sums(call(batch), batch)] for batch in self.scored], axis=0)
+            [[float(value) for value in self._sums(call(batch), batch)] for batch in self.scored], axis=0
+        )
         return {"loss": loss / count, "accuracy": correct / count}
 
 
@@ -131,16 +138,24 @@ class Tuned:
         self.found = found = FinetunedRun(options.workdir, {"precision": "float32"})
         encoders.require_layers(found.model.config)
         self.model, self.task, self.subject_name = found.model, found.task, encoders.name_of(options.workdir)
-        self.origin = encoders.origin_of(f"fine-tuned run {found.checkpoint}",
-                                         {variable.path: variable.numpy() for variable in found.model.weights})
-        self.remarks = [f"--workdir={options.workdir} was looked into, and --{name}={getattr(options, name)} was not."
-                        for name in ("init_checkpoint", "input_file") if getattr(options, name)]
+        self.origin = encoders.origin_of(
+            f"fine-tuned run {found.checkpoint}", {variable.path: variable.numpy() for variable in found.model.weights}
+        )
+        self.remarks = [
+            f"--workdir={options.workdir} was looked into, and --{name}={getattr(options, name)} was not."
+            for name in ("init_checkpoint", "input_file")
+            if getattr(options, name)
+        ]
         examples = found.task.read_split(found.run.data_dir, "dev", found.run, most=options.most_sentences())
         even, odd = _halves(examples, by_document=found.run.document_context)
         if not odd:
-            raise UserError(f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; expected two at least")
+            raise UserError(
+                f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; expected two at least"
+            )
         # The labels alone count, whatever else a run learned from.
-        self.objective = self.task.family.make_objective(self.task, dataclasses.replace(found.run, teacher=""), found.model.head)
+        self.objective = self.task.family.make_objective(
+            self.task, dataclasses.replace(found.run, teacher=""), found.model.head
+        )
         self.examples = Examples(odd)
         estimated = self._features(Examples(even))
         self.features = self._features(self.examples)
@@ -149,7 +164,8 @@ class Tuned:
         self.name = self.task.name
         self.data = (
             f"{found.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name}, scores on "
-            f"{len(self.examples):,} others")
+            f"{len(self.examples):,} others"
+        )
         self.inputs = next(self._batches(self.features))[0]
 
     def _features(self, examples):
@@ -165,8 +181,13 @@ class Tuned:
         return self.objective.loss_sums(outputs, batch)["loss_sum"]
 
     def score(self, call):
-        logits = predicting.unit_logits(lambda batch: call(batch)["logits"].numpy(), self.model, self.features,
-                                        self.found.run, self.found.run.global_batch_size)
+        logits = predicting.unit_logits(
+            lambda batch: call(batch)["logits"].numpy(),
+            self.model,
+            self.features,
+            self.found.run,
+            self.found.run.global_batch_size,
+        )
         family = self.task.family
         predictions = family.decode(self.task, self.examples, self.features, logits, self.found.run, self.found.labels)
         scores = family.score(self.task, self.examples, predictions, self.found.labels)
@@ -198,12 +219,17 @@ def _masked_batches(tokenizer, rows, length, seed):
     for at in range(0, len(rows), _ROWS_A_BATCH):
         units = range(at, min(at + _ROWS_A_BATCH, len(rows)))
         batch = {name: tf.constant(values) for name, values in make_batch(features, units, len(units), length).items()}
-        batches.append(batch | mask_tokens(batch["input_word_ids"],
-                                           batch["input_mask"],
-                                           tf.constant([seed, at]),
-                                           masked_lm_prob=_MASKED_SHARE,
-                                           max_predictions_per_seq=min(_PREDICTIONS, length),
-                                           vocab_size=tokenizer.vocab_size,
-                                           mask_id=tokenizer.mask_id,
-                                           never_masked=(tokenizer.cls_id, tokenizer.sep_id)))
+        batches.append(
+            batch
+            | mask_tokens(
+                batch["input_word_ids"],
+                batch["input_mask"],
+                tf.constant([seed, at]),
+                masked_lm_prob=_MASKED_SHARE,
+                max_predictions_per_seq=min(_PREDICTIONS, length),
+                vocab_size=tokenizer.vocab_size,
+                mask_id=tokenizer.mask_id,
+                never_masked=(tokenizer.cls_id, tokenizer.sep_id),
+            )
+        )
     return batches

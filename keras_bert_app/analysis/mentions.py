@@ -7,8 +7,10 @@ from keras_bert_app.errors import UserError
 
 # "(7-person-new" opens entity 7, "7)" closes it, "(7-person-new)" does both; brackets follow each other without space.
 # A part of a mention in several is "(7[1/2]-person" and "7[1/2])".
-_BRACKET = re.compile(r"\((?P<opens>[^-()\[\]]+)(?:\[(?P<part>\d+)/\d+\])?[^()]*(?P<closes>\))?"
-                      r"|(?P<ends>[^-()\[\]]+)(?:\[\d+/\d+\])?\)")
+_BRACKET = re.compile(
+    r"\((?P<opens>[^-()\[\]]+)(?:\[(?P<part>\d+)/\d+\])?[^()]*(?P<closes>\))?"
+    r"|(?P<ends>[^-()\[\]]+)(?:\[\d+/\d+\])?\)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +38,10 @@ def read_mentions(trees):
             head = next((word for word in inside if tree.heads[word] not in inside), first)
             result.append(Mention(entity, number, first, end, head))
     if not result:
-        raise UserError(f"{trees[0].path}: no word has Entity= in its MISC column; expected CoNLL-U with coreference, "
-                        "such as UD English GUM")
+        raise UserError(
+            f"{trees[0].path}: no word has Entity= in its MISC column; expected CoNLL-U with coreference, "
+            "such as UD English GUM"
+        )
     return sorted(result, key=lambda mention: (mention.sentence, mention.head, mention.first))
 
 
@@ -50,8 +54,10 @@ def _spans(tree):
         while at < len(value):
             found = _BRACKET.match(value, at)
             if not found:
-                raise UserError(f"{place_of}: Entity={value} cannot be read from {value[at:at + 20]!r} on; expected "
-                                "brackets such as (7-person or 7)")
+                raise UserError(
+                    f"{place_of}: Entity={value} cannot be read from {value[at : at + 20]!r} on; expected "
+                    "brackets such as (7-person or 7)"
+                )
             at = found.end()
             if found["opens"]:
                 is_first = found["part"] in (None, "1")

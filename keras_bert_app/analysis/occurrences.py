@@ -8,11 +8,11 @@ import re
 
 import numpy as np
 
-from keras_bert_app.analysis import texts
+from keras_bert_app.analysis import input_texts
+from keras_bert_app.analysis.encoded_sentences import Encoded, encode_rows
 from keras_bert_app.analysis.samples import evenly
-from keras_bert_app.analysis.sentences import Encoded, encode_rows
 from keras_bert_app.errors import UserError
-from keras_bert_app.progress import reported
+from keras_bert_app.terminal.progress import reported
 
 FEWEST = 10  # occurrences; fewer make no clusters
 _MOST = 400  # of a word; taken at equal steps through the corpus
@@ -46,16 +46,21 @@ def find(subject, path, words, max_sentences, seed):
     """
     lower = subject.config.do_lower_case
     _check_words(subject, words)
-    sentences, documents = texts.corpus_sentences(path, max_sentences)
+    sentences, documents = input_texts.corpus_sentences(path, max_sentences)
     wanted = _pattern(subject, words)
     is_wanted = np.array([bool(wanted.search(sentence)) for sentence in sentences])
     by_key = {word.lower() if lower else word: word for word in words}
-    for number, text in zip(np.flatnonzero(is_wanted), texts.cut(subject.tokenizer, [sentences[at] for at in np.flatnonzero(is_wanted)])):
-        is_wanted[number] = any((word.lower() if lower else word) in by_key for word in text.words())  # not within a longer word alone
+    for number, text in zip(
+        np.flatnonzero(is_wanted),
+        input_texts.cut(subject.tokenizer, [sentences[at] for at in np.flatnonzero(is_wanted)]),
+    ):
+        is_wanted[number] = any(
+            (word.lower() if lower else word) in by_key for word in text.words()
+        )  # not within a longer word alone
     others = np.flatnonzero(~is_wanted)
     others = np.random.default_rng(seed).choice(others, min(_MOST_OTHERS, len(others)), replace=False)
     numbers = np.sort(np.concatenate([np.flatnonzero(is_wanted), others]))
-    given, kept, remark = texts.encodable(subject, [sentences[number] for number in numbers])
+    given, kept, remark = input_texts.encodable(subject, [sentences[number] for number in numbers])
     keys = [[word.lower() if lower else word for word in text.words()] for text in given]
     places = {word: [] for word in words}
     for number, row in enumerate(keys):
@@ -66,16 +71,28 @@ def find(subject, path, words, max_sentences, seed):
         if len(found) < FEWEST:
             raise UserError(
                 f"--words: {word!r} stands {len(found)} times in {path}; expected {FEWEST} times at least; give more "
-                "text or another word")
-    remarks = [f"Of {path} {len(sentences):,} sentences were read: {int(is_wanted.sum()):,} with one of the words, and "
-               f"{len(others):,} of the others, drawn by the seed, for what all words do."]
-    remarks += [f"{word} stands there {len(found):,} times; {_MOST:,} of them were taken at equal steps."
-                for word, found in places.items() if len(found) > _MOST]
+                "text or another word"
+            )
+    remarks = [
+        f"Of {path} {len(sentences):,} sentences were read: {int(is_wanted.sum()):,} with one of the words, and "
+        f"{len(others):,} of the others, drawn by the seed, for what all words do."
+    ]
+    remarks += [
+        f"{word} stands there {len(found):,} times; {_MOST:,} of them were taken at equal steps."
+        for word, found in places.items()
+        if len(found) > _MOST
+    ]
     remarks += [remark] if remark else []
     first = {}
     contexts = [first.setdefault(tuple(row), number) for number, row in enumerate(keys)]
-    return Corpus(given, keys, np.array(documents)[numbers][kept], np.array(contexts),
-                  {word: np.array(evenly(found, _MOST)) for word, found in places.items()}, remarks)
+    return Corpus(
+        given,
+        keys,
+        np.array(documents)[numbers][kept],
+        np.array(contexts),
+        {word: np.array(evenly(found, _MOST)) for word, found in places.items()},
+        remarks,
+    )
 
 
 def _pattern(subject, words):
@@ -86,13 +103,17 @@ def _pattern(subject, words):
 def _check_words(subject, words):
     """Raises UserError for words that can be in no text, or that the tokenizer does not tell apart."""
     lower, known = subject.config.do_lower_case, {}
-    for word, text in zip(words, texts.cut(subject.tokenizer, list(words))):
+    for word, text in zip(words, input_texts.cut(subject.tokenizer, list(words))):
         if len(text.words()) != 1:
-            raise UserError(f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which "
-                            "splits text at white space, punctuation and each CJK character; give one of them")
+            raise UserError(
+                f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which "
+                "splits text at white space, punctuation and each CJK character; give one of them"
+            )
         key = word.lower() if lower else word
         if key in known:
-            raise UserError(f"--words: {known[key]!r} and {word!r} are the same word to this uncased model; give one of them")
+            raise UserError(
+                f"--words: {known[key]!r} and {word!r} are the same word to this uncased model; give one of them"
+            )
         known[key] = word
 
 
@@ -139,8 +160,12 @@ def vectors(subject, corpus, seed, log):
                 counts[key] = counts.get(key, 0) + 1
     often = [key for key, count in counts.items() if count >= _FEWEST_CONTEXTS]
     similar = [mean_cosine(sums[key], counts[key]) for key in often]
-    return Vectors(found, mean_cosine(random_sum, num_random),
-                   np.mean(similar, axis=0) if often else np.full(shape[0], np.nan), len(often))
+    return Vectors(
+        found,
+        mean_cosine(random_sum, num_random),
+        np.mean(similar, axis=0) if often else np.full(shape[0], np.nan),
+        len(often),
+    )
 
 
 def mean_cosine(total, count):
@@ -157,8 +182,8 @@ def mean_cosine_apart(vectors, contexts):
     _, places, counts = np.unique(contexts, return_inverse=True, return_counts=True)
     # [L + 1, contexts, H]
     sums = np.eye(len(counts))[places].T @ vectors.astype(np.float64)
-    total = np.sum(sums.sum(axis=1) ** 2, axis=-1) - np.sum(sums ** 2, axis=(1, 2))
-    return total / max(len(places) ** 2 - np.sum(counts ** 2), 1)
+    total = np.sum(sums.sum(axis=1) ** 2, axis=-1) - np.sum(sums**2, axis=(1, 2))
+    return total / max(len(places) ** 2 - np.sum(counts**2), 1)
 
 
 def _unit(one: Encoded):

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.export import saved_models
-from keras_bert_app.export.encoder import EncoderModule
+from keras_bert_app.export.encoder_signatures import EncoderModule
 
 _WARM_UP, REPEATS = 3, 15
 
@@ -17,8 +17,10 @@ _WARM_UP, REPEATS = 3, 15
 def costs(encoders, numbers_of_rows, length):
     """For each encoder (bytes of all files of its export, milliseconds of a call: a median for each number of rows)."""
     with tempfile.TemporaryDirectory() as directory:
-        exports = [saved_models.write_saved_model(EncoderModule(encoder), os.path.join(directory, str(number)), 1, {})
-                   for number, encoder in enumerate(encoders)]
+        exports = [
+            saved_models.write_saved_model(EncoderModule(encoder), os.path.join(directory, str(number)), 1, {})
+            for number, encoder in enumerate(encoders)
+        ]
         loaded = [saved_models.load(export) for export in exports]  # a signature alone does not keep its variables
         calls = [model.signatures["serving_default"] for model in loaded]
         times = [latencies(calls, encoders[0].config.vocab_size, num_rows, length) for num_rows in numbers_of_rows]

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import scoring
-from keras_bert_app.progress import reported
+from keras_bert_app.export import masked_lm_scoring
+from keras_bert_app.terminal.progress import reported
 
 _PIECES_A_CALL = 512
 
@@ -17,7 +17,8 @@ def require_masked_lm(subject):
     if subject.model is None or subject.model.masked_lm is None:
         raise UserError(
             "--init_checkpoint has no masked-LM head, which alone tells how likely a word is; give a model that kept "
-            "it, such as one that pretrain made")
+            "it, such as one that pretrain made"
+        )
 
 
 def piece_log_probabilities(subject, pieces, log):
@@ -33,7 +34,7 @@ def piece_log_probabilities(subject, pieces, log):
         rows = [pieces[number] for number in numbers]
         ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(rows), [len(row) for row in rows])
         for number, row in zip(numbers, score(ragged).numpy()):
-            found[number] = row[:len(pieces[number])]
+            found[number] = row[: len(pieces[number])]
     return found
 
 
@@ -44,8 +45,9 @@ def _scorer(subject):
 
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)], autograph=False)
     def score(pieces):
-        return scoring.pseudo_log_likelihood(subject.model, subject.tokenizer, vocabulary, pieces,
-                                             subject.config.max_position_embeddings)["token_log_probabilities"]
+        return masked_lm_scoring.pseudo_log_likelihood(
+            subject.model, subject.tokenizer, vocabulary, pieces, subject.config.max_position_embeddings
+        )["token_log_probabilities"]
 
     return score
 

@@ -20,11 +20,23 @@ def described(corpus, word, trained, untrained, clusters):
     for sentence, at in corpus.places[word]:
         text = corpus.texts[sentence]
         start, end = text.word_spans()[at]
-        items.append({"before": text.text[:start], "word": text.text[start:end], "after": text.text[end:],
-                      "document": int(corpus.documents[sentence])})
+        items.append(
+            {
+                "before": text.text[:start],
+                "word": text.text[start:end],
+                "after": text.text[end:],
+                "document": int(corpus.documents[sentence]),
+            }
+        )
     last = len(trained) - 1
-    views = {layer_name(layer, last): _view(corpus, word, trained[layer], clusters[layer]) for layer in reversed(range(last + 1))}
-    return {"items": items, "views": {**views, "untrained, last layer": _view(corpus, word, untrained[last], clusters[last])}}
+    views = {
+        layer_name(layer, last): _view(corpus, word, trained[layer], clusters[layer])
+        for layer in reversed(range(last + 1))
+    }
+    return {
+        "items": items,
+        "views": {**views, "untrained, last layer": _view(corpus, word, untrained[last], clusters[last])},
+    }
 
 
 def layer_name(layer, last):
@@ -37,16 +49,32 @@ def _view(corpus, word, vectors, clusters):
     sentences = corpus.places[word][:, 0]
     contexts = corpus.contexts[sentences]
     cosines = np.where(contexts[:, None] != contexts, vectors @ vectors.T, -np.inf)
-    nearest = [[[int(place), round(float(row[place]), 3)] for place in np.argsort(-row, kind="stable")[:_NEAREST]
-                if np.isfinite(row[place])] for row in cosines]
+    nearest = [
+        [
+            [int(place), round(float(row[place]), 3)]
+            for place in np.argsort(-row, kind="stable")[:_NEAREST]
+            if np.isfinite(row[place])
+        ]
+        for row in cosines
+    ]
     rows = [set(corpus.keys[sentence]) - {word.lower(), word} for sentence in sentences]
     typical, middles = [], []
     for cluster in range(max(clusters) + 1):
-        typical.append(_typical([row for row, label in zip(rows, clusters) if label == cluster],
-                                [row for row, label in zip(rows, clusters) if label != cluster]))
+        typical.append(
+            _typical(
+                [row for row, label in zip(rows, clusters) if label == cluster],
+                [row for row, label in zip(rows, clusters) if label != cluster],
+            )
+        )
         members = np.flatnonzero(clusters == cluster)
         middles.append(int(members[np.argmax(vectors[members] @ vectors[members].sum(axis=0))]))
-    return {"points": _plane(vectors), "clusters": clusters.tolist(), "nearest": nearest, "typical": typical, "middles": middles}
+    return {
+        "points": _plane(vectors),
+        "clusters": clusters.tolist(),
+        "nearest": nearest,
+        "typical": typical,
+        "middles": middles,
+    }
 
 
 def _plane(vectors):
@@ -55,8 +83,9 @@ def _plane(vectors):
 
     if np.allclose(vectors, vectors[0], atol=1e-6):
         return np.zeros((len(vectors), 2)).tolist()
-    made = TSNE(metric="cosine", init="random", perplexity=min(30.0, (len(vectors) - 1) / 3),
-                random_state=0).fit_transform(vectors)
+    made = TSNE(
+        metric="cosine", init="random", perplexity=min(30.0, (len(vectors) - 1) / 3), random_state=0
+    ).fit_transform(vectors)
     return np.round(made, 2).tolist()
 
 
@@ -64,6 +93,9 @@ def _typical(inside, outside):
     """The words of letters whose share of the sentences inside is most above that outside; in two sentences at
     least."""
     counts, others = (collections.Counter(word for row in rows for word in row) for rows in (inside, outside))
-    gains = {word: count / len(inside) - others[word] / max(len(outside), 1) for word, count in counts.items()
-             if count > 1 and word.isalpha() and len(word) > 2}
+    gains = {
+        word: count / len(inside) - others[word] / max(len(outside), 1)
+        for word, count in counts.items()
+        if count > 1 and word.isalpha() and len(word) > 2
+    }
     return sorted(gains, key=lambda word: (-gains[word], word))[:6]

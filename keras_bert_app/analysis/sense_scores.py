@@ -24,16 +24,22 @@ class Scores:
     asked: int
 
     def as_json(self):
-        return {"occurrences": self.clusters.shape[1], **{name: getattr(self, name) for name in (
-            "silhouette", "same_document", "chance", "asked")}}
+        return {
+            "occurrences": self.clusters.shape[1],
+            **{name: getattr(self, name) for name in ("silhouette", "same_document", "chance", "asked")},
+        }
 
 
 def scores(vectors, documents, contexts):
     """Scores of a word. Args: vectors: [L + 1, n, H], of length 1. documents, contexts: int [n], see same_document."""
     clusters = [sense_clusters(layer) for layer in vectors]
     same = [same_document(layer, documents, contexts) for layer in vectors]
-    return Scores(np.stack([labels for labels, _ in clusters]), [score for _, score in clusters], [share for share, _, _ in same],
-                  *same[0][1:])
+    return Scores(
+        np.stack([labels for labels, _ in clusters]),
+        [score for _, score in clusters],
+        [share for share, _, _ in same],
+        *same[0][1:],
+    )
 
 
 def sense_clusters(vectors):

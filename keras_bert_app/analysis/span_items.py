@@ -7,12 +7,13 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert_app.analysis import sentences, treebank
+from keras_bert_app.analysis import encoded_sentences, treebank
 from keras_bert_app.analysis.samples import evenly
 from keras_bert_app.analysis.word_vectors import word_vectors
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.tasks import entities, tagging_tasks
+from keras_bert_app.tasks.families import entities
+from keras_bert_app.tasks.readers import tagging_tasks
 
 MOST_ITEMS = 10_000  # of each task and file, taken evenly: memory is (L + 1) x items x D x 2 bytes
 
@@ -51,19 +52,26 @@ def read_names(subject, path, max_sentences):
     Raises:
         UserError: a tag is no entity's, or there is no name in the sentences that are read.
     """
-    found = tagging_tasks.read_entities(path, FinetuningConfig.label_column, True, "give columns such as those of CoNLL-2003")
+    found = tagging_tasks.read_entities(
+        path, FinetuningConfig.label_column, True, "give columns such as those of CoNLL-2003"
+    )
     if not found:
         raise UserError(f"{path}: holds no sentence; expected words and tags in columns, such as those of CoNLL-2003")
-    given, remark = _fitting(subject, found[:max_sentences or None], path)
+    given, remark = _fitting(subject, found[: max_sentences or None], path)
     if not any(entities.spans(sentence.tags) for sentence in given):
-        raise UserError(f"{path}: no name stands in its {len(given):,} sentences that were read; raise --max_sentences, or give "
-                        "a file with names")
+        raise UserError(
+            f"{path}: no name stands in its {len(given):,} sentences that were read; raise --max_sentences, or give "
+            "a file with names"
+        )
     return Source(given, remark)
 
 
 def _fitting(subject, given, path):
-    kept, left_out = sentences.fitting(subject, given, path)
-    return kept, f"{path}: {len(given):,} sentences read, {left_out:,} of them longer than the model's positions and left out"
+    kept, left_out = encoded_sentences.fitting(subject, given, path)
+    return (
+        kept,
+        f"{path}: {len(given):,} sentences read, {left_out:,} of them longer than the model's positions and left out",
+    )
 
 
 def of_trees(subject, source, log):
@@ -73,7 +81,9 @@ def of_trees(subject, source, log):
     tags, arcs, start = [], [], 0
     for tree in trees:
         tags += [(start + word, tag) for word, tag in enumerate(tree.tags)]
-        arcs += [(start + word, start + int(head), tree.relations[word]) for word, head in enumerate(tree.heads) if head >= 0]
+        arcs += [
+            (start + word, start + int(head), tree.relations[word]) for word, head in enumerate(tree.heads) if head >= 0
+        ]
         start += len(tree)
     tags, arcs = evenly(tags, MOST_ITEMS), evenly(arcs, MOST_ITEMS)
     words = vectors[:, [word for word, _ in tags]]

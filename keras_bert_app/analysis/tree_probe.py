@@ -34,7 +34,7 @@ class Batches:
         padded with zeros."""
         numbers = generator.permutation(self.usable)
         numbers = numbers[np.argsort([len(self.trees[number]) for number in numbers], kind="stable")]
-        chunks = [numbers[at:at + BATCH_SIZE] for at in range(0, len(numbers), BATCH_SIZE)]
+        chunks = [numbers[at : at + BATCH_SIZE] for at in range(0, len(numbers), BATCH_SIZE)]
         for at in generator.permutation(len(chunks)):
             lengths = np.array([len(self.trees[number]) for number in chunks[at]], np.int32)
             width = int(lengths.max())
@@ -82,15 +82,17 @@ def _train_step(maps, first_moments, second_moments, step, steps, vectors, words
         found_depths = tf.reduce_sum(tf.einsum("mwh,hk->mwk", batch, maps[1]) ** 2, axis=2)
         pairs = mask[:, :, None] * mask[:, None, :]
         # Hewitt and Manning 2019, equation 3: the mean over a sentence's pairs, then over sentences.
-        loss = tf.reduce_mean(tf.reduce_sum(pairs * tf.abs(found_distances - distances), axis=(1, 2)) / sizes ** 2
-                              + tf.reduce_sum(mask * tf.abs(found_depths - depths), axis=1) / sizes)
+        loss = tf.reduce_mean(
+            tf.reduce_sum(pairs * tf.abs(found_distances - distances), axis=(1, 2)) / sizes**2
+            + tf.reduce_sum(mask * tf.abs(found_depths - depths), axis=1) / sizes
+        )
     gradient = tape.gradient(loss, maps)
     return adam(maps, gradient, first_moments, second_moments, step, _LEARNING_RATE * (1 - step / steps))
 
 
 def _squared_distances(mapped):
     """[M, W, W] of [M, W, k]."""
-    sizes = tf.reduce_sum(mapped ** 2, axis=2)
+    sizes = tf.reduce_sum(mapped**2, axis=2)
     return tf.nn.relu(sizes[:, :, None] + sizes[:, None, :] - 2 * tf.matmul(mapped, mapped, transpose_b=True))
 
 

@@ -36,11 +36,16 @@ def groups_of(trees, starts):
     for length in np.unique(lengths):
         numbers = np.flatnonzero(lengths == length)
         ours = [trees[number] for number in numbers]
-        result.append(Group(
-            numbers, starts[numbers][:, None] + np.arange(length),
-            np.stack([treebank.distances(tree.heads) for tree in ours]),
-            np.stack([treebank.depths(tree.heads) for tree in ours]), np.stack([tree.heads for tree in ours]),
-            np.stack([~tree.is_punctuation() for tree in ours])))
+        result.append(
+            Group(
+                numbers,
+                starts[numbers][:, None] + np.arange(length),
+                np.stack([treebank.distances(tree.heads) for tree in ours]),
+                np.stack([treebank.depths(tree.heads) for tree in ours]),
+                np.stack([tree.heads for tree in ours]),
+                np.stack([~tree.is_punctuation() for tree in ours]),
+            )
+        )
     return result
 
 
@@ -65,17 +70,28 @@ def score(groups, distances, depths):
         roots += int(np.sum(some & (group.heads[np.arange(len(shallowest)), shallowest] < 0)))
         sentences += int(some.sum())
     by_length = spearman_by_length(groups, distances, depths)
-    return {"uuas": right / edges if edges else None, "root_accuracy": roots / sentences if sentences else None,
-            **{name: float(np.mean(list(values.values()))) if values else None for name, values in by_length.items()}}
+    return {
+        "uuas": right / edges if edges else None,
+        "root_accuracy": roots / sentences if sentences else None,
+        **{name: float(np.mean(list(values.values()))) if values else None for name, values in by_length.items()},
+    }
 
 
 def spearman_by_length(groups, distances, depths):
     """dict of BY_LENGTH -> dict length (5 to 50) -> mean correlation of the sentences of that length. Args: see score."""
-    predicted = [(group, distance, depth) for group, distance, depth in zip(groups, distances, depths)
-                 if depth.shape[1] in _SPEARMAN_LENGTHS]
-    return {"distance_spearman": {depth.shape[1]: float(spearman(distance, group.distances).mean())
-                                  for group, distance, depth in predicted},
-            "depth_spearman": {depth.shape[1]: float(spearman(depth, group.depths).mean()) for group, _, depth in predicted}}
+    predicted = [
+        (group, distance, depth)
+        for group, distance, depth in zip(groups, distances, depths)
+        if depth.shape[1] in _SPEARMAN_LENGTHS
+    ]
+    return {
+        "distance_spearman": {
+            depth.shape[1]: float(spearman(distance, group.distances).mean()) for group, distance, depth in predicted
+        },
+        "depth_spearman": {
+            depth.shape[1]: float(spearman(depth, group.depths).mean()) for group, _, depth in predicted
+        },
+    }
 
 
 def num_edges(groups):
@@ -126,5 +142,5 @@ def spearman(found, gold):
 
     found, gold = (rankdata(one, axis=-1) for one in (found, gold))
     found, gold = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (found, gold))
-    norms = np.sqrt((found ** 2).sum(axis=-1) * (gold ** 2).sum(axis=-1))
+    norms = np.sqrt((found**2).sum(axis=-1) * (gold**2).sum(axis=-1))
     return np.where(norms > 0, (found * gold).sum(axis=-1) / np.maximum(norms, 1e-12), 0.0)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks.tables import lines_of
+from keras_bert_app.tasks.readers.tables import lines_of
 
 _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
@@ -92,8 +92,10 @@ def distances(heads):
 def _fields(path, number, line, expected_id):
     fields = line.split("\t")
     if len(fields) != len(_COLUMNS):
-        raise UserError(f"{path}:{number}: has {len(fields)} column{'s' * (len(fields) != 1)}; expected CoNLL-U, "
-                        f"{len(_COLUMNS)} between tabs")
+        raise UserError(
+            f"{path}:{number}: has {len(fields)} column{'s' * (len(fields) != 1)}; expected CoNLL-U, "
+            f"{len(_COLUMNS)} between tabs"
+        )
     fields = dict(zip(_COLUMNS, fields))
     if fields["ID"] != str(expected_id):
         raise UserError(f"{path}:{number}: ID is {fields['ID']!r}; expected {expected_id}, words are numbered from 1")
@@ -109,8 +111,9 @@ def _tree(path, rows, document):
     heads = np.array([int(fields["HEAD"]) - 1 for _, fields in rows], np.int32)
     for at, (number, _) in enumerate(rows):
         if heads[at] >= len(rows) or heads[at] == at:
-            raise UserError(f"{path}:{number}: HEAD is {heads[at] + 1}; expected another word of the sentence's "
-                            f"{len(rows)}, or 0")
+            raise UserError(
+                f"{path}:{number}: HEAD is {heads[at] + 1}; expected another word of the sentence's {len(rows)}, or 0"
+            )
     lines, roots = tuple(number for number, _ in rows), int(np.sum(heads < 0))
     if roots != 1 or depths(heads) is None:
         fault = f"{roots} words have HEAD 0" if roots != 1 else "heads go in a circle"

@@ -7,8 +7,8 @@ import tempfile
 
 import numpy as np
 
-from keras_bert_app.analysis import sentences
-from keras_bert_app.progress import reported
+from keras_bert_app.analysis import encoded_sentences
+from keras_bert_app.terminal.progress import reported
 
 
 def word_vectors(subject, words_of, log):
@@ -21,8 +21,14 @@ def word_vectors(subject, words_of, log):
             with lines of progress.
     """
     ends, config = np.cumsum([len(words) for words in words_of]), subject.config
-    vectors = np.memmap(tempfile.TemporaryFile(), np.float16, "w+",
-                        shape=(config.num_hidden_layers + 1, int(ends[-1]), config.hidden_size))
-    for one in reported(sentences.encode(subject, words_of), len(words_of), f"sentences through {subject.name}", log):
-        vectors[:, ends[one.number] - len(words_of[one.number]):ends[one.number]] = one.word_states()
+    vectors = np.memmap(
+        tempfile.TemporaryFile(),
+        np.float16,
+        "w+",
+        shape=(config.num_hidden_layers + 1, int(ends[-1]), config.hidden_size),
+    )
+    for one in reported(
+        encoded_sentences.encode(subject, words_of), len(words_of), f"sentences through {subject.name}", log
+    ):
+        vectors[:, ends[one.number] - len(words_of[one.number]) : ends[one.number]] = one.word_states()
     return vectors

@@ -15,14 +15,13 @@ import os
 
 from absl import flags
 
-from keras_bert_app import input_text
-from keras_bert_app.analysis import registry
+from keras_bert_app.analysis import study_registry
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, input_text
+from keras_bert_app.cli.common.output_files import write_files
 from keras_bert_app.errors import UserError
-from keras_bert_app.output_files import write_files
 
-_WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(registry.NAMES)}; list says what each is.")
+_WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(study_registry.NAMES)}; list says what each is.")
 flags.DEFINE_string("output_dir", "", "Directory for what is found.")
 _HELP = {
     "init_checkpoint": "The model, in any layout that convert reads.",
@@ -36,11 +35,11 @@ _HELP = {
     "pairs_file": "Minimal pairs, a line each: the good sentence, a tab, the bad one.",
     "endings_file": "Beginnings with their endings: CODAH's or SWAG's layout.",
     "workdir": "Directory of a fine-tuned run, whose heads head_importance and pruning look into in place of "
-               "--init_checkpoint's.",
+    "--init_checkpoint's.",
     "words": "Words to look up in --input_file.",
     "layers": "Layers whose vectors to write: 0 the embeddings' output, 1 the first layer's, -1 the last one's.",
     "max_sentences": "Only the first so many sentences of each file; 0: all; -1: as many as the analysis takes by "
-                     "itself, mostly all. Remarks say what was read and what of it was left out.",
+    "itself, mostly all. Remarks say what was read and what of it was left out.",
     "num_seeds": "Seeds of probes and random baselines.",
     "probe_rank": "Dimensions that the structural probe maps to.",
     "prune_percent": "Share of the heads that are removed.",
@@ -64,21 +63,26 @@ def main(arguments):
     app.required("what")
     if _WHAT.value == ["list"]:
         with app.quiet_start():
-            for name in registry.NAMES:
-                module = registry.find(name)
+            for name in study_registry.NAMES:
+                module = study_registry.find(name)
                 needs = ", ".join(f"--{need}" for need in module.NEEDS)
                 print(f"{name:20} {module.SUMMARY}{f' ({needs})' if needs else ''}")
         return
     for name in _WHAT.value:
-        registry.check(name)
-    options = Options(**{name: tuple(value) if isinstance(value, list) else value
-                         for name, value in ((name, flags.FLAGS[name].value) for name in _HELP)})
+        study_registry.check(name)
+    options = Options(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in ((name, flags.FLAGS[name].value) for name in _HELP)
+        }
+    )
     if not options.workdir:
         app.required("init_checkpoint")
     (output_dir,) = app.required("output_dir")
     with app.quiet_start():
-        from keras_bert_app.analysis import encoders, findings, report
-        modules = [registry.find(name) for name in _WHAT.value]
+        from keras_bert_app.analysis import analysis_report, encoders, findings
+
+        modules = [study_registry.find(name) for name in _WHAT.value]
     of_workdir = bool(options.workdir) and all(getattr(module, "MODEL_FROM", "") == "workdir" for module in modules)
     if not of_workdir:
         app.required("init_checkpoint")
@@ -91,8 +95,10 @@ def main(arguments):
     for train, dev in (("train_file", "dev_file"), ("ner_train_file", "ner_dev_file")):
         paths = [getattr(options, name) for name in (train, dev)]
         if all(paths) and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
-            raise UserError(f"--{dev}={paths[1]}: is the --{train} too; what was learned must be measured on other sentences; give a file "
-                            "of such")
+            raise UserError(
+                f"--{dev}={paths[1]}: is the --{train} too; what was learned must be measured on other sentences; give a file "
+                "of such"
+            )
     input_text.make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
     subject = None if of_workdir else encoders.load_subject(options.init_checkpoint, print)
     for module in modules:
@@ -101,7 +107,10 @@ def main(arguments):
         print("\n" + "\n".join(findings.text_lines(found)))
         write_files(output_dir, findings.contents(found, options))
     name = encoders.name_of(options.workdir if of_workdir else options.init_checkpoint)
-    write_files(output_dir, {report.REPORT: report.report(output_dir, f"Inside {name}", (subject or found).origin)})
+    write_files(
+        output_dir,
+        {analysis_report.REPORT: analysis_report.report(output_dir, f"Inside {name}", (subject or found).origin)},
+    )
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ import os
 
 from absl import flags
 
-from keras_bert_app import input_text
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, input_text
+from keras_bert_app.cli.common.output_files import write_files
 from keras_bert_app.errors import UserError
-from keras_bert_app.output_files import write_files
-from pipelines.readers import FORMATS, ReaderCounts
-from pipelines.vocab import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
+from pipelines.text.readers import FORMATS, ReaderCounts
+from pipelines.wordpiece.vocabulary import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary to check, one piece a line.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
@@ -26,16 +25,18 @@ _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text to cut: files, globs o
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON line that holds the text.")
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for report.txt, report.json and report.png.")
-_NUM_LONGEST_SPLITS = flags.DEFINE_integer("num_longest_splits", 20, "How many of the longest splits are listed.",
-                                           lower_bound=0)
+_NUM_LONGEST_SPLITS = flags.DEFINE_integer(
+    "num_longest_splits", 20, "How many of the longest splits are listed.", lower_bound=0
+)
 _EXAMPLES = 10
 _SUSPICIOUS_SHARE = 0.25  # of entries that no text gives: more than any vocabulary under its own casing
 
 
 def main(arguments):
     if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; the vocabulary goes into --vocab_file, text into "
-                        "--input_files")
+        raise UserError(
+            f"unexpected argument {arguments[0]!r}; the vocabulary goes into --vocab_file, text into --input_files"
+        )
     (vocab_file,) = app.required("vocab_file")
     if _OUTPUT_DIR.value and not _INPUT_FILES.value:
         raise UserError("--output_dir is for the report on a text; name the text with --input_files")
@@ -46,18 +47,18 @@ def main(arguments):
         input_text.check_apart(report, "output_dir", _INPUT_FILES.value, files)
         input_text.make_place_for(report, "output_dir")
     with app.quiet_start():
-        from pipelines import vocab_report
-        from pipelines.wordpiece import BertTokenizer
+        from pipelines.wordpiece import vocabulary_report
+        from pipelines.wordpiece.tokenizer import BertTokenizer
     for line in notes(parse_vocabulary(read_bytes(vocab_file))[0], _DO_LOWER_CASE.value):
         print(line, flush=True)
     if not files:
         return
     tokenizer = BertTokenizer(vocab_file, _DO_LOWER_CASE.value)
     documents = input_text.documents_of(files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts())
-    report = vocab_report.vocabulary_report(tokenizer, documents, _NUM_LONGEST_SPLITS.value)
+    report = vocabulary_report.vocabulary_report(tokenizer, documents, _NUM_LONGEST_SPLITS.value)
     if not report["words"]:
         raise UserError("--input_files hold no word; give files with text")
-    lines = vocab_report.report_lines(report)
+    lines = vocabulary_report.report_lines(report)
     print("", *lines, sep="\n")
     if _OUTPUT_DIR.value:
         write_report(report, lines, vocab_file, _OUTPUT_DIR.value)
@@ -73,9 +74,11 @@ def check_file(vocab_file):
     for fault in faults:
         print(f"fault: {fault}", flush=True)
     if faults:
-        raise UserError(f"vocabulary {vocab_file}: not usable, {len(faults):,} fault{'s' * (len(faults) > 1)} (listed "
-                        "above); expected one UTF-8 piece a line, each once, with [PAD] first and [UNK], [CLS], [SEP], "
-                        "[MASK] among them")
+        raise UserError(
+            f"vocabulary {vocab_file}: not usable, {len(faults):,} fault{'s' * (len(faults) > 1)} (listed "
+            "above); expected one UTF-8 piece a line, each once, with [PAD] first and [UNK], [CLS], [SEP], "
+            "[MASK] among them"
+        )
     inner = sum(piece.startswith("##") for piece in pieces)
     unused = sum(UNUSED_PIECE.fullmatch(piece) is not None for piece in pieces)
     print(f"{vocab_file}: usable, {len(pieces):,} entries: {inner:,} within words (##), {unused:,} [unused]")
@@ -88,8 +91,10 @@ def notes(pieces, do_lower_case):
         return
     casing = "uncased" if do_lower_case else "cased"
     shown = ", ".join(f"{piece!r} (line {i + 1})" for i, piece in never[:_EXAMPLES])
-    yield (f"note: {len(never):,} entries can never be produced from {casing} text: {shown}"
-           + (", ..." if len(never) > _EXAMPLES else ""))
+    yield (
+        f"note: {len(never):,} entries can never be produced from {casing} text: {shown}"
+        + (", ..." if len(never) > _EXAMPLES else "")
+    )
     share = len(never) / len(pieces)
     if share > _SUSPICIOUS_SHARE and do_lower_case and len(never_produced(pieces, False)) < len(never) / 2:
         yield f"note: that is {share:.0%} of it; if the vocabulary is cased, give --nodo_lower_case"
@@ -97,11 +102,18 @@ def notes(pieces, do_lower_case):
 
 def write_report(report, lines, vocab_file, output_dir):
     """Writes report.txt, report.json and report.png into a directory."""
-    from keras_bert_app.drawing.vocabulary import draw_vocabulary_report
+    from keras_bert_app.drawing.vocabulary_picture import draw_vocabulary_report
+
     contents = {
         "report.txt": "\n".join([vocab_file, "", *lines, ""]).encode(),
-        "report.json": (json.dumps({"vocab_file": vocab_file, "do_lower_case": _DO_LOWER_CASE.value, **report},
-                                   ensure_ascii=False, indent=1) + "\n").encode(),
+        "report.json": (
+            json.dumps(
+                {"vocab_file": vocab_file, "do_lower_case": _DO_LOWER_CASE.value, **report},
+                ensure_ascii=False,
+                indent=1,
+            )
+            + "\n"
+        ).encode(),
         "report.png": draw_vocabulary_report(report, os.path.basename(vocab_file)),
     }
     write_files(output_dir, contents)

@@ -13,10 +13,10 @@ import sys
 
 from absl import flags
 
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app
+from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.errors import UserError
-from keras_bert_app.modeling.parts import PARTS
-from pipelines.vocab import read_bytes
+from pipelines.wordpiece.vocabulary import read_bytes
 
 _FORMATS = ("workdir", "huggingface", "google_tf1", "keras_hub", "model_garden")
 
@@ -28,15 +28,29 @@ _ALLOW_MISSING = flags.DEFINE_list("allow_missing", [], f"Parts that --input nee
 _ALLOW_UNEXPECTED = flags.DEFINE_bool("allow_unexpected", False, "Leave out tensors that nothing here stands for.")
 _CHECK = flags.DEFINE_bool("check", False, "Compare all outputs with those of the source's own implementation.")
 _REFERENCE = flags.DEFINE_string("reference_python", "", "An interpreter that has that implementation.")
-_PARITY = flags.DEFINE_bool("write_parity", False, "Lay inputs and outputs beside what is written, for --check elsewhere.")
-_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Change to this vocabulary, grown or trimmed; extend_vocab makes one.")
+_PARITY = flags.DEFINE_bool(
+    "write_parity", False, "Lay inputs and outputs beside what is written, for --check elsewhere."
+)
+_VOCAB_FILE = flags.DEFINE_string(
+    "vocab_file", "", "Change to this vocabulary, grown or trimmed; extend_vocab makes one."
+)
 _POSITIONS = flags.DEFINE_integer("max_position_embeddings", None, "Change to so many positions.", lower_bound=1)
 _LAYERS = flags.DEFINE_list("keep_layers", [], "Keep these layers alone, from 0: 0,2,4 of six.")
-_HEADS = flags.DEFINE_string("prune_heads", "", "Leave out attention heads, LAYER:HEAD,HEAD;LAYER:HEAD from 0, such as 0:1,3;2:5; "
-                            "analyze --what=pruning says which. With --to=workdir a fine-tuned run stays one.")
-_TIE = flags.DEFINE_bool("tie_word_embeddings", None, "Tie the masked-LM head to the word embeddings, or give it its own table.")
-_TABLE = flags.DEFINE_enum("keep_table", "", ("", "word_embeddings", "output_embeddings"),
-                           "Of two tables that differ, which one stays when they are tied.")
+_HEADS = flags.DEFINE_string(
+    "prune_heads",
+    "",
+    "Leave out attention heads, LAYER:HEAD,HEAD;LAYER:HEAD from 0, such as 0:1,3;2:5; "
+    "analyze --what=pruning says which. With --to=workdir a fine-tuned run stays one.",
+)
+_TIE = flags.DEFINE_bool(
+    "tie_word_embeddings", None, "Tie the masked-LM head to the word embeddings, or give it its own table."
+)
+_TABLE = flags.DEFINE_enum(
+    "keep_table",
+    "",
+    ("", "word_embeddings", "output_embeddings"),
+    "Of two tables that differ, which one stays when they are tied.",
+)
 _DROP = flags.DEFINE_list("drop_parts", [], "Leave out: pooler, masked_lm, next_sentence, classifier.")
 
 
@@ -45,21 +59,27 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     (source,) = app.required("input")
     if bool(_TO.value) != bool(_OUTPUT.value):
-        raise UserError(f"--to={_TO.value} and --output={_OUTPUT.value!r} belong together; give both, or neither for a look "
-                        "at --input")
+        raise UserError(
+            f"--to={_TO.value} and --output={_OUTPUT.value!r} belong together; give both, or neither for a look "
+            "at --input"
+        )
     if not all(index.isdecimal() for index in _LAYERS.value):
         raise UserError(f"--keep_layers={','.join(_LAYERS.value)}: expected numbers of layers, from 0, comma-separated")
     pruned = _heads_of(_HEADS.value)
-    for name, needed, by in (("write_parity", _OUTPUT.value, "--output"), ("reference_python", _CHECK.value, "--check"),
-                             ("keep_table", _TIE.value, "--tie_word_embeddings=true")):
+    for name, needed, by in (
+        ("write_parity", _OUTPUT.value, "--output"),
+        ("reference_python", _CHECK.value, "--check"),
+        ("keep_table", _TIE.value, "--tie_word_embeddings=true"),
+    ):
         if flags.FLAGS[name].value and not needed:
             raise UserError(f"--{name} does nothing without {by}; give that too, or leave it out")
     vocabulary_bytes = read_bytes(_VOCAB_FILE.value) if _VOCAB_FILE.value else None
     with app.quiet_start():
         from keras_bert_app.interop import load, parity
     if pruned and _TO.value == "workdir":
-        from keras_bert_app.export import finetuned
-        if finetuned.is_finetuned(source):
+        from keras_bert_app.export import finetuned_export
+
+        if finetuned_export.is_finetuned(source):
             _write_pruned_run(source, pruned)
             return
     is_same = True
@@ -87,11 +107,25 @@ def main(arguments):
 def _write_pruned_run(source, pruned):
     """Of a fine-tuned run --prune_heads makes a run, which has a place for nothing else that convert can change."""
     from keras_bert_app.tasks import pruned_runs
-    for flag in (_ALLOW_MISSING, _ALLOW_UNEXPECTED, _CHECK, _REFERENCE, _PARITY, _VOCAB_FILE, _POSITIONS, _LAYERS, _TIE, _TABLE,
-                 _DROP):
+
+    for flag in (
+        _ALLOW_MISSING,
+        _ALLOW_UNEXPECTED,
+        _CHECK,
+        _REFERENCE,
+        _PARITY,
+        _VOCAB_FILE,
+        _POSITIONS,
+        _LAYERS,
+        _TIE,
+        _TABLE,
+        _DROP,
+    ):
         if flag.present:
-            raise UserError(f"--{flag.name}: does not go together with --prune_heads of a fine-tuned run, which {source} is; leave "
-                            "it out")
+            raise UserError(
+                f"--{flag.name}: does not go together with --prune_heads of a fine-tuned run, which {source} is; leave "
+                "it out"
+            )
     print("\n".join(pruned_runs.write(source, pruned, _OUTPUT.value)))
 
 
@@ -101,7 +135,9 @@ def _heads_of(text):
     for entry in filter(None, text.split(";")):
         layer, _, heads = entry.partition(":")
         if not all(number.isdecimal() for number in (layer, *heads.split(","))):
-            raise UserError(f"--prune_heads={text}: {entry!r} is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5, all from 0")
+            raise UserError(
+                f"--prune_heads={text}: {entry!r} is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5, all from 0"
+            )
         found.setdefault(int(layer), []).extend(map(int, heads.split(",")))
     return found
 
@@ -109,6 +145,7 @@ def _heads_of(text):
 def _operate(vocabulary_bytes, pruned):
     """The operations that were asked for, each Weights -> (Weights, a line)."""
     from keras_bert_app.interop import surgery, vocabulary_surgery
+
     if _DROP.value:
         yield lambda weights: surgery.drop_parts(weights, _DROP.value)
     if vocabulary_bytes is not None:

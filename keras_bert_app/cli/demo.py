@@ -5,7 +5,7 @@ make demo
 
 from absl import flags
 
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for corpus, vocabulary and run.")
@@ -17,8 +17,8 @@ def main(arguments):
     if arguments:
         raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     with app.quiet_start():
-        from keras_bert_app import demo
-    demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)
+        from keras_bert_app.cli.common import documentation_demo
+    documentation_demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,10 @@ import sys
 
 from absl import flags
 
-from keras_bert_app import input_text, pooling_flags
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, input_text, pooling_flags
 from keras_bert_app.errors import UserError
-from keras_bert_app.vectors import texts
-from pipelines.text_files import ReaderCounts
+from keras_bert_app.vectors import text_sources
+from pipelines.text.text_files import ReaderCounts
 
 _SAVED_MODEL = flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
 _INIT_CHECKPOINT = flags.DEFINE_string("init_checkpoint", "", "Instead: a model in any layout that convert reads.")
@@ -34,42 +33,52 @@ def main(arguments):
     _check_flags(input_file, output_file)
     source, counts = (input_file, _INPUT_FORMAT.value, _TEXT_FIELD.value), ReaderCounts()
     # Read once to be counted, so that a fault in the last line is known before hours of work.
-    num_texts, work = texts.count_work(texts.read_texts(*source, counts))
+    num_texts, work = text_sources.count_work(text_sources.read_texts(*source, counts))
     if not num_texts:
         raise UserError(f"{input_file}: has no text, not even an empty line; give a file with one text a line")
     with app.quiet_start():
-        from keras_bert_app.progress import Progress
-        from keras_bert_app.vectors import files
+        from keras_bert_app.terminal.progress import Progress
+        from keras_bert_app.vectors import vector_files
     embed = _embedder()
     input_text.make_place_for(output_file, "output_file")
     progress = Progress("texts", num_texts, work, sys.stdout)
-    found = files.write_vectors(embed, texts.read_texts(*source), num_texts, output_file, _BATCH_SIZE.value,
-                                progress.done)
+    found = vector_files.write_vectors(
+        embed, text_sources.read_texts(*source), num_texts, output_file, _BATCH_SIZE.value, progress.done
+    )
     rate = num_texts / progress.end()
     print(f"{output_file}: {num_texts:,} vectors of {found.size} numbers, {rate:,.0f} texts/s")
-    for line in texts.remarks(counts, found.truncated):
+    for line in text_sources.remarks(counts, found.truncated):
         print(line)
 
 
 def _check_flags(input_file, output_file):
     if bool(_SAVED_MODEL.value) == bool(_INIT_CHECKPOINT.value):
-        raise UserError("--saved_model and --init_checkpoint were both given; give one of them" if _SAVED_MODEL.value else
-                        "--saved_model is missing; give an export of embeddings, or a model as --init_checkpoint")
+        raise UserError(
+            "--saved_model and --init_checkpoint were both given; give one of them"
+            if _SAVED_MODEL.value
+            else "--saved_model is missing; give an export of embeddings, or a model as --init_checkpoint"
+        )
     given = [flag.name for flag in _OF_A_CHECKPOINT if flag.present]
     if _SAVED_MODEL.value and given:
-        raise UserError(f"--{given[0]} goes with --init_checkpoint; what {_SAVED_MODEL.value} computes was settled when it "
-                        "was exported")
+        raise UserError(
+            f"--{given[0]} goes with --init_checkpoint; what {_SAVED_MODEL.value} computes was settled when it "
+            "was exported"
+        )
     if not output_file.endswith((".npy", ".tsv")):
         raise UserError(f"--output_file={output_file}: give a name that ends in .npy (for numpy) or .tsv (text)")
     if os.path.realpath(input_file) == os.path.realpath(output_file):
-        raise UserError(f"--output_file={output_file}: is the --input_file, whose texts would be lost; give another name")
+        raise UserError(
+            f"--output_file={output_file}: is the --input_file, whose texts would be lost; give another name"
+        )
 
 
 def _embedder():
     from keras_bert_app.vectors import embedding
+
     if _SAVED_MODEL.value:
         return embedding.load_embedder(_SAVED_MODEL.value)
-    from keras_bert_app.export.embeddings import embedding_module
+    from keras_bert_app.export.sentence_vectors import embedding_module
+
     module, _ = embedding_module(_INIT_CHECKPOINT.value, pooling_flags.pooling(_OF_A_CHECKPOINT), print)
     return embedding.Embedder(module.exported)
 

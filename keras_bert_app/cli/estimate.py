@@ -14,38 +14,68 @@ import os
 
 from absl import flags
 
-from keras_bert_app import config_flags
-from keras_bert_app.cli import app
-from keras_bert_app.config import SIZES, BertConfig
-from keras_bert_app.configs import load_recipe, recipe_names
+from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.estimation import hardware, report
+from keras_bert_app.estimation import estimate_report, hardware
 from keras_bert_app.estimation.estimate import Work, estimate, positions_per_word
-from keras_bert_app.pretraining_config import PretrainingConfig
+from keras_bert_app.recipes import load_recipe, recipe_names
 
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
 _RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
 _HARDWARE = flags.DEFINE_string("hardware", "", f"Devices, and how many: {', '.join(hardware.DEVICES)}, as in v5e-8.")
-_PEAK = flags.DEFINE_float("peak_gflops", 0.0, "10^9 FLOP a second of one device, in place of the published; for a CPU "
-                           "what a large matrix product reaches.", lower_bound=0.0)
+_PEAK = flags.DEFINE_float(
+    "peak_gflops",
+    0.0,
+    "10^9 FLOP a second of one device, in place of the published; for a CPU what a large matrix product reaches.",
+    lower_bound=0.0,
+)
 _MEMORY = flags.DEFINE_float("memory_gb", 0.0, "10^9 bytes of one device, in place of the published.", lower_bound=0.0)
 # Half the peak at 128 tokens in bfloat16 is this project's goal on accelerators, which it has not measured (BUILD.md).
-_UTILIZATION = flags.DEFINE_float("utilization", 0.4, "Share of the peak that a step reaches. An assumption: measured "
-                                  "on CPUs alone (BUILD.md).", 0.0, 1.0)
+_UTILIZATION = flags.DEFINE_float(
+    "utilization",
+    0.4,
+    "Share of the peak that a step reaches. An assumption: measured on CPUs alone (BUILD.md).",
+    0.0,
+    1.0,
+)
 _STEPS = flags.DEFINE_integer("num_train_steps", None, "Steps of the run.", lower_bound=1)
-_WORDS = flags.DEFINE_float("corpus_words", 0.0, "In place of --num_train_steps: words of the text that is read, "
-                            "--num_epochs times.", lower_bound=0.0)
+_WORDS = flags.DEFINE_float(
+    "corpus_words",
+    0.0,
+    "In place of --num_train_steps: words of the text that is read, --num_epochs times.",
+    lower_bound=0.0,
+)
 _EPOCHS = flags.DEFINE_float("num_epochs", None, f"With --corpus_words. Default: {Work.num_epochs:g}.", lower_bound=0.0)
 _POSITIONS = flags.DEFINE_float(
-    "positions_per_word", None, "With --corpus_words: positions of rows, padding and random segments included, that a "
+    "positions_per_word",
+    None,
+    "With --corpus_words: positions of rows, padding and random segments included, that a "
     "word between spaces takes. Default: English Wikipedia's with next sentences, 2.28 at 128 tokens a row and 4.78 at 512; "
-    "of other rows none was measured, so that it must be given.", lower_bound=0.01)
+    "of other rows none was measured, so that it must be given.",
+    lower_bound=0.01,
+)
 _PRICE = flags.DEFINE_float("price_per_hour", None, "What a device costs an hour, in any currency.", lower_bound=0.0)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
-_RUN_FIELDS = [field for field in dataclasses.fields(PretrainingConfig) if field.name in (
-    "max_seq_length", "max_predictions_per_seq", "masked_lm_prob", "global_batch_size", "gradient_accumulation_steps", "jit_compile",
-    "precision", "optimizer", "sentence_objective", "train_minutes")]
+_RUN_FIELDS = [
+    field
+    for field in dataclasses.fields(PretrainingConfig)
+    if field.name
+    in (
+        "max_seq_length",
+        "max_predictions_per_seq",
+        "masked_lm_prob",
+        "global_batch_size",
+        "gradient_accumulation_steps",
+        "jit_compile",
+        "precision",
+        "optimizer",
+        "sentence_objective",
+        "train_minutes",
+    )
+]
 _given_for_run = config_flags.define_flags(_RUN_FIELDS)
 _given_for_model = config_flags.define_model_flags()
 
@@ -70,7 +100,7 @@ def main(arguments):
         run = dataclasses.replace(run, num_train_steps=_STEPS.value, train_minutes=0.0)
     run = run.with_compilation(device.kind)
     found = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
-    for line in report.report_lines(found, config, run, name, _PRICE.value):
+    for line in estimate_report.report_lines(found, config, run, name, _PRICE.value):
         print(line)
     if _OUTPUT_FILE.value:
         with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
@@ -90,8 +120,15 @@ def _work(recipe, run):
     of_words = {flag.name: flag.value for flag in (_EPOCHS, _POSITIONS) if flag.value is not None}
     if of_words and not _WORDS.value:
         raise UserError(f"--{next(iter(of_words))} says nothing without --corpus_words; give it too")
-    given = [name for name, value in (("corpus_words", _WORDS.value), ("num_train_steps", _STEPS.value),
-                                      ("train_minutes", _given_for_run().get("train_minutes"))) if value]
+    given = [
+        name
+        for name, value in (
+            ("corpus_words", _WORDS.value),
+            ("num_train_steps", _STEPS.value),
+            ("train_minutes", _given_for_run().get("train_minutes")),
+        )
+        if value
+    ]
     if len(given) > 1:
         raise UserError(f"--{' and --'.join(given)} each say how long the run is; give one of them")
     if _WORDS.value:

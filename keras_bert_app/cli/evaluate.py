@@ -9,15 +9,16 @@ import sys
 
 from absl import flags
 
-from keras_bert_app import answer_flags
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import answer_flags, app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
 _DATA_DIR = flags.DEFINE_string("data_dir", "", "Directory of the task's files; by default the run's own.")
 _SPLIT = flags.DEFINE_string("split", "dev", "train, dev, test, or another that the task has.")
 _INPUT_FILE = flags.DEFINE_string("input_file", "", "A labelled file, instead of --data_dir and --split.")
-_OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Where predictions, probabilities and scores go; by default nowhere.")
+_OUTPUT_DIR = flags.DEFINE_string(
+    "output_dir", "", "Where predictions, probabilities and scores go; by default nowhere."
+)
 _given = answer_flags.define()
 
 
@@ -36,7 +37,9 @@ def main(arguments):
     for name, value in scores.items():
         print(f"  {name} {value:.4f}")
     if _OUTPUT_DIR.value:
-        names = run.write(_OUTPUT_DIR.value, examples, found, scores={"file": path, "examples": len(examples), **scores})
+        names = run.write(
+            _OUTPUT_DIR.value, examples, found, scores={"file": path, "examples": len(examples), **scores}
+        )
         print(f"wrote {_OUTPUT_DIR.value}: {', '.join(names)}")
 
 

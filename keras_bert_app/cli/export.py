@@ -9,20 +9,29 @@ What a pre-trained model answers is the words behind [MASK]s, a fine-tuned run w
 
 from absl import flags
 
-from keras_bert_app import pooling_flags
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, pooling_flags
 from keras_bert_app.errors import UserError
 
-flags.DEFINE_string("workdir", "", "Work directory of a run, one of its checkpoints, or a model in any layout that convert "
-                    "reads.")
+flags.DEFINE_string(
+    "workdir", "", "Work directory of a run, one of its checkpoints, or a model in any layout that convert reads."
+)
 flags.DEFINE_string("export_dir", "", "Directory that versions are written below, such as saved_models/NAME.")
-_KIND = flags.DEFINE_enum("kind", "auto", ["auto", "embeddings"], "auto: what the model was trained for, and the encoder over "
-                          "ids; embeddings: vectors of texts.")
+_KIND = flags.DEFINE_enum(
+    "kind",
+    "auto",
+    ["auto", "embeddings"],
+    "auto: what the model was trained for, and the encoder over ids; embeddings: vectors of texts.",
+)
 _TOP_K = flags.DEFINE_integer("top_k", None, "Pieces for each [MASK]; 5 by default.", lower_bound=1)
-_MAX_WINDOWS = flags.DEFINE_integer("max_windows", None, "Of tagging and question answering: most windows of a long text; 64 by "
-                                    "default.", lower_bound=1)
-_LITERT = flags.DEFINE_bool("litert", False, "Also convert what takes ids to LiteRT (TensorFlow Lite): model.tflite beside it; "
-                              "`embed` and `search` are faster with it.")
+_MAX_WINDOWS = flags.DEFINE_integer(
+    "max_windows", None, "Of tagging and question answering: most windows of a long text; 64 by default.", lower_bound=1
+)
+_LITERT = flags.DEFINE_bool(
+    "litert",
+    False,
+    "Also convert what takes ids to LiteRT (TensorFlow Lite): model.tflite beside it; "
+    "`embed` and `search` are faster with it.",
+)
 _OF_VECTORS = pooling_flags.define()
 
 
@@ -33,17 +42,25 @@ def main(arguments):
     if _KIND.value != "embeddings":
         _refuse(*_OF_VECTORS, whose="--kind=auto; it is for --kind=embeddings")
     with app.quiet_start():
-        from keras_bert_app.export import embeddings, finetuned, pretrained
+        from keras_bert_app.export import finetuned_export, pretrained_export, sentence_vectors
     if _KIND.value == "embeddings":
         _refuse(_TOP_K, _MAX_WINDOWS, whose="vectors of texts; leave it out")
-        written = [embeddings.export_embeddings(workdir, export_dir, pooling_flags.pooling(_OF_VECTORS), print, _LITERT.value)]
-    elif finetuned.is_finetuned(workdir):
+        written = [
+            sentence_vectors.export_embeddings(
+                workdir, export_dir, pooling_flags.pooling(_OF_VECTORS), print, _LITERT.value
+            )
+        ]
+    elif finetuned_export.is_finetuned(workdir):
         _refuse(_TOP_K, whose="a fine-tuned run; leave it out")
-        written = finetuned.export_finetuned(workdir, export_dir, _MAX_WINDOWS.value or finetuned.MAX_WINDOWS, _LITERT.value)
+        written = finetuned_export.export_finetuned(
+            workdir, export_dir, _MAX_WINDOWS.value or finetuned_export.MAX_WINDOWS, _LITERT.value
+        )
     else:
-        finetuned.refuse_single_checkpoint(workdir)
+        finetuned_export.refuse_single_checkpoint(workdir)
         _refuse(_MAX_WINDOWS, whose="a pre-trained model; leave it out")
-        written = pretrained.export_pretrained(workdir, export_dir, _TOP_K.value or pretrained.TOP_K, print, _LITERT.value)
+        written = pretrained_export.export_pretrained(
+            workdir, export_dir, _TOP_K.value or pretrained_export.TOP_K, print, _LITERT.value
+        )
         if not written[0]:
             print(f"{workdir}: has no masked-LM head, so that {export_dir} was not written")
     for directory in filter(None, written):

@@ -12,11 +12,10 @@ import os
 
 from absl import flags
 
-from keras_bert_app import input_text
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, input_text
 from keras_bert_app.errors import UserError
-from pipelines.readers import FORMATS, ReaderCounts
-from pipelines.vocab import load_vocabulary
+from pipelines.text.readers import FORMATS, ReaderCounts
+from pipelines.wordpiece.vocabulary import load_vocabulary
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary to extend; it is not changed.")
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
@@ -55,16 +54,22 @@ def main(arguments):
     with app.quiet_start():
         import tensorflow as tf
 
-        from pipelines.vocab_extension import extend_vocabulary
-    documents = input_text.documents_of(files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts(),
-                                        _SAMPLE_MEGABYTES.value, _SEED.value)
-    extension = extend_vocabulary(vocab_file, output_file, documents, _NUM_WORDS.value, _DO_LOWER_CASE.value,
-                                  _MIN_COUNT.value)
+        from pipelines.wordpiece.vocabulary_extension import extend_vocabulary
+    documents = input_text.documents_of(
+        files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts(), _SAMPLE_MEGABYTES.value, _SEED.value
+    )
+    extension = extend_vocabulary(
+        vocab_file, output_file, documents, _NUM_WORDS.value, _DO_LOWER_CASE.value, _MIN_COUNT.value
+    )
     if _WORDS_FILE.value:
         with tf.io.gfile.GFile(_WORDS_FILE.value, "w") as file:
             file.write("word\tid\tcount\tpieces\tsaved\n")
-            file.write("".join(f"{added.word}\t{added.id}\t{added.count}\t{added.pieces or '[UNK]'}\t{added.saved}\n"
-                               for added in extension.added))
+            file.write(
+                "".join(
+                    f"{added.word}\t{added.id}\t{added.count}\t{added.pieces or '[UNK]'}\t{added.saved}\n"
+                    for added in extension.added
+                )
+            )
     for line in _lines(extension, output_file):
         print(line)
 
@@ -76,21 +81,28 @@ def _lines(extension, output_file):
         yield f"{added.word:<24}{added.count:>9,}  {added.pieces or '[UNK]':>6}  {added.saved:>9,}"
     more = len(extension.added) - _WORDS_SHOWN
     if more > 0:
-        yield f"and {more:,} more" + (f"; all are in {_WORDS_FILE.value}" if _WORDS_FILE.value else
-                                      "; --words_file=FILE lists all")
-    yield (f"{output_file}: {len(extension.added):,} words added, {extension.num_slots:,} in [unused] entries, "
-           f"{extension.num_appended:,} at the end")
+        yield f"and {more:,} more" + (
+            f"; all are in {_WORDS_FILE.value}" if _WORDS_FILE.value else "; --words_file=FILE lists all"
+        )
+    yield (
+        f"{output_file}: {len(extension.added):,} words added, {extension.num_slots:,} in [unused] entries, "
+        f"{extension.num_appended:,} at the end"
+    )
     if len(extension.added) < _NUM_WORDS.value:
         yield f"fewer than {_NUM_WORDS.value:,}: no other word occurs {_MIN_COUNT.value} times or more and is cut"
     before, after = extension.before, extension.after
-    yield (f"on {before.words:,} words: {before.pieces:,} pieces -> {after.pieces:,}, "
-           f"{before.pieces_per_word:.4f} a word -> {after.pieces_per_word:.4f}; "
-           f"[UNK] {before.unknown_words:,} -> {after.unknown_words:,}")
+    yield (
+        f"on {before.words:,} words: {before.pieces:,} pieces -> {after.pieces:,}, "
+        f"{before.pieces_per_word:.4f} a word -> {after.pieces_per_word:.4f}; "
+        f"[UNK] {before.unknown_words:,} -> {after.unknown_words:,}"
+    )
     if extension.num_dropped:
         yield f"without {extension.num_dropped:,} words that were too rare to be kept in memory"
     if extension.num_appended:
-        yield (f"warning: vocab_size {extension.old_size:,} -> {extension.new_size:,}: the embedding table of a model "
-               f"must grow by {extension.num_appended:,} rows")
+        yield (
+            f"warning: vocab_size {extension.old_size:,} -> {extension.new_size:,}: the embedding table of a model "
+            f"must grow by {extension.num_appended:,} rows"
+        )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ python -m keras_bert_app.cli.fill_mask --saved_model=saved_models/mine "The [MAS
 
 from absl import flags
 
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("saved_model", "", "Directory that export wrote, with or without its version number.")

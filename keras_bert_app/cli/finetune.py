@@ -12,27 +12,31 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert_app import config_flags
-from keras_bert_app.cli import app
-from keras_bert_app.config import SIZES, BertConfig
+from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.runs import workdir as workdirs
-from pipelines.vocab import load_vocabulary, read_bytes
+from keras_bert_app.runs import work_directory
+from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics, results.")
-_NUM_SEEDS = flags.DEFINE_integer("num_seeds", 1, "Runs, each with a seed one higher, in WORKDIR/seed-N; with mean and deviation.",
-                                  lower_bound=1)
+_NUM_SEEDS = flags.DEFINE_integer(
+    "num_seeds", 1, "Runs, each with a seed one higher, in WORKDIR/seed-N; with mean and deviation.", lower_bound=1
+)
 _LIST_TASKS = flags.DEFINE_bool("list_tasks", False, "Print the tasks and end.")
-_RANDOM = flags.DEFINE_bool("random_init", False, "Only the shape and vocabulary of --init_checkpoint; its weights not, for a "
-                            "baseline.")
-_CONFIG = flags.DEFINE_string("config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a "
-                              "bert_config.json.")
+_RANDOM = flags.DEFINE_bool(
+    "random_init", False, "Only the shape and vocabulary of --init_checkpoint; its weights not, for a baseline."
+)
+_CONFIG = flags.DEFINE_string(
+    "config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a bert_config.json."
+)
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
 # All development examples are scored each time, or --max_eval_examples of them.
 _given_for_run = config_flags.define_flags(
-    [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"], is_path=("data_dir", "unlabelled_files"))
+    [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],
+    is_path=("data_dir", "unlabelled_files"),
+)
 
 
 def main(arguments):
@@ -52,15 +56,17 @@ def main(arguments):
             wanted[name] = config_flags.absolute(wanted[name])
     FinetuningConfig(**wanted)  # a bad value is named before anything is read
     with app.quiet_start():
-        from keras_bert_app.tasks import launch
-    launch.launch(workdir, wanted, _NUM_SEEDS.value, _starts_of(wanted))
+        from keras_bert_app.tasks import finetuning_start
+    finetuning_start.launch(workdir, wanted, _NUM_SEEDS.value, _starts_of(wanted))
 
 
 def _starts_of(wanted):
     """(init_checkpoint, whether its weights are taken, BertConfig or None, bytes of the vocabulary or None)."""
     start = wanted.get("init_checkpoint")
     if start and (_CONFIG.value or _VOCAB_FILE.value):
-        raise UserError("--init_checkpoint brings its configuration and vocabulary; leave out --config and --vocab_file")
+        raise UserError(
+            "--init_checkpoint brings its configuration and vocabulary; leave out --config and --vocab_file"
+        )
     if _RANDOM.value and not start:
         raise UserError("--random_init takes the shape of --init_checkpoint, which is missing")
     if bool(_CONFIG.value) != bool(_VOCAB_FILE.value):
@@ -68,8 +74,11 @@ def _starts_of(wanted):
     if not _CONFIG.value:
         return start, not _RANDOM.value, None, None
     num_pieces = len(load_vocabulary(_VOCAB_FILE.value))
-    config = (BertConfig.of_size(_CONFIG.value, vocab_size=num_pieces)
-              if _CONFIG.value in SIZES or not workdirs.exists(_CONFIG.value) else BertConfig.from_json_file(_CONFIG.value))
+    config = (
+        BertConfig.of_size(_CONFIG.value, vocab_size=num_pieces)
+        if _CONFIG.value in SIZES or not work_directory.exists(_CONFIG.value)
+        else BertConfig.from_json_file(_CONFIG.value)
+    )
     return None, False, config, read_bytes(_VOCAB_FILE.value)
 
 

@@ -15,14 +15,14 @@ import time
 
 from absl import flags
 
-from keras_bert_app import config_flags, input_text, terminal
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, config_flags, input_text
+from keras_bert_app.cli.common.output_files import write_files
+from keras_bert_app.config.pretraining_config import DATA_FIELDS, PretrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.output_files import write_files
-from keras_bert_app.pretraining_config import DATA_FIELDS, PretrainingConfig
-from keras_bert_app.runs import workdir as workdirs
-from pipelines import casing
-from pipelines.vocab import load_vocabulary
+from keras_bert_app.runs import work_directory
+from keras_bert_app.terminal import screen
+from pipelines.wordpiece import casing
+from pipelines.wordpiece.vocabulary import load_vocabulary
 
 _WORKDIR = flags.DEFINE_string("workdir", "", "Directory of a run whose data are shown; or else --corpus_dir.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary, with --corpus_dir.")
@@ -30,10 +30,11 @@ _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabular
 _NUM = flags.DEFINE_integer("num", 5, "How many examples are shown.", lower_bound=0)
 _STEP = flags.DEFINE_integer("step", None, "Begin with what is trained on after this step.", lower_bound=0)
 _POSITION = flags.DEFINE_list("position", None, "Begin at a position of a checkpoint's manifest: epoch,block,offset.")
-_STATISTICS_BATCHES = flags.DEFINE_integer("statistics_batches", 1000, "Batches that are counted; 0: no statistics.",
-                                           lower_bound=0)
+_STATISTICS_BATCHES = flags.DEFINE_integer(
+    "statistics_batches", 1000, "Batches that are counted; 0: no statistics.", lower_bound=0
+)
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for statistics.json and statistics.png.")
-_COLOR = flags.DEFINE_enum("color", "auto", terminal.COLORS, "auto: on a terminal, unless NO_COLOR is set.")
+_COLOR = flags.DEFINE_enum("color", "auto", screen.COLORS, "auto: on a terminal, unless NO_COLOR is set.")
 _wanted = config_flags.define_flags(DATA_FIELDS, is_path=("corpus_dir", "lexicon_file"))
 _PROGRESS_SECONDS = 5
 
@@ -48,8 +49,11 @@ def main(arguments):
         input_text.make_place_for(os.path.join(_OUTPUT_DIR.value, "statistics.json"), "output_dir")
     with app.quiet_start():
         from keras_bert_app.inspection import source as sources
-    source = (sources.from_corpora(run, _VOCAB_FILE.value, _DO_LOWER_CASE.value) if run is not None
-              else sources.from_run(_WORKDIR.value))
+    source = (
+        sources.from_corpora(run, _VOCAB_FILE.value, _DO_LOWER_CASE.value)
+        if run is not None
+        else sources.from_run(_WORKDIR.value)
+    )
     if position is not None:
         position = sources.checked_position(source, position)
     statistics = show_and_count(source, position)
@@ -61,30 +65,37 @@ def _checked_run():
     """The PretrainingConfig that the flags ask for, or None when it is that of --workdir."""
     wanted = _wanted()
     if bool(_WORKDIR.value) == bool(wanted.get("corpus_dir")):
-        raise UserError("--workdir and --corpus_dir were both given; give one of them" if _WORKDIR.value else
-                        "no data were named; give --workdir=RUN, or --corpus_dir=DIR (what prepare_corpus wrote) and "
-                        "--vocab_file=FILE")
+        raise UserError(
+            "--workdir and --corpus_dir were both given; give one of them"
+            if _WORKDIR.value
+            else "no data were named; give --workdir=RUN, or --corpus_dir=DIR (what prepare_corpus wrote) and "
+            "--vocab_file=FILE"
+        )
     if not _WORKDIR.value:
         app.required("vocab_file")
         run = PretrainingConfig(**wanted)
         casing.verify(load_vocabulary(_VOCAB_FILE.value), _DO_LOWER_CASE.value, _VOCAB_FILE.value)
         for flag, path in (("corpus_dir", ",".join(run.corpus_dir)), ("lexicon_file", run.lexicon_file)):
-            missing = [part for part in path.split(",") if part and not workdirs.exists(part)]
+            missing = [part for part in path.split(",") if part and not work_directory.exists(part)]
             if missing:
                 raise UserError(f"--{flag}={missing[0]}: is not there; give a path that can be read")
         if len(set(run.corpus_dir)) < len(run.corpus_dir):
             raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
         return run
-    if not workdirs.is_started(_WORKDIR.value):
+    if not work_directory.is_started(_WORKDIR.value):
         raise UserError(f"--workdir={_WORKDIR.value}: holds no run (no config.json); give the --workdir of pretrain")
     advice = "leave that flag out, or give --corpus_dir and --vocab_file instead of --workdir"
     if _VOCAB_FILE.value or flags.FLAGS["do_lower_case"].present:
-        raise UserError(f"--{'vocab_file' if _VOCAB_FILE.value else 'do_lower_case'} does not go with --workdir, whose "
-                        f"run has its own; {advice}")
-    _, run, _ = workdirs.read_config(_WORKDIR.value)
+        raise UserError(
+            f"--{'vocab_file' if _VOCAB_FILE.value else 'do_lower_case'} does not go with --workdir, whose "
+            f"run has its own; {advice}"
+        )
+    _, run, _ = work_directory.read_config(_WORKDIR.value)
     for name in run.contradictions(wanted):
-        raise UserError(f"--workdir={_WORKDIR.value} holds a run with {name}={getattr(run, name)}, but "
-                        f"--{name}={wanted[name]} was asked for; {advice}")
+        raise UserError(
+            f"--workdir={_WORKDIR.value} holds a run with {name}={getattr(run, name)}, but "
+            f"--{name}={wanted[name]} was asked for; {advice}"
+        )
     return None
 
 
@@ -101,10 +112,12 @@ def _checked_position():
 
 def show_and_count(source, position):
     """Prints the first --num examples, then the statistics of --statistics_batches batches; returns them."""
-    from keras_bert_app.inspection import reading, report, statistics
+    from keras_bert_app.inspection import inspection_report, reading, statistics
+
     run, step = source.run, _STEP.value or 0
-    look = reading.Look(terminal.wants_color(_COLOR.value, sys.stdout), terminal.columns(),
-                        is_unicode=terminal.can_write("→", sys.stdout))
+    look = reading.Look(
+        screen.wants_color(_COLOR.value, sys.stdout), screen.columns(), is_unicode=screen.can_write("→", sys.stdout)
+    )
     start, stream = _stream(source, step, position)
     counter = statistics.Counter(source.tokenizer, run, source.shards, start)
     progress = _Progress("counted", _STATISTICS_BATCHES.value)
@@ -119,8 +132,9 @@ def show_and_count(source, position):
         for row in range(min(_NUM.value - shown, rows)):
             shown += 1
             place = f"batch {number}" if position is not None else f"step {step + number}"
-            lines = reading.example_lines(batch, row, source.tokenizer, run.sentence_objective,
-                                          f"{place}, row {row + 1} of {rows}", look)
+            lines = reading.example_lines(
+                batch, row, source.tokenizer, run.sentence_objective, f"{place}, row {row + 1} of {rows}", look
+            )
             print("", *lines, sep="\n", flush=True)
         if number <= _STATISTICS_BATCHES.value:
             counter.add(batch, after)
@@ -128,13 +142,14 @@ def show_and_count(source, position):
     if not _STATISTICS_BATCHES.value:
         return None
     counted = counter.result()
-    print(*([""] if shown else []), *report.report_lines(counted, look.width), sep="\n", flush=True)
+    print(*([""] if shown else []), *inspection_report.report_lines(counted, look.width), sep="\n", flush=True)
     return counted
 
 
 def _stream(source, step, position):
     """(position, batches) where training goes on; what lies between a checkpoint and the step is made and passed."""
     from keras_bert_app.inspection import source as sources
+
     if position is not None:
         after_ramps = max(source.run.batch_ramp_steps, source.run.length_ramp_steps)
         steps = [known for known, saved in source.checkpoints.items() if saved == position]
@@ -161,13 +176,15 @@ class _Progress:
 
 def write_statistics(statistics, run, output_dir):
     """Writes statistics.json and statistics.png into a directory."""
-    from keras_bert_app.drawing.examples import draw_example_statistics
+    from keras_bert_app.drawing.examples_picture import draw_example_statistics
+
     settings = {field.name: run.to_dict()[field.name] for field in DATA_FIELDS}
     title = _WORKDIR.value or ", ".join(os.path.basename(directory.rstrip("/")) for directory in run.corpus_dir)
     record = {"workdir": _WORKDIR.value, "vocab_file": _VOCAB_FILE.value, "settings": settings, **statistics}
     contents = {
         "statistics.json": (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode(),
-        "statistics.png": draw_example_statistics(statistics, title)}
+        "statistics.png": draw_example_statistics(statistics, title),
+    }
     write_files(output_dir, contents)
 
 

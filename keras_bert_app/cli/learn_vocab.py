@@ -8,11 +8,10 @@ text gives the same vocabulary. Memory holds that sample and at most two million
 
 from absl import flags
 
-from keras_bert_app import input_text
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, input_text
 from keras_bert_app.errors import UserError
-from pipelines.readers import FORMATS, ReaderCounts
-from pipelines.vocab import SPECIAL_PIECES
+from pipelines.text.readers import FORMATS, ReaderCounts
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
@@ -29,25 +28,30 @@ def main(arguments):
         raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
     _, vocab_file = app.required("input_files", "vocab_file")
     if _VOCAB_SIZE.value <= len(SPECIAL_PIECES):
-        raise UserError(f"--vocab_size={_VOCAB_SIZE.value} has no room beside the {len(SPECIAL_PIECES)} special "
-                        "pieces; ask for a few thousand or more")
+        raise UserError(
+            f"--vocab_size={_VOCAB_SIZE.value} has no room beside the {len(SPECIAL_PIECES)} special "
+            "pieces; ask for a few thousand or more"
+        )
     input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
     input_text.check_apart(vocab_file, "vocab_file", _INPUT_FILES.value, files)
     input_text.make_place_for(vocab_file, "vocab_file")
     with app.quiet_start():
-        from pipelines import words
-        from pipelines.vocab import write_vocabulary
-        from pipelines.vocab_learning import learn_from_words
-    documents = input_text.documents_of(files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts(),
-                                        _SAMPLE_MEGABYTES.value, _SEED.value)
+        from pipelines.wordpiece import words
+        from pipelines.wordpiece.vocabulary import write_vocabulary
+        from pipelines.wordpiece.vocabulary_learning import learn_from_words
+    documents = input_text.documents_of(
+        files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts(), _SAMPLE_MEGABYTES.value, _SEED.value
+    )
     counted = words.count_words(documents, _DO_LOWER_CASE.value)
     pieces = learn_from_words(counted.counts, _VOCAB_SIZE.value)
     write_vocabulary(pieces, vocab_file)
     print(f"{vocab_file}: {len(pieces):,} pieces from {counted.num_words:,} words in {len(files):,} files")
     if counted.num_dropped:
-        print(f"{counted.num_dropped:,} of these words were too rare to be kept in memory; --sample_megabytes "
-              "takes less text")
+        print(
+            f"{counted.num_dropped:,} of these words were too rare to be kept in memory; --sample_megabytes "
+            "takes less text"
+        )
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ import sys
 
 from absl import flags
 
-from keras_bert_app import answer_flags
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import answer_flags, app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")

@@ -15,10 +15,9 @@ import time
 
 from absl import flags
 
-from keras_bert_app import input_text
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app, input_text
 from keras_bert_app.errors import UserError
-from pipelines.readers import FORMATS
+from pipelines.text.readers import FORMATS
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
@@ -26,8 +25,12 @@ _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of a JSON lin
 flags.DEFINE_string("output_dir", "", "Directory of the corpus; must not hold one already.")
 _NUM_SHARDS = flags.DEFINE_integer("num_shards", None, "Files of training documents; by default one for every 8 MB.")
 _DEDUP = flags.DEFINE_enum(
-    "dedup", "exact", ["exact", "near", "none"], "Drop documents that are equal up to white space (exact); also those "
-    "of which about 0.8 of the runs of five words, or Chinese characters, are another's (near); or keep all (none).")
+    "dedup",
+    "exact",
+    ["exact", "near", "none"],
+    "Drop documents that are equal up to white space (exact); also those "
+    "of which about 0.8 of the runs of five words, or Chinese characters, are another's (near); or keep all (none).",
+)
 _HOLDOUT_FRACTION = flags.DEFINE_float("holdout_fraction", 0.02, "Share of documents that training never sees.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Of the shuffle and of the choice of held-out documents.")
 _STRICT = flags.DEFINE_bool("strict", False, "Stop at invalid UTF-8 instead of replacing and counting it.")
@@ -43,20 +46,34 @@ def main(arguments):
     if arguments:
         raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
     _, output_dir = app.required("input_files", "output_dir")
-    from pipelines import corpus  # here, since it loads numpy, which --help need not wait for
+    from pipelines.corpus import preparation  # here, since it loads numpy, which --help need not wait for
+
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
-    settings = {"input_format": _INPUT_FORMAT.value, "num_shards": _NUM_SHARDS.value, "seed": _SEED.value,
-                "holdout_fraction": _HOLDOUT_FRACTION.value, "dedup": _DEDUP.value, "workers": _WORKERS.value}
-    corpus.check_arguments(output_dir, **settings)
+    settings = {
+        "input_format": _INPUT_FORMAT.value,
+        "num_shards": _NUM_SHARDS.value,
+        "seed": _SEED.value,
+        "holdout_fraction": _HOLDOUT_FRACTION.value,
+        "dedup": _DEDUP.value,
+        "workers": _WORKERS.value,
+    }
+    preparation.check_arguments(output_dir, **settings)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     started = time.monotonic()
     try:
         with app.quiet_start():
             pass  # nothing but TensorFlow itself
-        manifest = corpus.prepare_corpus(
-            output_dir, input_files=files, text_field=_TEXT_FIELD.value, strict=_STRICT.value,
-            progress=_Progress(_total_bytes(files)), log=lambda line: print(line, flush=True), draw=_draw, **settings)
+        manifest = preparation.prepare_corpus(
+            output_dir,
+            input_files=files,
+            text_field=_TEXT_FIELD.value,
+            strict=_STRICT.value,
+            progress=_Progress(_total_bytes(files)),
+            log=lambda line: print(line, flush=True),
+            draw=_draw,
+            **settings,
+        )
     except _Stopped as stop:
         name = signal.Signals(stop.args[0]).name
         print(f"stopped by {name}; the same command goes on from what is finished", file=sys.stderr)
@@ -72,7 +89,7 @@ def _stop(number, frame):
 
 
 def _draw(report):
-    from keras_bert_app.drawing.corpus_report import draw_corpus_report
+    from keras_bert_app.drawing.corpus_picture import draw_corpus_report
 
     return draw_corpus_report(report, os.path.basename(os.path.normpath(flags.FLAGS.output_dir)))
 
@@ -123,19 +140,23 @@ def _number_of(count, name):
 
 
 def _print_summary(output_dir, manifest, seconds):
-    from pipelines.corpus_report import FAULTS
+    from pipelines.corpus.corpus_report import FAULTS
 
     counts = manifest["counts"]
     megabytes = counts["bytes"] / 1e6
-    print(f"read {_number_of(counts['files'], 'file')}, {counts['documents']:,} documents, {megabytes:,.1f} MB in "
-          f"{seconds:,.1f} s ({megabytes / seconds:,.1f} MB/s, start included)")
+    print(
+        f"read {_number_of(counts['files'], 'file')}, {counts['documents']:,} documents, {megabytes:,.1f} MB in "
+        f"{seconds:,.1f} s ({megabytes / seconds:,.1f} MB/s, start included)"
+    )
     for name, meaning in FAULTS:
         if counts[name]:
             print(f"  {counts[name]:,} {meaning}")
     for split, name in (("train", "for training"), ("heldout", "held out")):
         found = manifest[split]
-        print(f"{name}: {found['documents']:,} documents, {found['sentences']:,} sentences, {found['words']:,} words "
-              f"in {_number_of(len(found['shards']), 'shard')}, {found['bytes'] / 1e6:,.1f} MB")
+        print(
+            f"{name}: {found['documents']:,} documents, {found['sentences']:,} sentences, {found['words']:,} words "
+            f"in {_number_of(len(found['shards']), 'shard')}, {found['bytes'] / 1e6:,.1f} MB"
+        )
     print(f"{output_dir}: done; report.txt and report.png there show what is in it")
 
 

@@ -13,24 +13,24 @@ import os
 
 from absl import flags
 
-from keras_bert_app import config_flags
-from keras_bert_app.cli import app
-from keras_bert_app.config import SIZES, BertConfig
-from keras_bert_app.configs import load_recipe, recipe_names
+from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.runs import workdir as workdirs
-from pipelines import casing
-from pipelines.readers import expand_files
-from pipelines.vocab import checked_pieces, load_vocabulary, parse_vocabulary, read_bytes
+from keras_bert_app.recipes import load_recipe, recipe_names
+from keras_bert_app.runs import work_directory
+from pipelines.text.readers import expand_files
+from pipelines.wordpiece import casing
+from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, parse_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary; learn_vocab makes one.")
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
 _RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
 _given_for_run = config_flags.define_flags(
-    dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file"))
+    dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file")
+)
 
 _given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # which follows from the vocabulary
 
@@ -45,20 +45,23 @@ def main(arguments):
         wanted["init_checkpoint"] = config_flags.absolute(start)
     # A start that never came to a checkpoint may be begun anew by a whole command.
     is_whole = wanted.get("init_checkpoint") or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
-    goes_on = workdirs.is_started(workdir) and (workdirs.has_checkpoint(workdir) or not is_whole)
+    goes_on = work_directory.is_started(workdir) and (work_directory.has_checkpoint(workdir) or not is_whole)
     if not goes_on:  # what is wanted of a run that goes on has to fit what it is
         PretrainingConfig(**wanted)  # a bad value is named before anything is read
-        if workdirs.is_started(workdir):
-            workdirs.read_config(workdir)  # raises where it is another's, such as the model to start from
+        if work_directory.is_started(workdir):
+            work_directory.read_config(workdir)  # raises where it is another's, such as the model to start from
     vocabulary_bytes, initial = _read_vocabulary(), None
     if goes_on:
-        model_config, run = workdirs.check_resumable(
-            workdir, _wanted_model(vocabulary_bytes, workdir, recipe, wanted), wanted, vocabulary_bytes)
+        model_config, run = work_directory.check_resumable(
+            workdir, _wanted_model(vocabulary_bytes, workdir, recipe, wanted), wanted, vocabulary_bytes
+        )
     else:
         run = PretrainingConfig(**wanted).resolved()
         run.check_read(_given_for_run())
         if run.allow_missing and not run.init_checkpoint:
-            raise UserError(f"--allow_missing={','.join(run.allow_missing)}: there is no --init_checkpoint that could lack it; leave it out")
+            raise UserError(
+                f"--allow_missing={','.join(run.allow_missing)}: there is no --init_checkpoint that could lack it; leave it out"
+            )
         if run.init_checkpoint:
             with app.quiet_start():
                 from keras_bert_app.interop.load import load_weights
@@ -68,8 +71,10 @@ def main(arguments):
                 pieces = checked_pieces(vocabulary_bytes, f"of {run.init_checkpoint}")
                 casing.verify(pieces, initial[0].config.do_lower_case, f"of {run.init_checkpoint}")
         if vocabulary_bytes is None:
-            raise UserError(f"--vocab_file is missing, and --workdir={workdir} holds no run to resume; "
-                            "make a vocabulary with learn_vocab")
+            raise UserError(
+                f"--vocab_file is missing, and --workdir={workdir} holds no run to resume; "
+                "make a vocabulary with learn_vocab"
+            )
         model_config = _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial and initial[0].config)
         if model_config is None:
             raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
@@ -77,7 +82,7 @@ def main(arguments):
             _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
         if _VOCAB_FILE.value:
             casing.verify(load_vocabulary(_VOCAB_FILE.value), model_config.do_lower_case, _VOCAB_FILE.value)
-        if run.lexicon_file and not workdirs.exists(run.lexicon_file):
+        if run.lexicon_file and not work_directory.exists(run.lexicon_file):
             raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
     run.checked_against(model_config)
     if bool(run.input_files) == bool(run.corpus_dir):
@@ -86,13 +91,15 @@ def main(arguments):
         raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
     for name in ("input_format", "text_field", "holdout_fraction", "strict"):
         if run.corpus_dir and not goes_on and name in _given_for_run():
-            raise UserError(f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, "
-                            "so leave it out")
-    if run.input_files and not workdirs.exists(workdirs.path_in(workdir, "corpus", "manifest.json")):
+            raise UserError(
+                f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, "
+                "so leave it out"
+            )
+    if run.input_files and not work_directory.exists(work_directory.path_in(workdir, "corpus", "manifest.json")):
         expand_files(run.input_files)
     with app.quiet_start():
-        from keras_bert_app.training import launch
-    launch.launch(workdir, model_config, run, vocabulary_bytes, initial)
+        from keras_bert_app.training import pretraining_start
+    pretraining_start.launch(workdir, model_config, run, vocabulary_bytes, initial)
 
 
 def _read_vocabulary():
@@ -114,24 +121,28 @@ def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None
     if initial_config and not name:
         num_pieces = len(parse_vocabulary(vocabulary_bytes)[0])
         if num_pieces > initial_config.vocab_size:
-            raise UserError(f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries but --init_checkpoint="
-                            f"{wanted['init_checkpoint']} {initial_config.vocab_size:,} rows; convert --vocab_file grows them")
+            raise UserError(
+                f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries but --init_checkpoint="
+                f"{wanted['init_checkpoint']} {initial_config.vocab_size:,} rows; convert --vocab_file grows them"
+            )
         return initial_config.replace(**changes)
-    is_started = workdirs.is_started(workdir)
-    vocab_size = workdirs.read_config(workdir)[0].vocab_size if is_started else None
+    is_started = work_directory.is_started(workdir)
+    vocab_size = work_directory.read_config(workdir)[0].vocab_size if is_started else None
     if vocabulary_bytes is not None:
         vocab_size = len(parse_vocabulary(vocabulary_bytes)[0])
     if not name:
-        return workdirs.read_config(workdir)[0].replace(**changes) if is_started else None
+        return work_directory.read_config(workdir)[0].replace(**changes) if is_started else None
     if name in SIZES:
         return BertConfig.of_size(name, **({"vocab_size": vocab_size} if vocab_size else {}), **changes)
-    if "." not in os.path.basename(name) and not workdirs.exists(name):
+    if "." not in os.path.basename(name) and not work_directory.exists(name):
         BertConfig.of_size(name)  # says which size is nearest
     config = BertConfig.from_json_file(name).replace(**changes)
     # A table with more rows than the vocabulary is harmless; one with fewer is read out of bounds.
     if vocab_size is not None and vocab_size > config.vocab_size:
-        raise UserError(f"--vocab_file={_VOCAB_FILE.value} has {vocab_size:,} entries but --config={name} has "
-                        f"vocab_size {config.vocab_size:,}; raise it there")
+        raise UserError(
+            f"--vocab_file={_VOCAB_FILE.value} has {vocab_size:,} entries but --config={name} has "
+            f"vocab_size {config.vocab_size:,}; raise it there"
+        )
     return config
 
 
@@ -140,8 +151,10 @@ def _check_same_arithmetic(config, source, init_checkpoint):
     for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:
-            raise UserError(f"{name} {ours!r} was asked for, but --init_checkpoint={init_checkpoint} has {theirs!r}; "
-                            "leave --config and its keys out to take them from there")
+            raise UserError(
+                f"{name} {ours!r} was asked for, but --init_checkpoint={init_checkpoint} has {theirs!r}; "
+                "leave --config and its keys out to take them from there"
+            )
 
 
 if __name__ == "__main__":

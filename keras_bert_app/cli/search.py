@@ -14,12 +14,11 @@ import tempfile
 
 from absl import flags
 
-from keras_bert_app import terminal
-from keras_bert_app.cli import app
-from keras_bert_app.config import nearest
-from keras_bert_app.errors import UserError
-from keras_bert_app.vectors import texts
-from pipelines.text_files import ReaderCounts, open_text
+from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.terminal import screen
+from keras_bert_app.vectors import text_sources
+from pipelines.text.text_files import ReaderCounts, open_text
 
 flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
 flags.DEFINE_string("corpus_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
@@ -46,54 +45,65 @@ def main(queries):
         for batch in _batches(queries):
             of_queries, truncated = embedding.embed_texts(embed, batch)
             cosines, rows = nearest_rows(of_queries, vectors, _TOP_K.value)
-            found = texts.texts_at(_corpus(corpus_file), rows.ravel())
+            found = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
             for query, of_query, numbers in zip(batch, cosines.tolist(), rows.tolist()):
                 sys.stdout.write(show(query, [(row, cosine, found[row]) for row, cosine in zip(numbers, of_query)]))
             sys.stdout.flush()
             if truncated.any():
-                print(f"{truncated.sum():,} queries had more tokens than the model reads; their ends were left out", file=sys.stderr)
+                print(
+                    f"{truncated.sum():,} queries had more tokens than the model reads; their ends were left out",
+                    file=sys.stderr,
+                )
 
 
 def _check_flags(queries, corpus_file):
     if _OUTPUT_FORMAT.value not in _FORMATS:
-        raise UserError(f"--output_format={_OUTPUT_FORMAT.value} is not known: {nearest(_OUTPUT_FORMAT.value, _FORMATS)}")
+        raise UserError(
+            f"--output_format={_OUTPUT_FORMAT.value} is not known: {nearest(_OUTPUT_FORMAT.value, _FORMATS)}"
+        )
     if bool(queries) == bool(_QUERY_FILE.value):
-        raise UserError("queries and --query_file were both given; give one of them" if queries else
-                        "no query was given; write it after the flags: search --saved_model=DIR --corpus_file=FILE "
-                        '"a query", or give --query_file=FILE (- for standard input)')
-    texts.format_of(corpus_file, _INPUT_FORMAT.value)
+        raise UserError(
+            "queries and --query_file were both given; give one of them"
+            if queries
+            else "no query was given; write it after the flags: search --saved_model=DIR --corpus_file=FILE "
+            '"a query", or give --query_file=FILE (- for standard input)'
+        )
+    text_sources.format_of(corpus_file, _INPUT_FORMAT.value)
     for path in (corpus_file, _QUERY_FILE.value):
         # A wrong name is refused before TensorFlow is loaded. What a pipe holds can be read only once.
         if path not in ("", "-") and "://" not in path and (os.path.isfile(path) or not os.path.exists(path)):
             with open_text(path):
                 pass
     if "://" not in corpus_file and os.path.exists(corpus_file) and not os.path.isfile(corpus_file):
-        raise UserError(f"--corpus_file={corpus_file}: is no file that can be read several times; give one, not a pipe or directory")
+        raise UserError(
+            f"--corpus_file={corpus_file}: is no file that can be read several times; give one, not a pipe or directory"
+        )
 
 
 def _corpus(corpus_file, counts=None):
-    return texts.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
+    return text_sources.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
 
 
 def _vectors(embed, corpus_file, temporary_file):
     """The vectors of --vectors, or of the corpus by way of a temporary file: it may be larger than memory."""
-    from keras_bert_app.progress import Progress
-    from keras_bert_app.vectors import files
+    from keras_bert_app.terminal.progress import Progress
+    from keras_bert_app.vectors import vector_files
     from keras_bert_app.vectors.nearest import check_vectors
+
     if _VECTORS.value:
-        vectors = files.load_vectors(_VECTORS.value)
+        vectors = vector_files.load_vectors(_VECTORS.value)
         check_vectors(vectors, _corpus(corpus_file), embed, _VECTORS.value)
         return vectors
     counts = ReaderCounts()
-    num_texts, work = texts.count_work(_corpus(corpus_file, counts))
+    num_texts, work = text_sources.count_work(_corpus(corpus_file, counts))
     if not num_texts:
         raise UserError(f"{corpus_file}: has no text, not even an empty line; give a file with one text a line")
     progress = Progress("texts", num_texts, work, sys.stderr)
-    found = files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
+    found = vector_files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
     progress.end()
-    for line in texts.remarks(counts, found.truncated):
+    for line in text_sources.remarks(counts, found.truncated):
         print(f"{corpus_file}: {line}", file=sys.stderr)
-    return files.load_vectors(temporary_file)
+    return vector_files.load_vectors(temporary_file)
 
 
 def _batches(queries):
@@ -106,7 +116,7 @@ def _batches(queries):
     if _QUERY_FILE.value == "-":
         lines = (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
     else:
-        lines = texts.read_texts(_QUERY_FILE.value, "lines")
+        lines = text_sources.read_texts(_QUERY_FILE.value, "lines")
     batch = []
     for line in lines:
         batch.append(line)
@@ -119,7 +129,7 @@ def _batches(queries):
 
 def _table(query, found):
     """The query, then a line for each text: cosine, number of the text from 1, its beginning."""
-    room = max(terminal.columns() - 20, 40)
+    room = max(screen.columns() - 20, 40)
     lines = [_shown(query, room)]
     for row, cosine, text in found:
         lines.append(f"  {cosine:6.3f}  {row + 1:>9,}  {_shown(text, room)}")
@@ -127,14 +137,16 @@ def _table(query, found):
 
 
 def _shown(text, room):
-    shown = terminal.printable(text[:4 * room].decode("utf-8", "replace"))
-    return shown if len(shown) <= room else shown[:room - 3] + "..."
+    shown = screen.printable(text[: 4 * room].decode("utf-8", "replace"))
+    return shown if len(shown) <= room else shown[: room - 3] + "..."
 
 
 def _jsonl(query, found):
     """One JSON object: the query, and its nearest texts with their numbers from 1."""
-    listed = [{"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
-              for row, cosine, text in found]
+    listed = [
+        {"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
+        for row, cosine, text in found
+    ]
     return json.dumps({"query": query.decode("utf-8", "replace"), "nearest": listed}, ensure_ascii=False) + "\n"
 
 

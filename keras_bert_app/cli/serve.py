@@ -12,13 +12,16 @@ import os
 
 from absl import flags
 
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("model_base_path", "", "Directory of a model's versions, such as saved_models/NAME.")
 flags.DEFINE_string("model_name", "", "Name of the model in URLs; default: the last part of --model_base_path.")
-flags.DEFINE_string("model_config_file", "", "ModelServerConfig in text form: several models, versions and labels; "
-                    "instead of --model_base_path.")
+flags.DEFINE_string(
+    "model_config_file",
+    "",
+    "ModelServerConfig in text form: several models, versions and labels; instead of --model_base_path.",
+)
 flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST interface and the page; 0 takes a free one.", 0, 65535)
 flags.DEFINE_string("rest_api_host", "127.0.0.1", "Address to listen on; 0.0.0.0 lets other machines in, unprotected.")
 flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "Longest time from a request's headers to its answer.", 1)
@@ -27,8 +30,12 @@ flags.DEFINE_string("batching_parameters_file", "", "BatchingParameters in text 
 flags.DEFINE_float("file_system_poll_wait_seconds", 1, "Seconds between looks for new versions; 0: one look.", 0)
 flags.DEFINE_integer("max_request_bytes", 16 << 20, "Largest body of a request; beyond it the answer is 413.", 1)
 flags.DEFINE_integer("max_queued_requests", 512, "Requests that may be under way; beyond it the answer is 503.", 1)
-flags.DEFINE_bool("allow_unverified", False, "Serve also a SavedModel without the manifest.json that `export` writes; "
-                  "a model is a program, so only one that you trust.")
+flags.DEFINE_bool(
+    "allow_unverified",
+    False,
+    "Serve also a SavedModel without the manifest.json that `export` writes; "
+    "a model is a program, so only one that you trust.",
+)
 flags.DEFINE_bool("log_requests", False, "Print a line for each request.")
 
 
@@ -39,28 +46,37 @@ def main(arguments):
     with app.quiet_start():
         from keras_bert_app.serving import server
     options = server.ServerOptions(
-        host=flags.FLAGS.rest_api_host, port=flags.FLAGS.rest_api_port, timeout_ms=flags.FLAGS.rest_api_timeout_in_ms,
-        max_request_bytes=flags.FLAGS.max_request_bytes, max_queued_requests=flags.FLAGS.max_queued_requests,
-        poll_seconds=flags.FLAGS.file_system_poll_wait_seconds, allow_unverified=flags.FLAGS.allow_unverified,
-        log_requests=flags.FLAGS.log_requests)
+        host=flags.FLAGS.rest_api_host,
+        port=flags.FLAGS.rest_api_port,
+        timeout_ms=flags.FLAGS.rest_api_timeout_in_ms,
+        max_request_bytes=flags.FLAGS.max_request_bytes,
+        max_queued_requests=flags.FLAGS.max_queued_requests,
+        poll_seconds=flags.FLAGS.file_system_poll_wait_seconds,
+        allow_unverified=flags.FLAGS.allow_unverified,
+        log_requests=flags.FLAGS.log_requests,
+    )
     server.run(configs, batching, options, log=lambda line: print(line, flush=True))
 
 
 def _configs():
     from keras_bert_app.serving import model_configs
+
     if flags.FLAGS.model_config_file:
         if flags.FLAGS.model_base_path or flags.FLAGS.model_name:
             raise UserError("--model_config_file names the models; leave out --model_base_path and --model_name")
         return model_configs.read(flags.FLAGS.model_config_file)
     if not flags.FLAGS.model_base_path:
-        raise UserError("--model_base_path is missing; give the directory of an exported model, such as "
-                        "saved_models/NAME, or --model_config_file")
+        raise UserError(
+            "--model_base_path is missing; give the directory of an exported model, such as "
+            "saved_models/NAME, or --model_config_file"
+        )
     base_path = flags.FLAGS.model_base_path.rstrip("/") or "/"
     return [model_configs.ModelConfig(flags.FLAGS.model_name or os.path.basename(base_path), base_path)]
 
 
 def _batching():
     from keras_bert_app.serving import batching_options
+
     options = batching_options.BatchingOptions()
     if flags.FLAGS.batching_parameters_file:
         options = batching_options.read(flags.FLAGS.batching_parameters_file)

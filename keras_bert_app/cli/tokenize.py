@@ -14,17 +14,17 @@ import sys
 
 from absl import flags
 
-from keras_bert_app import terminal
-from keras_bert_app.cli import app
-from keras_bert_app.config import nearest
-from keras_bert_app.errors import UserError
-from pipelines.text_files import open_text, readable
-from pipelines.vocab import load_vocabulary
+from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.terminal import screen
+from pipelines.text.text_files import open_text, readable
+from pipelines.wordpiece.vocabulary import load_vocabulary
 
 flags.DEFINE_string("vocab_file", "", "Vocabulary, one piece a line.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
 _SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool(
-    "special_tokens_in_text", False, 'Whether a literal "[MASK]" is the mask instead of three ordinary words.')
+    "special_tokens_in_text", False, 'Whether a literal "[MASK]" is the mask instead of three ordinary words.'
+)
 _INPUT_FILE = flags.DEFINE_string("input_file", "", "File to take line by line instead; - for standard input.")
 _OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
 _FORMATS = ("table", "jsonl")
@@ -35,18 +35,22 @@ _COLUMNS = ("id", "piece", "chars", "bytes", "text")
 def main(texts):
     (vocab_file,) = app.required("vocab_file")
     if _OUTPUT_FORMAT.value not in _FORMATS:
-        raise UserError(f"--output_format={_OUTPUT_FORMAT.value} is not known: "
-                        f"{nearest(_OUTPUT_FORMAT.value, _FORMATS)}")
+        raise UserError(
+            f"--output_format={_OUTPUT_FORMAT.value} is not known: {nearest(_OUTPUT_FORMAT.value, _FORMATS)}"
+        )
     if bool(texts) == bool(_INPUT_FILE.value):
-        raise UserError("texts and --input_file were both given; give one of them" if texts else
-                        'no text was given; write it after the flags: tokenize --vocab_file=FILE "a text", or give '
-                        "--input_file=FILE (- for standard input)")
+        raise UserError(
+            "texts and --input_file were both given; give one of them"
+            if texts
+            else 'no text was given; write it after the flags: tokenize --vocab_file=FILE "a text", or give '
+            "--input_file=FILE (- for standard input)"
+        )
     load_vocabulary(vocab_file)
     if _INPUT_FILE.value not in ("", "-") and "://" not in _INPUT_FILE.value:
         with open_text(_INPUT_FILE.value):  # a wrong name is refused before TensorFlow is loaded
             pass
     with app.quiet_start():
-        from pipelines.wordpiece import BertTokenizer
+        from pipelines.wordpiece.tokenizer import BertTokenizer
     cut = make_cut(BertTokenizer(vocab_file, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value))
     show = show_jsonl if _OUTPUT_FORMAT.value == "jsonl" else show_table
     for batch in batches_of(texts, _INPUT_FILE.value):
@@ -57,15 +61,26 @@ def main(texts):
 
 def make_cut(tokenizer):
     """A function from a list of bytes to a list of columns (ids, pieces, start_chars, ...) for each."""
+
     def cut(texts):
         # Not compiled: that takes seconds, and printing takes longer than cutting.
         columns = tokenizer.tokenize_with_offsets(texts)
         ids, start_bytes, end_bytes, start_chars, end_chars = (values.to_list() for values in columns)
-        return [{"ids": row, "pieces": [tokenizer.vocabulary[i] for i in row], "start_chars": start_chars[i],
-                 "end_chars": end_chars[i], "start_bytes": start_bytes[i], "end_bytes": end_bytes[i],
-                 "substrings": [text[start:end].decode("utf-8", "replace")
-                                for start, end in zip(start_bytes[i], end_bytes[i])]}
-                for i, (text, row) in enumerate(zip(texts, ids))]
+        return [
+            {
+                "ids": row,
+                "pieces": [tokenizer.vocabulary[i] for i in row],
+                "start_chars": start_chars[i],
+                "end_chars": end_chars[i],
+                "start_bytes": start_bytes[i],
+                "end_bytes": end_bytes[i],
+                "substrings": [
+                    text[start:end].decode("utf-8", "replace") for start, end in zip(start_bytes[i], end_bytes[i])
+                ],
+            }
+            for i, (text, row) in enumerate(zip(texts, ids))
+        ]
+
     return cut
 
 
@@ -122,17 +137,25 @@ def show_jsonl(line, part, text, columns):
 
 def show_table(line, part, text, columns):
     """The text's number and beginning, then a line for each piece, in aligned columns."""
-    rows = [_COLUMNS, *((str(i), piece, f"{start}-{end}", f"{first}-{last}", substring)
-                        for i, piece, start, end, first, last, substring in
-                        zip(*(columns[key] for key in ("ids", "pieces", "start_chars", "end_chars", "start_bytes",
-                                                       "end_bytes", "substrings"))))]
-    rows = [[terminal.printable(cell) for cell in row] for row in rows]
-    widths = [max(map(terminal.width, column)) for column in zip(*rows)]
-    shown = terminal.printable(text[:200].decode("utf-8", "replace"))
-    head = f"{line}{f' part {part}' if part else ''}: {shown if terminal.width(shown) <= 100 else shown[:97] + '...'}"
+    rows = [
+        _COLUMNS,
+        *(
+            (str(i), piece, f"{start}-{end}", f"{first}-{last}", substring)
+            for i, piece, start, end, first, last, substring in zip(
+                *(
+                    columns[key]
+                    for key in ("ids", "pieces", "start_chars", "end_chars", "start_bytes", "end_bytes", "substrings")
+                )
+            )
+        ),
+    ]
+    rows = [[screen.printable(cell) for cell in row] for row in rows]
+    widths = [max(map(screen.width, column)) for column in zip(*rows)]
+    shown = screen.printable(text[:200].decode("utf-8", "replace"))
+    head = f"{line}{f' part {part}' if part else ''}: {shown if screen.width(shown) <= 100 else shown[:97] + '...'}"
     lines = [head]
     for row in rows:
-        id_text, *cells = (cell + " " * (width - terminal.width(cell)) for cell, width in zip(row, widths))
+        id_text, *cells = (cell + " " * (width - screen.width(cell)) for cell, width in zip(row, widths))
         lines.append(("  " + "  ".join([id_text.strip().rjust(widths[0]), *cells])).rstrip())
     if len(rows) == 1:
         lines[1:] = ["  no pieces"]

@@ -18,12 +18,16 @@ def draw_results(panels, title):
     most = max(len(ours) + len(baselines) for _, ours, baselines in panels)
     with picture(max(4.2 * columns, 7), rows * (0.34 * most + 0.8) + 0.5, title) as (figure, image):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axis in axes[len(panels):]:
+        for axis in axes[len(panels) :]:
             axis.set_axis_off()
         for axis, (name, ours, baselines) in zip(axes, panels):
             figures = {**ours, **baselines}
-            bars = axis.barh(range(len(figures)), list(figures.values()), 0.7,
-                             color=[_OURS] * len(ours) + [_BASELINE] * len(baselines))
+            bars = axis.barh(
+                range(len(figures)),
+                list(figures.values()),
+                0.7,
+                color=[_OURS] * len(ours) + [_BASELINE] * len(baselines),
+            )
             axis.bar_label(bars, [_written(value) for value in figures.values()], padding=3, fontsize=8)
             axis.set_yticks(range(len(figures)), [fonts.drawable(label, 44) for label in figures])
             axis.invert_yaxis()

@@ -15,10 +15,15 @@ def draw_curves(rows, title):
     training = [row for row in rows if "loss" in row]
     heldout = [row for row in rows if "eval_loss" in row]
     has_pairs = any("next_sentence_loss" in row for row in training)
-    panels = [("masked LM loss", "masked_lm_loss", None), ("masked LM accuracy", "masked_lm_accuracy", "unigram_accuracy")]
+    panels = [
+        ("masked LM loss", "masked_lm_loss", None),
+        ("masked LM accuracy", "masked_lm_accuracy", "unigram_accuracy"),
+    ]
     if has_pairs:
-        panels += [("sentence pair loss", "next_sentence_loss", None),
-                   ("sentence pair accuracy", "next_sentence_accuracy", "majority_share")]
+        panels += [
+            ("sentence pair loss", "next_sentence_loss", None),
+            ("sentence pair accuracy", "next_sentence_accuracy", "majority_share"),
+        ]
     with picture(14, 7, title, margins=_MARGINS) as (figure, image):
         axes = figure.subplots(2, len(panels) // 2 + 2).T.ravel()
         for axis, (name, key, baseline) in zip(axes, panels):
@@ -29,11 +34,15 @@ def draw_curves(rows, title):
             axis.set_title(name)
             if axis.lines:
                 axis.legend(frameon=False)
-        for axis, (name, keys, scale) in zip(axes[len(panels):], (
+        for axis, (name, keys, scale) in zip(
+            axes[len(panels) :],
+            (
                 ("learning rate", ("learning_rate",), "linear"),
                 ("norms", ("gradient_norm", "update_norm", "parameter_norm"), "log"),
                 ("tokens a second", ("tokens_per_second",), "linear"),
-                ("share of the time waiting for input", ("input_wait_share",), "linear"))):
+                ("share of the time waiting for input", ("input_wait_share",), "linear"),
+            ),
+        ):
             for key, color in zip(keys, ("#4477aa", "#ccbb44", "#228833")):
                 _line(axis, training, key, color, key.replace("_", " "))
             axis.set_title(name)

@@ -5,8 +5,14 @@ import io
 
 from keras_bert_app.drawing import fonts
 
-_STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlelocation": "left",
-          "axes.titlesize": 10, "axes.titleweight": "bold"}
+_STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+}
 
 
 @contextlib.contextmanager

@@ -4,9 +4,20 @@ import functools
 import unicodedata
 
 # Beyond matplotlib's own DejaVu Sans: what the usual systems have for the scripts that it lacks.
-_FALLBACKS = ("Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Thai", "Noto Sans Devanagari",
-              "WenQuanYi Micro Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans", "Microsoft YaHei",
-              "Malgun Gothic", "Arial Unicode MS")
+_FALLBACKS = (
+    "Noto Sans",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans Thai",
+    "Noto Sans Devanagari",
+    "WenQuanYi Micro Hei",
+    "Droid Sans Fallback",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+)
 
 
 @functools.cache

@@ -20,7 +20,7 @@ def draw_head_maps(maps, title):
     height = max(2.2, min(0.22 * layers + 1.2, 5))
     with picture(max(3.6 * columns, 7), height * rows + 0.8, title) as (figure, image):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axis in axes[len(maps):]:
+        for axis in axes[len(maps) :]:
             axis.set_axis_off()
         for axis, (heading, values, baseline) in zip(axes, maps):
             most = 1.15 * max(np.max(values), baseline or 0, 0.01)
@@ -29,8 +29,15 @@ def draw_head_maps(maps, title):
             if baseline is not None:
                 scale.ax.axhline(baseline, color="#cc3311", linestyle="--", linewidth=1.5)
             best = np.unravel_index(np.argmax(values), values.shape)
-            axis.text(best[1], best[0], f"{values[best]:.0%}", ha="center", va="center", fontsize=7,
-                      color="white" if values[best] > 0.6 * most else "black")
+            axis.text(
+                best[1],
+                best[0],
+                f"{values[best]:.0%}",
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="white" if values[best] > 0.6 * most else "black",
+            )
             axis.set_title(heading, fontsize=9)
             axis.set_xticks(range(0, heads, max(1, heads // 6)), range(1, heads + 1, max(1, heads // 6)))
             axis.set_yticks(range(layers), range(1, layers + 1))

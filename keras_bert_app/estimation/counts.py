@@ -2,8 +2,8 @@
 
 import math
 
-from keras_bert_app.modeling.parts import PARTS
-from keras_bert_app.training_config import MUON_ITERATIONS, is_hidden_matrix
+from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.training_config import MUON_ITERATIONS, is_hidden_matrix
 
 
 def weight_shapes(config, parts=PARTS):
@@ -12,20 +12,30 @@ def weight_shapes(config, parts=PARTS):
     The encoder is told in two, embeddings and layers.
     """
     hidden = config.hidden_size
-    tables = {"word_embeddings": config.vocab_size, "position_embeddings": config.max_position_embeddings,
-              "token_type_embeddings": config.type_vocab_size}
+    tables = {
+        "word_embeddings": config.vocab_size,
+        "position_embeddings": config.max_position_embeddings,
+        "token_type_embeddings": config.type_vocab_size,
+    }
     layers = {}
     for index, num_heads in enumerate(config.head_counts):
         layers |= _layer_shapes(config, num_heads * config.head_size, f"encoder/layer_{index}")
     own_table = {} if config.tie_word_embeddings else {"masked_lm/output_embeddings": (config.vocab_size, hidden)}
     of_part = {
-        "embeddings": {**{f"encoder/embeddings/{name}": (size, hidden) for name, size in tables.items()},
-                       **_norm("encoder/embeddings/layer_norm", hidden)},
+        "embeddings": {
+            **{f"encoder/embeddings/{name}": (size, hidden) for name, size in tables.items()},
+            **_norm("encoder/embeddings/layer_norm", hidden),
+        },
         "layers": layers,
         "pooler": _dense("encoder/pooler", hidden, hidden),
-        "masked_lm": {**_dense("masked_lm/transform", hidden, hidden), **_norm("masked_lm/layer_norm", hidden),
-                      "masked_lm/output_bias": (config.vocab_size,), **own_table},
-        "next_sentence": _dense("next_sentence/projection", hidden, 2)}
+        "masked_lm": {
+            **_dense("masked_lm/transform", hidden, hidden),
+            **_norm("masked_lm/layer_norm", hidden),
+            "masked_lm/output_bias": (config.vocab_size,),
+            **own_table,
+        },
+        "next_sentence": _dense("next_sentence/projection", hidden, 2),
+    }
     return {part: shapes for part, shapes in of_part.items() if part in ("embeddings", "layers", *parts)}
 
 
@@ -68,16 +78,20 @@ def optimizer_flop(config, optimizer, parts=PARTS):
             if is_hidden_matrix(path, shape):
                 matrices = 3 if path.endswith("query_key_value/kernel") else 1
                 small, large = sorted((shape[0], shape[1] // matrices))
-                flop += matrices * MUON_ITERATIONS * (4 * small ** 2 * large + 2 * small ** 3)
+                flop += matrices * MUON_ITERATIONS * (4 * small**2 * large + 2 * small**3)
     return flop
 
 
 def _layer_shapes(config, width, path):
     hidden, inner = config.hidden_size, config.intermediate_size
-    return {**_dense(f"{path}/attention/query_key_value", hidden, 3 * width),
-            **_dense(f"{path}/attention/output", width, hidden), **_norm(f"{path}/attention_layer_norm", hidden),
-            **_dense(f"{path}/intermediate", hidden, inner), **_dense(f"{path}/output", inner, hidden),
-            **_norm(f"{path}/output_layer_norm", hidden)}
+    return {
+        **_dense(f"{path}/attention/query_key_value", hidden, 3 * width),
+        **_dense(f"{path}/attention/output", width, hidden),
+        **_norm(f"{path}/attention_layer_norm", hidden),
+        **_dense(f"{path}/intermediate", hidden, inner),
+        **_dense(f"{path}/output", inner, hidden),
+        **_norm(f"{path}/output_layer_norm", hidden),
+    }
 
 
 def _dense(path, size, output_size):

@@ -2,10 +2,10 @@
 
 import dataclasses
 
+from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import memory
 from keras_bert_app.estimation.counts import flop_per_token, optimizer_flop, parameters
-from keras_bert_app.modeling.parts import PARTS
 
 # Of a device's memory; the rest is for the runtime, its scratch space and gaps between arrays. An assumption.
 USABLE_SHARE = 0.9
@@ -22,11 +22,15 @@ def positions_per_word(objective, length):
         UserError: nothing was.
     """
     if (objective, length) not in _POSITIONS_PER_WORD:
-        measured = " and ".join(f"{value} for --sentence_objective={name} --max_seq_length={tokens}"
-                                for (name, tokens), value in _POSITIONS_PER_WORD.items())
-        raise UserError(f"--positions_per_word is missing; measured are {measured}, and this run has "
-                        f"--sentence_objective={objective} --max_seq_length={length}: give it; benchmarks.estimate_check "
-                        "counts it in a corpus")
+        measured = " and ".join(
+            f"{value} for --sentence_objective={name} --max_seq_length={tokens}"
+            for (name, tokens), value in _POSITIONS_PER_WORD.items()
+        )
+        raise UserError(
+            f"--positions_per_word is missing; measured are {measured}, and this run has "
+            f"--sentence_objective={objective} --max_seq_length={length}: give it; benchmarks.step.estimate_check "
+            "counts it in a corpus"
+        )
     return _POSITIONS_PER_WORD[objective, length]
 
 
@@ -69,9 +73,11 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     """
     share = num_devices * run.gradient_accumulation_steps
     if run.global_batch_size % share:
-        raise UserError(f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
-                        f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
-                        f"{share}")
+        raise UserError(
+            f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
+            f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
+            f"{share}"
+        )
     rows = run.global_batch_size // share
     of_part = parameters(config, _parts(run))
     per_token = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
@@ -84,22 +90,38 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     needed = _memory(config, run, device, rows)
     found = {
         "parameters": {**of_part, "total": sum(of_part.values())},
-        "flop_per_token": per_token, "flop_per_step": per_token * positions, "positions_per_step": positions,
+        "flop_per_token": per_token,
+        "flop_per_step": per_token * positions,
+        "positions_per_step": positions,
         "optimizer_flop_per_step": of_optimizer,
-        "num_devices": num_devices, "peak_flop_per_second": peak, "utilization": utilization, "is_tpu": device.is_tpu,
+        "num_devices": num_devices,
+        "peak_flop_per_second": peak,
+        "utilization": utilization,
+        "is_tpu": device.is_tpu,
         "jit_compile": "step" if device.is_tpu else run.jit_compile,
-        "rows_at_a_time": rows, "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
-        "device_memory": device.memory, "step_seconds": step_seconds, "positions_per_second": positions / step_seconds}
+        "rows_at_a_time": rows,
+        "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
+        "device_memory": device.memory,
+        "step_seconds": step_seconds,
+        "positions_per_second": positions / step_seconds,
+    }
     if device.memory:
         largest = most_rows(config, run, device)
-        found |= {"fits": needed.peak <= USABLE_SHARE * device.memory, "largest_rows_at_a_time": largest,
-                  "largest_global_batch_size": largest * share}
+        found |= {
+            "fits": needed.peak <= USABLE_SHARE * device.memory,
+            "largest_rows_at_a_time": largest,
+            "largest_global_batch_size": largest * share,
+        }
     steps = work.steps(positions, step_seconds)
     if steps is not None:
         seconds = steps * step_seconds
-        found |= {"num_train_steps": steps, "positions": steps * positions,
-                  "flop": steps * (positions * per_token + num_devices * of_optimizer),
-                  "days": seconds / _SECONDS_PER_DAY, "device_hours": num_devices * seconds / 3600}
+        found |= {
+            "num_train_steps": steps,
+            "positions": steps * positions,
+            "flop": steps * (positions * per_token + num_devices * of_optimizer),
+            "days": seconds / _SECONDS_PER_DAY,
+            "device_hours": num_devices * seconds / 3600,
+        }
         if work.corpus_words:
             found["positions_per_word"] = work.positions_per_word
         if price_per_hour is not None:

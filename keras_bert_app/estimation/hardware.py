@@ -3,10 +3,9 @@
 import dataclasses
 import re
 
-from keras_bert_app.config import nearest
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, nearest
 
-_GB, _GIB = 10 ** 9, 2 ** 30
+_GB, _GIB = 10**9, 2**30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +40,9 @@ def _device(bfloat16, float32, memory, **more):
 # L4 and T4, read in copies of them; half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
 # tensor cores know neither TF32 nor bfloat16, so that both run at its plain float32 rate.
 DEVICES = {
-    "v4": _device(275, 275, 32 * _GIB, kind="TPU", named_parts=2),  # Google counts TensorCores in names up to v4, two a chip
+    "v4": _device(
+        275, 275, 32 * _GIB, kind="TPU", named_parts=2
+    ),  # Google counts TensorCores in names up to v4, two a chip
     "v5e": _device(197, 197, 16 * _GB, kind="TPU"),
     "v6e": _device(918, 918, 32 * _GB, kind="TPU"),
     "a100": _device(312, 156, 40 * _GB),
@@ -65,8 +66,9 @@ def parse(name, peak_gflops=0.0, memory_gb=0.0):
     match = re.fullmatch(r"(.+?)(?:-(\d+))?", name.lower())
     kind, count = (match[1], int(match[2] or 0)) if match else (name, 0)
     if kind not in DEVICES:
-        raise UserError(f"--hardware={name} is not known: {nearest(kind, DEVICES)}; a number after it says how many, "
-                        "as in v5e-8")
+        raise UserError(
+            f"--hardware={name} is not known: {nearest(kind, DEVICES)}; a number after it says how many, as in v5e-8"
+        )
     device = DEVICES[kind]
     if match[2] is None:
         count = device.named_parts
@@ -74,8 +76,10 @@ def parse(name, peak_gflops=0.0, memory_gb=0.0):
         expected = f"a multiple of {device.named_parts}" if device.named_parts > 1 else "1 or more"
         raise UserError(f"--hardware={name}: expected {expected} after {kind}-")
     if not device.peaks and not peak_gflops:
-        raise UserError(f"--hardware={name} has no published peak; say what a large matrix product reaches here with "
-                        "--peak_gflops (10^9 FLOP a second)")
+        raise UserError(
+            f"--hardware={name} has no published peak; say what a large matrix product reaches here with "
+            "--peak_gflops (10^9 FLOP a second)"
+        )
     if peak_gflops:
         device = dataclasses.replace(device, peaks=dict.fromkeys(("bfloat16", "float32"), peak_gflops * 1e9))
     if memory_gb:

@@ -10,8 +10,8 @@ import dataclasses
 import math
 import typing
 
+from keras_bert_app.config.training_config import is_hidden_matrix
 from keras_bert_app.estimation.counts import parameters, weight_shapes
-from keras_bert_app.training_config import is_hidden_matrix
 
 _FLOAT = 4  # of weights, gradients, slots, normalization, softmax and losses, whatever the compute type
 _COMPUTE = {"float32": 4, "bfloat16": 2}
@@ -66,20 +66,25 @@ def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=F
         activations=activations(config, run, parts, rows, is_tpu) + is_in_parts * (1 if is_tpu else 2) * weights,
         # The logits' gradients, and in the compute type; that of the table.
         logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
-        gradients=sets * weights + table)
+        gradients=sets * weights + table,
+    )
 
 
 def slot_numbers(config, optimizer, parts):
     """How many numbers an optimizer keeps beside the weights."""
     shapes = {path: shape for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()}
     if optimizer == "muon":  # its momentum and the norm of its update, or AdamW's two
-        return sum(math.prod(shape) + 1 if is_hidden_matrix(path, shape) else 2 * math.prod(shape)
-                   for path, shape in shapes.items())
+        return sum(
+            math.prod(shape) + 1 if is_hidden_matrix(path, shape) else 2 * math.prod(shape)
+            for path, shape in shapes.items()
+        )
     if optimizer != "adafactor":
         return 2 * sum(map(math.prod, shapes.values()))
     # Means of rows and of columns (query, key and value are three matrices), or all of a vector; the norm of an update.
-    return sum(1 + (shape[0] if len(shape) == 1 else shape[0] * (3 if "query_key_value" in path else 1) + shape[1])
-               for path, shape in shapes.items())
+    return sum(
+        1 + (shape[0] if len(shape) == 1 else shape[0] * (3 if "query_key_value" in path else 1) + shape[1])
+        for path, shape in shapes.items()
+    )
 
 
 def activations(config, run, parts, rows, is_tpu=False):
@@ -88,11 +93,21 @@ def activations(config, run, parts, rows, is_tpu=False):
     size, hidden = _COMPUTE[run.precision], config.hidden_size
     of_token, of_row, of_step = kept.embeddings, kept.pooler if "pooler" in parts else 0, kept.step
     if size != _FLOAT and not is_tpu:  # kernels and the table in the compute type
-        of_step += size * sum(math.prod(shape) for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()
-                            if path.endswith("kernel")) + size * config.vocab_size * hidden
+        of_step += (
+            size
+            * sum(
+                math.prod(shape)
+                for of_part in weight_shapes(config, parts).values()
+                for path, shape in of_part.items()
+                if path.endswith("kernel")
+            )
+            + size * config.vocab_size * hidden
+        )
     if config.head_counts:
         *others, last = config.head_counts
-        of_token += sum(kept.attending(num_heads) + kept.attended(num_heads) for num_heads in others) + kept.attended_in_last(last)
+        of_token += sum(
+            kept.attending(num_heads) + kept.attended(num_heads) for num_heads in others
+        ) + kept.attended_in_last(last)
         of_row += (run.max_predictions_per_seq + 1) * kept.attending(last)  # [CLS] and the predictions
         if size == _FLOAT and not is_tpu:  # the thirds of its kernel and bias of query, key and value
             of_step += size * 3 * (hidden + 1) * last * config.head_size
@@ -134,9 +149,15 @@ def _kept(config, run):
 
     def attended_in_last(num_heads):  # key and value, and the states that they are of
         return size * (2 * num_heads * config.head_size + hidden)
-    return _Kept(norm + mask + _FLOAT * (config.type_vocab_size + 1),
-                 size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2), 2 * size * hidden,
-                 attending, attended, attended_in_last)
+
+    return _Kept(
+        norm + mask + _FLOAT * (config.type_vocab_size + 1),
+        size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2),
+        2 * size * hidden,
+        attending,
+        attended,
+        attended_in_last,
+    )
 
 
 def _kept_in_parts(config, run):
@@ -154,13 +175,21 @@ def _kept_in_parts(config, run):
 
     def attended_in_last(num_heads):  # and the states that they are of
         return attended(num_heads) + size * hidden
+
     # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
     # input, which is counted in place of the last one's output.
     of_embeddings = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
     # Logits as they came out of the product, where the losses do not take the same.
     of_logits = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
-    return _Kept(of_embeddings, 4 * size * hidden + of_logits + 4 * _FLOAT, 3 * size * hidden,
-                 attending, attended, attended_in_last, step=_FLOAT * run.max_seq_length * hidden)  # the positions, which go into a kernel
+    return _Kept(
+        of_embeddings,
+        4 * size * hidden + of_logits + 4 * _FLOAT,
+        3 * size * hidden,
+        attending,
+        attended,
+        attended_in_last,
+        step=_FLOAT * run.max_seq_length * hidden,
+    )  # the positions, which go into a kernel
 
 
 def _kept_on_tpu(config, run):
@@ -174,4 +203,12 @@ def _kept_on_tpu(config, run):
 
     def attended(num_heads):  # key and value
         return size * 2 * num_heads * config.head_size
-    return _Kept(_FLOAT * hidden, 3 * size * hidden + size * config.vocab_size + 4 * _FLOAT, 3 * size * hidden, attending, attended, attended)
+
+    return _Kept(
+        _FLOAT * hidden,
+        3 * size * hidden + size * config.vocab_size + 4 * _FLOAT,
+        3 * size * hidden,
+        attending,
+        attended,
+        attended,
+    )

@@ -22,15 +22,22 @@ def fill_mask(saved_model, texts):
     signatures = saved_models.load(saved_model).signatures
     arguments = signatures["serving_default"].structured_input_signature[1]
     if list(arguments) != ["text"]:
-        mend = "give the export without _ids" if "input_word_ids" in arguments else "give an export of a pre-training run"
+        mend = (
+            "give the export without _ids" if "input_word_ids" in arguments else "give an export of a pre-training run"
+        )
         raise UserError(f"{saved_model}: takes {', '.join(arguments)}, not text; {mend}")
     outputs = signatures["serving_default"](text=tf.constant([os.fsencode(text) for text in texts], tf.string))
     if "tokens" not in outputs:
         raise UserError(f"{saved_model}: does not fill masks; give an export of a pre-training run")
     answers = []
     for tokens, probabilities in zip(outputs["tokens"].numpy(), outputs["probabilities"].numpy()):
-        answers.append([[(piece.decode("utf-8"), float(probability)) for piece, probability in zip(*mask)]
-                        for mask in zip(tokens, probabilities) if mask[1].any()])
+        answers.append(
+            [
+                [(piece.decode("utf-8"), float(probability)) for piece, probability in zip(*mask)]
+                for mask in zip(tokens, probabilities)
+                if mask[1].any()
+            ]
+        )
     return answers, outputs["truncated"].numpy().tolist()
 
 

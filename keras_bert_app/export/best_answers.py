@@ -33,20 +33,37 @@ def n_best(windows, characters, start_chars, end_chars, tokens, run, has_null):
 
     def padded(values, value):
         return tf.ensure_shape(tf.concat([values, tf.fill([size - tf.size(values)], value)], axis=0), [size])
+
     answer, first = texts[chosen], start[chosen]
     shares = tf.cast(shares, tf.float32)
-    return {**odds, "answer": answer, "probability": shares[chosen], "score": tf.cast(scores[chosen], tf.float32),
-            "start": first, "end": tf.where(first < 0, -1, first + tf.strings.length(answer, unit="UTF8_CHAR")),
-            "nbest_answers": padded(texts, ""), "nbest_probabilities": padded(shares, 0.0), "nbest_starts": padded(start, -1)}
+    return {
+        **odds,
+        "answer": answer,
+        "probability": shares[chosen],
+        "score": tf.cast(scores[chosen], tf.float32),
+        "start": first,
+        "end": tf.where(first < 0, -1, first + tf.strings.length(answer, unit="UTF8_CHAR")),
+        "nbest_answers": padded(texts, ""),
+        "nbest_probabilities": padded(shares, 0.0),
+        "nbest_starts": padded(start, -1),
+    }
 
 
 def signature(run, has_null):
     """What n_best gives: dict of tf.TensorSpec."""
-    scalars = {"answer": tf.string, "probability": tf.float32, "score": tf.float32, "start": tf.int32, "end": tf.int32,
-               **({"null_odds": tf.float32} if has_null else {})}
+    scalars = {
+        "answer": tf.string,
+        "probability": tf.float32,
+        "score": tf.float32,
+        "start": tf.int32,
+        "end": tf.int32,
+        **({"null_odds": tf.float32} if has_null else {}),
+    }
     vectors = {"nbest_answers": tf.string, "nbest_probabilities": tf.float32, "nbest_starts": tf.int32}
-    return {**{name: tf.TensorSpec([], dtype) for name, dtype in scalars.items()},
-            **{name: tf.TensorSpec([run.n_best_size + 1], dtype) for name, dtype in vectors.items()}}
+    return {
+        **{name: tf.TensorSpec([], dtype) for name, dtype in scalars.items()},
+        **{name: tf.TensorSpec([run.n_best_size + 1], dtype) for name, dtype in vectors.items()},
+    }
 
 
 def _different_texts(windows, characters, start_chars, end_chars, tokens, run, has_null):
@@ -54,21 +71,26 @@ def _different_texts(windows, characters, start_chars, end_chars, tokens, run, h
     most, longest = run.n_best_size, tf.shape(windows[0])[1]
     scores, first, last = _candidates(*windows, tf.minimum(most, longest), run.max_answer_length)
     # The best places may all be in the question.
-    scores, first, last = tf.cond(tf.size(scores) > 0, lambda: (scores, first, last),
-                                  lambda: _candidates(*windows, longest, run.max_answer_length))
+    scores, first, last = tf.cond(
+        tf.size(scores) > 0,
+        lambda: (scores, first, last),
+        lambda: _candidates(*windows, longest, run.max_answer_length),
+    )
     first_token = tf.concat([tokens, [0]], axis=0)[0]
     start, end = tf.gather(start_chars, first - first_token), tf.gather(end_chars, last - first_token)
     null = tf.reduce_min(tf.reduce_sum(windows[0][:, 0], axis=1))
 
     def with_null(count, parts):
         return [tf.concat([part, tf.fill([count], value)], axis=0) for part, value in parts]
+
     if has_null:
         scores, start, end = with_null(1, ((scores, null), (start, -1), (end, -1)))
-    order = tf.argsort(scores, direction="DESCENDING", stable=True)[:_TRIED * most]
+    order = tf.argsort(scores, direction="DESCENDING", stable=True)[: _TRIED * most]
     scores, start, end = tf.gather(scores, order), tf.gather(start, order), tf.gather(end, order)
     places = tf.ragged.range(tf.maximum(start, 0), tf.maximum(_with_accents(characters, end), 0))
     texts = tf.strings.unsorted_segment_join(
-        tf.gather(characters, places.flat_values), row_ids(places.row_splits), tf.size(scores))
+        tf.gather(characters, places.flat_values), row_ids(places.row_splits), tf.size(scores)
+    )
     # Of equal texts the first one stays: tf.unique keeps the order.
     texts, number = tf.unique(texts)
     if has_null:  # where no answer would be the only one, the best that is an answer is kept to measure it by
@@ -91,9 +113,11 @@ def _candidates(logits, is_best, is_context, place, size, max_answer_length):
     fits = (lengths > 0) & (lengths <= max_answer_length)
     fits &= tf.gather(is_best, starts, batch_dims=1)[:, :, None] & tf.gather(is_context, ends, batch_dims=1)[:, None, :]
     first, last = (tf.gather(place, places, batch_dims=1) for places in (starts, ends))
-    return (tf.boolean_mask(start_logits[:, :, None] + end_logits[:, None, :], fits),
-            tf.boolean_mask(tf.broadcast_to(first[:, :, None], tf.shape(fits)), fits),
-            tf.boolean_mask(tf.broadcast_to(last[:, None, :], tf.shape(fits)), fits))
+    return (
+        tf.boolean_mask(start_logits[:, :, None] + end_logits[:, None, :], fits),
+        tf.boolean_mask(tf.broadcast_to(first[:, :, None], tf.shape(fits)), fits),
+        tf.boolean_mask(tf.broadcast_to(last[:, None, :], tf.shape(fits)), fits),
+    )
 
 
 def _with_accents(characters, ends):

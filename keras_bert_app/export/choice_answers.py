@@ -5,8 +5,11 @@ import tensorflow as tf
 from keras_bert_app.export import rows
 from keras_bert_app.export.specs import FROM_GROUPS, about_run, text_spec, variables
 
-_EXAMPLE = {"context": ["She opened the umbrella because"], "question": ["What was the weather like?"],
-            "choices": [["it rained.", "it was a book.", "the sun had set."]]}
+_EXAMPLE = {
+    "context": ["She opened the umbrella because"],
+    "question": ["What was the weather like?"],
+    "choices": [["it rained.", "it was a book.", "the sun had set."]],
+}
 
 
 class ChoiceModule(tf.Module):
@@ -31,27 +34,35 @@ class ChoiceModule(tf.Module):
             given = tf.RaggedTensor.from_tensor(logits, lengths=counts).flat_values
             logits = tf.tensor_scatter_nd_update(tf.fill(size, logits.dtype.min), tf.where(is_there), given)
             shares = tf.where(is_there, tf.nn.softmax(logits), 0.0)
-            return {"choice": tf.argmax(logits, axis=1, output_type=tf.int32), "probabilities": shares,
-                    "truncated": truncated}
+            return {
+                "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
+                "probabilities": shares,
+                "truncated": truncated,
+            }
 
         choices_spec = tf.TensorSpec([None, None], tf.string, name="choices")
         if "question" in inputs:
+
             @tf.function(input_signature=[text_spec("context"), text_spec("question"), choices_spec], autograph=False)
             def serve(context, question, choices):
                 return answers(context, question, choices)
         else:
+
             @tf.function(input_signature=[text_spec("context"), choices_spec], autograph=False)
             def serve(context, choices):
                 return answers(context, tf.zeros_like(context), choices)
 
         @tf.function(input_signature=FROM_GROUPS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            logits = model({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                            "input_type_ids": input_type_ids})["logits"]
+            logits = model(
+                {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            )["logits"]
             is_there = input_mask[:, :, 0] > 0
             shares = tf.nn.softmax(tf.where(is_there, logits, logits.dtype.min))
-            return {"choice": tf.argmax(shares, axis=1, output_type=tf.int32),
-                    "probabilities": tf.where(is_there, shares, 0.0)}
+            return {
+                "choice": tf.argmax(shares, axis=1, output_type=tf.int32),
+                "probabilities": tf.where(is_there, shares, 0.0),
+            }
 
         self.exported = {"serving_default": serve, "ids": ids}
 
@@ -64,17 +75,28 @@ def _rows(tokenizer, max_seq_length, context, question, choices):
     has_question = tf.gather(question != "", example)
     context, question = tokenizer.tokenize(context), tokenizer.tokenize(question)
     choice = tokenizer.tokenize(tf.boolean_mask(choices, is_there))
-    parts = [tuple(tf.gather(values, example) for values in rows.spans(context)),
-             tuple(tf.gather(values, example) for values in rows.spans(question)), rows.spans(choice)]
+    parts = [
+        tuple(tf.gather(values, example) for values in rows.spans(context)),
+        tuple(tf.gather(values, example) for values in rows.spans(question)),
+        rows.spans(choice),
+    ]
     lengths = [length for _, length in parts]
     kept = rows.kept_lengths(lengths, max_seq_length - tf.where(has_question, 4, 3))
     cut = sum(lengths) > sum(kept)
     truncated = tf.math.unsorted_segment_max(tf.cast(cut, tf.int32), example, tf.size(counts)) > 0
     # Segment B is question [SEP] choice, or the choice alone.
     num_separators = tf.cast(has_question, tf.int64)
-    separator = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(num_separators)], tokenizer.sep_id), num_separators)
-    second = tf.concat([_beginnings(question.flat_values, parts[1][0], kept[1]), separator,
-                        _beginnings(choice.flat_values, parts[2][0], kept[2])], axis=1)
+    separator = tf.RaggedTensor.from_row_lengths(
+        tf.fill([tf.reduce_sum(num_separators)], tokenizer.sep_id), num_separators
+    )
+    second = tf.concat(
+        [
+            _beginnings(question.flat_values, parts[1][0], kept[1]),
+            separator,
+            _beginnings(choice.flat_values, parts[2][0], kept[2]),
+        ],
+        axis=1,
+    )
     start, length = rows.spans(second)
     tokens = tf.concat([context.flat_values, second.flat_values], axis=0)
     b = start + tf.size(context.flat_values), length

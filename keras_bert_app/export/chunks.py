@@ -18,8 +18,13 @@ def logits_of_rows(model, inputs):
         return [model({name: values[start:end] for name, values in inputs.items()})["logits"]]
 
     outputs = model.classifier.bias.shape[0]
-    (logits,) = in_chunks(part, shape[0], rows_at_a_time, [tf.TensorSpec([None, None, outputs], tf.float32)],
-                          nothing=[tf.zeros([0, shape[1], outputs])])
+    (logits,) = in_chunks(
+        part,
+        shape[0],
+        rows_at_a_time,
+        [tf.TensorSpec([None, None, outputs], tf.float32)],
+        nothing=[tf.zeros([0, shape[1], outputs])],
+    )
     return logits
 
 
@@ -35,10 +40,16 @@ def in_chunks(function, count, size, specs, nothing=None):
     Returns:
         list of tensors [count, ...].
     """
+
     def step(start, *results):
         end = tf.minimum(start + size, count)
         return end, *(tf.concat([before, part], axis=0) for before, part in zip(results, function(start, end)))
 
     nothing = nothing or [tf.zeros([0, *spec.shape[1:]], spec.dtype) for spec in specs]
-    return tf.while_loop(lambda start, *_: start < count, step, [tf.constant(0), *nothing], parallel_iterations=1,
-                         shape_invariants=[tf.TensorShape([]), *(spec.shape for spec in specs)])[1:]
+    return tf.while_loop(
+        lambda start, *_: start < count,
+        step,
+        [tf.constant(0), *nothing],
+        parallel_iterations=1,
+        shape_invariants=[tf.TensorShape([]), *(spec.shape for spec in specs)],
+    )[1:]

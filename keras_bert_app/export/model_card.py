@@ -20,14 +20,21 @@ def card(about, signatures, name, facts):
     for signature, definition in sorted(signatures.items()):
         lines.append(f"| `{signature}` | {_shown(definition.inputs)} | {_shown(definition.outputs)} |")
     if about.examples:
-        lines += ["", "## How to call it", "", f"Once `serve --model_base_path=... --model_name={name}` or TensorFlow Serving "
-                  "runs:"]
+        lines += [
+            "",
+            "## How to call it",
+            "",
+            f"Once `serve --model_base_path=... --model_name={name}` or TensorFlow Serving runs:",
+        ]
     for signature, inputs in about.examples.items():
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         quoted = body.replace("'", "'\\''")
         lines += ["", "```sh", f"curl {_SERVER}/{name}:predict -d '{quoted}'", "```"]
-    lines += ["", "A TensorFlow model is a program: load only those that you trust. `manifest.json` has the sha256 of every file.",
-              ""]
+    lines += [
+        "",
+        "A TensorFlow model is a program: load only those that you trust. `manifest.json` has the sha256 of every file.",
+        "",
+    ]
     return "\n".join(lines)
 
 

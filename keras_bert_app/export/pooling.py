@@ -5,8 +5,7 @@ Dimensions: B texts, S places of the longest, H hidden size.
 
 import tensorflow as tf
 
-from keras_bert_app.config import nearest
-from keras_bert_app.errors import UserError
+from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.modeling.task_model import pooled
 
 # "mean_max" and "cls_mean" are their two parts side by side, [B, 2H]; the others are [B, H].
@@ -30,13 +29,17 @@ def layers_read(pooling, layer, num_layers):
         raise UserError(f"--pooling={pooling} is not known: {nearest(pooling, POOLINGS)}")
     if pooling == "first_last":
         if layer is not None:
-            raise UserError(f"--layer={layer} does not go with --pooling=first_last, which takes layer 1 and the last; leave "
-                            "one of them out")
+            raise UserError(
+                f"--layer={layer} does not go with --pooling=first_last, which takes layer 1 and the last; leave "
+                "one of them out"
+            )
         return tuple(sorted({min(1, num_layers), num_layers}))
     layer = DEFAULT_LAYER if layer is None else layer
     if not -num_layers - 1 <= layer <= num_layers:
-        raise UserError(f"--layer={layer}: this model has layers 1 to {num_layers}; give one of them, 0 for the "
-                        "embeddings, or one from the top, such as -1 for the last")
+        raise UserError(
+            f"--layer={layer}: this model has layers 1 to {num_layers}; give one of them, 0 for the "
+            "embeddings, or one from the top, such as -1 for the last"
+        )
     return (layer if layer >= 0 else num_layers + 1 + layer,)
 
 

@@ -5,10 +5,10 @@ https://www.tensorflow.org/hub/common_saved_model_apis/text
 
 import tensorflow as tf
 
-from keras_bert_app.export import rows, scoring
+from keras_bert_app.export import masked_lm_scoring, rows
 from keras_bert_app.export.specs import About, text_spec
-from pipelines import packing
-from pipelines.pairs import SegmentPairs
+from pipelines.examples import packing
+from pipelines.examples.pairs import SegmentPairs
 
 SEQ_LENGTH = 128
 _EXAMPLE = "A cat sat on the mat."
@@ -29,7 +29,7 @@ class PreprocessorModule(tf.Module):
     def __init__(self, tokenizer, seq_length=SEQ_LENGTH):
         super().__init__(name="preprocessor")
         self.about = About("preprocessor", {"serving_default": {"text": [_EXAMPLE]}}, max_seq_length=seq_length)
-        tokenize = scoring.tokenize_function(tokenizer)
+        tokenize = masked_lm_scoring.tokenize_function(tokenizer)
         self.tokenize = _callable(_words_function(tokenizer, tokenize))
         self.tokenize.get_special_tokens_dict = _callable(_special_tokens_function(tokenizer))
         self.bert_pack_inputs = _callable(_pack_function(tokenizer, seq_length))
@@ -59,7 +59,9 @@ def _words_function(tokenizer, tokenize):
         begins = tf.where(~tf.gather(is_continuation, pieces.flat_values))[:, 0]
         num_before = tf.searchsorted(begins, pieces.row_splits, out_type=tf.int64)
         return tf.RaggedTensor.from_nested_row_splits(
-            pieces.flat_values, [num_before, tf.concat([begins, pieces.row_splits[-1:]], axis=0)], validate=False)
+            pieces.flat_values, [num_before, tf.concat([begins, pieces.row_splits[-1:]], axis=0)], validate=False
+        )
+
     return tokenize_words
 
 
@@ -72,9 +74,15 @@ def _pieces(words):
 def _special_tokens_function(tokenizer):
     @tf.function(autograph=False, input_signature=[])
     def get_special_tokens_dict():
-        values = {"padding_id": tokenizer.pad_id, "start_of_sequence_id": tokenizer.cls_id, "mask_id": tokenizer.mask_id,
-                  "end_of_segment_id": tokenizer.sep_id, "vocab_size": tokenizer.vocab_size}
+        values = {
+            "padding_id": tokenizer.pad_id,
+            "start_of_sequence_id": tokenizer.cls_id,
+            "mask_id": tokenizer.mask_id,
+            "end_of_segment_id": tokenizer.sep_id,
+            "vocab_size": tokenizer.vocab_size,
+        }
         return {name: tf.constant(value) for name, value in values.items()}
+
     return get_special_tokens_dict
 
 
@@ -87,8 +95,9 @@ def _pack_function(tokenizer, default_seq_length):
     # What is saved are the forms in which it was called: one or two segments, of pieces or of words of pieces.
     for shape in ([None, None], [None, None, None]):
         for count in (1, 2):
-            bert_pack_inputs.get_concrete_function([tf.RaggedTensorSpec(shape, tf.int32)] * count,
-                                                   seq_length=tf.TensorSpec([], tf.int32))
+            bert_pack_inputs.get_concrete_function(
+                [tf.RaggedTensorSpec(shape, tf.int32)] * count, seq_length=tf.TensorSpec([], tf.int32)
+            )
     return bert_pack_inputs
 
 
@@ -105,5 +114,6 @@ def _pack(tokenizer, segments, seq_length):
     kept = rows.kept_lengths(lengths, room)
     pairs = SegmentPairs(spans[0][0], kept[0], spans[-1][0] + tf.size(segments[0].flat_values), kept[-1], None)
     ids, input_mask, input_type_ids, _ = packing.pack_pairs(
-        tokens, pairs, seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, has_b=len(segments) == 2)
+        tokens, pairs, seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, has_b=len(segments) == 2
+    )
     return {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids}

@@ -8,10 +8,12 @@ import tensorflow as tf
 from keras_bert_app.export import best_answers, rows
 from keras_bert_app.export.chunks import logits_of_rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
-from keras_bert_app.tasks.squad_scores import may_have_no_answer
+from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 
-_EXAMPLE = {"question": "Where was Marie Curie born?",
-            "context": "Marie Curie was born in Warsaw in 1867. She moved to Paris in 1891, where she studied physics."}
+_EXAMPLE = {
+    "question": "Where was Marie Curie born?",
+    "context": "Marie Curie was born in Warsaw in 1867. She moved to Paris in 1891, where she studied physics.",
+}
 _LENGTH_SHARE = 0.01  # of a window's length in how much context a token has there: run_squad.py, _check_is_max_context
 
 
@@ -35,8 +37,9 @@ class QuestionAnsweringModule(tf.Module):
 
         @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            logits = self.model({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                                 "input_type_ids": input_type_ids})["logits"]
+            logits = self.model(
+                {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            )["logits"]
             return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
         self.exported = {"serving_default": serve, "ids": ids}
@@ -50,8 +53,11 @@ class QuestionAnsweringModule(tf.Module):
         example, start, window, counts = rows.windows(length, room, tf.minimum(room, run.doc_stride), self.max_windows)
         tokens = tf.concat([question.flat_values, pieces.flat_values], axis=0)
         inputs = rows.pack(
-            self.tokenizer, tokens, (tf.gather(question_start, example), tf.gather(question_length, example)),
-            (tf.gather(text_start, example) + start + tf.size(question.flat_values), window))
+            self.tokenizer,
+            tokens,
+            (tf.gather(question_start, example), tf.gather(question_length, example)),
+            (tf.gather(text_start, example) + start + tf.size(question.flat_values), window),
+        )
         logits = tf.cast(logits_of_rows(self.model, inputs), tf.float64)
         # [N, S] Where in all contexts' tokens each token of a row stands, and whether it is of a context at all.
         offset = tf.gather(question_length, example) + 2
@@ -67,18 +73,29 @@ class QuestionAnsweringModule(tf.Module):
         def of_one(item):
             chosen, characters, some = item
             of_windows = [tf.gather(part, chosen) for part in (logits, is_best, is_context, place)]
-            return best_answers.n_best(of_windows, characters, tf.gather(start_chars.flat_values, some),
-                                       tf.gather(end_chars.flat_values, some), some, run, self.has_null)
+            return best_answers.n_best(
+                of_windows,
+                characters,
+                tf.gather(start_chars.flat_values, some),
+                tf.gather(end_chars.flat_values, some),
+                some,
+                run,
+                self.has_null,
+            )
+
         everywhere = pieces.with_flat_values(tf.range(tf.size(pieces.flat_values)))
-        outputs = tf.map_fn(of_one, (by_question, tf.strings.unicode_split(context, "UTF-8"), everywhere),
-                            fn_output_signature=best_answers.signature(run, self.has_null))
+        outputs = tf.map_fn(
+            of_one,
+            (by_question, tf.strings.unicode_split(context, "UTF-8"), everywhere),
+            fn_output_signature=best_answers.signature(run, self.has_null),
+        )
         end = tf.gather(start, tf.cumsum(counts) - 1) + tf.gather(window, tf.cumsum(counts) - 1)
         return {**outputs, "num_windows": counts, "truncated": (all_lengths > question_length) | (end < length)}
 
     def _cut_questions(self, question):
         """(pieces of the questions, of max_query_length at most; how many they had, int32 [B])."""
         pieces = self.tokenizer.tokenize(question)
-        return pieces[:, :self.run.max_query_length], tf.cast(pieces.row_lengths(), tf.int32)
+        return pieces[:, : self.run.max_query_length], tf.cast(pieces.row_lengths(), tf.int32)
 
     @staticmethod
     def _is_max_context(is_context, in_window, window, place, num_tokens):
@@ -87,8 +104,12 @@ class QuestionAnsweringModule(tf.Module):
         score = tf.cast(context, tf.float64) + _LENGTH_SHARE * tf.cast(window, tf.float64)[:, None]
         score = tf.where(is_context, score, -1.0)
         number = tf.broadcast_to(tf.range(tf.size(window))[:, None], tf.shape(place))
-        best = tf.math.unsorted_segment_max(tf.boolean_mask(score, is_context), tf.boolean_mask(place, is_context), num_tokens)
+        best = tf.math.unsorted_segment_max(
+            tf.boolean_mask(score, is_context), tf.boolean_mask(place, is_context), num_tokens
+        )
         best = tf.concat([best, [0.0]], axis=0)
         is_first = is_context & (score == tf.gather(best, place))
-        first = tf.math.unsorted_segment_min(tf.boolean_mask(number, is_first), tf.boolean_mask(place, is_first), num_tokens)
+        first = tf.math.unsorted_segment_min(
+            tf.boolean_mask(number, is_first), tf.boolean_mask(place, is_first), num_tokens
+        )
         return is_first & (tf.gather(tf.concat([first, [0]], axis=0), place) == number)

@@ -5,8 +5,8 @@ Dimensions: B examples, N rows, S the longest row, T tokens of all texts. Core T
 
 import tensorflow as tf
 
-from pipelines import packing
-from pipelines.pairs import SegmentPairs
+from pipelines.examples import packing
+from pipelines.examples.pairs import SegmentPairs
 from pipelines.ragged import row_ids
 
 
@@ -71,8 +71,14 @@ def pack(tokenizer, tokens, a, b=None):
     # A table of no tokens cannot be gathered from, and of no rows nothing is the longest.
     tokens = tf.concat([tokens, [tokenizer.pad_id]], axis=0)
     ids, mask, types, _ = packing.pack_pairs(
-        tokens, SegmentPairs(*a, *b, None), tf.reduce_max(tf.concat([lengths, [3]], axis=0)), tokenizer.cls_id,
-        tokenizer.sep_id, tokenizer.pad_id, has_b)
+        tokens,
+        SegmentPairs(*a, *b, None),
+        tf.reduce_max(tf.concat([lengths, [3]], axis=0)),
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.pad_id,
+        has_b,
+    )
     return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
 
 
@@ -81,8 +87,12 @@ def grouped(inputs, counts):
     splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
     # An LSTM over groups wants one step at least, also in a batch of no examples.
     missing = tf.cast(tf.size(counts) == 0, tf.int32)
-    return {name: tf.pad(tf.RaggedTensor.from_row_splits(rows, splits, validate=False).to_tensor(), [[0, 0], [0, missing], [0, 0]])
-            for name, rows in inputs.items()}
+    return {
+        name: tf.pad(
+            tf.RaggedTensor.from_row_splits(rows, splits, validate=False).to_tensor(), [[0, 0], [0, missing], [0, 0]]
+        )
+        for name, rows in inputs.items()
+    }
 
 
 def substrings(text, row, starts, ends):
@@ -95,4 +105,5 @@ def substrings(text, row, starts, ends):
     first = tf.gather(tf.cast(characters.row_starts(), tf.int32), row)
     places = tf.ragged.range(first + starts, first + ends)
     return tf.strings.unsorted_segment_join(
-        tf.gather(characters.flat_values, places.flat_values), row_ids(places.row_splits), tf.size(row))
+        tf.gather(characters.flat_values, places.flat_values), row_ids(places.row_splits), tf.size(row)
+    )

@@ -17,9 +17,9 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which loadi
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.model_card import card
+from keras_bert_app.serving import saved_model_files
 
 _GRAPH = "saved_model.pb"
 _A_DAY = 86_400.0  # seconds
@@ -91,8 +91,10 @@ def _copy(source, target):
 def _write_files(module, directory, name, files, facts):
     """The SavedModel NAME, and what tells of it."""
     tf.saved_model.save(module, directory, signatures=module.exported)
-    texts = {"export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
-             "README.md": card(module.about, _signatures(directory), name, facts or {})}
+    texts = {
+        "export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
+        "README.md": card(module.about, _signatures(directory), name, facts or {}),
+    }
     for file_name, content in {**files, **{key: text.encode() for key, text in texts.items()}}.items():
         with tf.io.gfile.GFile(os.path.join(directory, file_name), "wb") as file:
             file.write(content)
@@ -148,8 +150,9 @@ def find(path):
         return path
     found = saved_model_files.version_directories(path)
     if not found:
-        raise UserError(f"{path}: no SavedModel there; expected a directory that `export` wrote, with or without its "
-                        "version number")
+        raise UserError(
+            f"{path}: no SavedModel there; expected a directory that `export` wrote, with or without its version number"
+        )
     return found[max(found)]
 
 

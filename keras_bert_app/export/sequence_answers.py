@@ -4,12 +4,15 @@ import tensorflow as tf
 
 from keras_bert_app.export import rows
 from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.tasks.families.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD
 from keras_bert_app.tasks.features import head_length
-from keras_bert_app.tasks.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD
 from pipelines.ragged import row_ids
 
-_TEXTS = {"text": "It was a pleasure from the first page to the last.",
-          "text_a": "A woman reads a book in the park.", "text_b": "Someone is reading outside."}
+_TEXTS = {
+    "text": "It was a pleasure from the first page to the last.",
+    "text_a": "A woman reads a book in the park.",
+    "text_b": "Someone is reading outside.",
+}
 
 
 class SequenceModule(tf.Module):
@@ -32,18 +35,23 @@ class SequenceModule(tf.Module):
             return {**self._answers(model(encoded)["logits"]), "truncated": truncated}
 
         if len(inputs) == 1:
+
             @tf.function(input_signature=[text_spec()], autograph=False)
             def serve(text):
                 return answers([text])
         else:
+
             @tf.function(input_signature=[text_spec("text_a"), text_spec("text_b")], autograph=False)
             def serve(text_a, text_b):
                 return answers([text_a, text_b])
 
         @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            return self._answers(model({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                                        "input_type_ids": input_type_ids})["logits"])
+            return self._answers(
+                model({"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids})[
+                    "logits"
+                ]
+            )
 
         self.exported = {"serving_default": serve, "ids": ids}
 
@@ -55,8 +63,12 @@ class SequenceModule(tf.Module):
             shares = tf.sigmoid(logits)
             return {"labels": labels, "probabilities": shares, "is_chosen": shares > THRESHOLD}
         shares = tf.nn.softmax(logits)
-        return {"labels": labels, "probabilities": shares, "label": tf.gather(self.labels, tf.argmax(shares, axis=1)),
-                "probability": tf.reduce_max(shares, axis=1)}
+        return {
+            "labels": labels,
+            "probabilities": shares,
+            "label": tf.gather(self.labels, tf.argmax(shares, axis=1)),
+            "probability": tf.reduce_max(shares, axis=1),
+        }
 
 
 def _rows(pieces, tokenizer, run):
@@ -85,8 +97,9 @@ def _rows(pieces, tokenizer, run):
         places = kept.flat_values + tf.where(kept.flat_values >= head_length(room), skipped, 0)
         return rows.pack(tokenizer, tf.gather(tokens, tf.gather(start, of_row) + places), rows.spans(kept)), truncated
     size = tf.fill(tf.shape(length), room)
-    example, at, window, counts = rows.windows(length, size, tf.fill(tf.shape(length), min(run.doc_stride, room)),
-                                               run.max_windows)
+    example, at, window, counts = rows.windows(
+        length, size, tf.fill(tf.shape(length), min(run.doc_stride, room)), run.max_windows
+    )
     encoded = rows.pack(tokenizer, tokens, (tf.gather(start, example) + at, window))
     last = (counts - 1) * min(run.doc_stride, room) + room
     return rows.grouped(encoded, counts), last < length

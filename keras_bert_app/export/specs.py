@@ -23,8 +23,10 @@ def variables(model):
 def shape_text(config):
     """What a model card tells of a model's shape. Args: config: BertConfig."""
     heads = sorted(set(config.head_counts))
-    return (f"{config.num_hidden_layers} layers x {config.hidden_size}, {' to '.join(map(str, (heads[0], heads[-1])[:len(heads)]))} "
-            f"heads, vocabulary of {config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}")
+    return (
+        f"{config.num_hidden_layers} layers x {config.hidden_size}, {' to '.join(map(str, (heads[0], heads[-1])[: len(heads)]))} "
+        f"heads, vocabulary of {config.vocab_size:,}, {'uncased' if config.do_lower_case else 'cased'}"
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ import tensorflow as tf
 from keras_bert_app.export import rows
 from keras_bert_app.export.chunks import logits_of_rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
-from keras_bert_app.export.words import WordSplitter
-from keras_bert_app.tasks.tagging import has_entities
+from keras_bert_app.export.word_splitter import WordSplitter
+from keras_bert_app.tasks.families.tagging import has_entities
 from pipelines.ragged import keep, row_ids
 
 _TEXT = "Marie Curie moved from Warsaw to Paris in 1891 and worked at the University of Paris."
@@ -26,9 +26,16 @@ class TaggingModule(tf.Module):
     def __init__(self, finetuned, max_windows):
         super().__init__(name="tagging")
         self.model_variables = variables(finetuned.model)
-        self.about = about_run(finetuned, {"serving_default": {"text": [_TEXT]},
-                                           "words": {"words": [[*_TEXT.removesuffix(".").split(), "."]]}})
-        self.model, self.tokenizer, self.run, self.max_windows = finetuned.model, finetuned.tokenizer, finetuned.run, max_windows
+        self.about = about_run(
+            finetuned,
+            {"serving_default": {"text": [_TEXT]}, "words": {"words": [[*_TEXT.removesuffix(".").split(), "."]]}},
+        )
+        self.model, self.tokenizer, self.run, self.max_windows = (
+            finetuned.model,
+            finetuned.tokenizer,
+            finetuned.run,
+            max_windows,
+        )
         self.tags = _Tags(finetuned.labels, has_entities(finetuned.task))
         splitter = WordSplitter(finetuned.tokenizer)
 
@@ -39,12 +46,20 @@ class TaggingModule(tf.Module):
 
             def by_text(values):
                 return first.with_flat_values(values)
+
             cut = rows.substrings(text, row_ids(first.row_splits), starts.flat_values, ends.flat_values)
-            outputs = {"words": by_text(cut).to_tensor(), "tags": by_text(of_words["tags"]).to_tensor(),
-                       "word_probabilities": by_text(of_words["word_probabilities"]).to_tensor(),
-                       "word_starts": starts.to_tensor(-1), "word_ends": ends.to_tensor(-1), **windows}
+            outputs = {
+                "words": by_text(cut).to_tensor(),
+                "tags": by_text(of_words["tags"]).to_tensor(),
+                "word_probabilities": by_text(of_words["word_probabilities"]).to_tensor(),
+                "word_starts": starts.to_tensor(-1),
+                "word_ends": ends.to_tensor(-1),
+                **windows,
+            }
             if self.tags.has_entities:
-                outputs |= self._entities(text, by_text(of_words["index"]), of_words["word_probabilities"], starts, ends)
+                outputs |= self._entities(
+                    text, by_text(of_words["index"]), of_words["word_probabilities"], starts, ends
+                )
             return outputs
 
         @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, name="words")], autograph=False)
@@ -59,13 +74,17 @@ class TaggingModule(tf.Module):
             of_words, windows = self._of_words(in_row.merge_dims(1, 2), first, tf.cast(places[:, 0], tf.int32))
             shape = tf.shape(words, out_type=tf.int64)
             tags = tf.tensor_scatter_nd_update(tf.fill(shape, ""), places, of_words["tags"])
-            return {"tags": tags, "word_probabilities": tf.scatter_nd(places, of_words["word_probabilities"], shape),
-                    **windows}
+            return {
+                "tags": tags,
+                "word_probabilities": tf.scatter_nd(places, of_words["word_probabilities"], shape),
+                **windows,
+            }
 
         @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            logits = self.model({"input_word_ids": input_word_ids, "input_mask": input_mask,
-                                 "input_type_ids": input_type_ids})["logits"]
+            logits = self.model(
+                {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            )["logits"]
             return {"probabilities": tf.nn.softmax(logits)}
 
         self.exported = {"serving_default": serve, "words": tag_words, "ids": ids}
@@ -85,9 +104,11 @@ class TaggingModule(tf.Module):
         room = self.run.max_seq_length - 2
         step = max(1, min(self.run.doc_stride, room // 2))
         example, start, window, counts = rows.windows(
-            length, tf.fill(tf.shape(length), room), tf.fill(tf.shape(length), step), self.max_windows)
-        logits = logits_of_rows(self.model, rows.pack(self.tokenizer, pieces.flat_values,
-                                                      (tf.gather(text_start, example) + start, window)))
+            length, tf.fill(tf.shape(length), room), tf.fill(tf.shape(length), step), self.max_windows
+        )
+        logits = logits_of_rows(
+            self.model, rows.pack(self.tokenizer, pieces.flat_values, (tf.gather(text_start, example) + start, window))
+        )
         # [W] Of the windows that hold a piece the middle of one of two neighbours, or of the last one, is the nearest.
         place = first - tf.gather(text_start, row)
         before = tf.gather(tf.cumsum(counts, exclusive=True), row)
@@ -108,9 +129,14 @@ class TaggingModule(tf.Module):
         if self.tags.has_entities:
             index = self.tags.in_iob2(index, row)
         end = tf.gather(start, tf.cumsum(counts) - 1) + tf.gather(window, tf.cumsum(counts) - 1)
-        return ({"index": index, "tags": tf.gather(self.tags.names, index),
-                 "word_probabilities": tf.where(is_tagged, tf.reduce_max(shares, axis=1), 0.0)},
-                {"num_windows": counts, "truncated": end < length})
+        return (
+            {
+                "index": index,
+                "tags": tf.gather(self.tags.names, index),
+                "word_probabilities": tf.where(is_tagged, tf.reduce_max(shares, axis=1), 0.0),
+            },
+            {"num_windows": counts, "truncated": end < length},
+        )
 
     def _entities(self, text, index, shares, starts, ends):
         """Entities of texts from the tags of their words, each [B, E]. Args: index: RaggedTensor int32 [B, (words)]."""
@@ -123,17 +149,23 @@ class TaggingModule(tf.Module):
 
         def folded(fold, values):
             return fold(tf.boolean_mask(values, inside), of_entities, count)
+
         found = keep(index, begins)
 
         def by_text(values, default):
             return found.with_flat_values(values).to_tensor(default)
+
         start = tf.boolean_mask(starts.flat_values, begins)
         end = folded(tf.math.unsorted_segment_max, ends.flat_values)
         cut = rows.substrings(text, row_ids(found.row_splits), start, end)
         kinds = tf.gather(self.tags.kinds, tf.gather(self.tags.of_kind, found.flat_values))
-        return {"entities": by_text(cut, ""), "entity_labels": by_text(kinds, ""), "entity_starts": by_text(start, -1),
-                "entity_ends": by_text(end, -1),
-                "entity_probabilities": by_text(folded(tf.math.unsorted_segment_mean, shares), 0.0)}
+        return {
+            "entities": by_text(cut, ""),
+            "entity_labels": by_text(kinds, ""),
+            "entity_starts": by_text(start, -1),
+            "entity_ends": by_text(end, -1),
+            "entity_probabilities": by_text(folded(tf.math.unsorted_segment_mean, shares), 0.0),
+        }
 
 
 class _Tags:
@@ -145,15 +177,18 @@ class _Tags:
             kinds = sorted({label.partition("-")[2] for label in labels if label != "O"})
             self.kinds = tf.constant(["", *kinds])
             # [n] the number of the type, 0 for O; whether the tag begins an entity; and the tag of the type that does
-            self.of_kind = tf.constant([0 if label == "O" else 1 + kinds.index(label.partition("-")[2]) for label in labels])
+            self.of_kind = tf.constant(
+                [0 if label == "O" else 1 + kinds.index(label.partition("-")[2]) for label in labels]
+            )
             self.is_begin = tf.constant([label[0] == "B" for label in labels])
-            self.beginning = tf.constant(np.array([labels.index("B" + label[1:]) if label != "O" else 0 for label in labels],
-                                                  np.int32))
+            self.beginning = tf.constant(
+                np.array([labels.index("B" + label[1:]) if label != "O" else 0 for label in labels], np.int32)
+            )
 
     def in_iob2(self, index, row):
         """Tags [W] in which what follows O, another type or another text begins an entity, as conlleval reads it."""
         kind = tf.gather(self.of_kind, index)
-        goes_on = tf.concat([[False], (kind[1:] == kind[:-1]) & (row[1:] == row[:-1])], axis=0)[:tf.size(index)]
+        goes_on = tf.concat([[False], (kind[1:] == kind[:-1]) & (row[1:] == row[:-1])], axis=0)[: tf.size(index)]
         return tf.where(goes_on, index, tf.gather(self.beginning, index))
 
     def begins(self, index):

@@ -7,15 +7,18 @@ import typing
 
 import numpy as np
 
-from keras_bert_app import terminal
+from keras_bert_app.terminal import screen
 
 HIDDEN, KEPT, RANDOM = 0, 1, 2
 KINDS = ("hidden", "kept", "random")
 _SPECIAL = "2"
 _SEGMENTS = {"A": "36", "B": "33"}
 _STYLES = {HIDDEN: "1;37;41", KEPT: "1;30;42", RANDOM: "1;37;45"}
-_LABELS = {"nsp": ("B follows A", "B is random text"), "sop": ("A and B in order", "A and B swapped"),
-           "none": ("one segment",)}
+_LABELS = {
+    "nsp": ("B follows A", "B is random text"),
+    "sop": ("A and B in order", "A and B swapped"),
+    "none": ("one segment",),
+}
 
 
 class Look(typing.NamedTuple):
@@ -31,8 +34,8 @@ class Look(typing.NamedTuple):
 
     def piece(self, text):
         """A piece as it can be shown."""
-        text = terminal.printable(text)
-        return terminal.isolated(text) if self.is_unicode else text
+        text = screen.printable(text)
+        return screen.isolated(text) if self.is_unicode else text
 
 
 class Predictions(typing.NamedTuple):
@@ -46,7 +49,7 @@ class Predictions(typing.NamedTuple):
 
 
 def predictions(batch, mask_id):
-    """Predictions of a batch of numpy arrays as pipelines.pretraining makes it.
+    """Predictions of a batch of numpy arrays as pipelines.examples.dataset makes it.
 
     A random piece that happens to be the label counts as kept, [MASK] drawn at random as hidden.
     """
@@ -68,10 +71,14 @@ def segment_lengths(batch, has_pairs):
 
 def legend(look):
     """What the marks mean, as one line."""
-    marks = ((f"[MASK{look.arrow}label]", HIDDEN, "hidden"), ("[=label]", KEPT, "shown as it is"),
-             (f"[piece{look.arrow}label]", RANDOM, "another piece shown"))
-    return "to predict: " + ", ".join(f"{terminal.painted(mark, _STYLES[kind], look.color)} {meaning}"
-                                      for mark, kind, meaning in marks)
+    marks = (
+        (f"[MASK{look.arrow}label]", HIDDEN, "hidden"),
+        ("[=label]", KEPT, "shown as it is"),
+        (f"[piece{look.arrow}label]", RANDOM, "another piece shown"),
+    )
+    return "to predict: " + ", ".join(
+        f"{screen.painted(mark, _STYLES[kind], look.color)} {meaning}" for mark, kind, meaning in marks
+    )
 
 
 def example_lines(batch, row, tokenizer, objective, title, look):
@@ -81,23 +88,28 @@ def example_lines(batch, row, tokenizer, objective, title, look):
         batch: numpy arrays. tokenizer: with vocabulary, cls_id, sep_id, mask_id. objective: one of
             pipelines.choices.OBJECTIVES. title: what the first line begins with.
     """
-    one = {name: values[row:row + 1] for name, values in batch.items()}
+    one = {name: values[row : row + 1] for name, values in batch.items()}
     has_pairs = objective != "none"
     (length,), (a_length,), (b_length,) = segment_lengths(one, has_pairs)
     predicted = predictions(one, tokenizer.mask_id)
     first_sep = a_length + 2
-    words = [_word(i, "A" if position < first_sep or not has_pairs else "B", tokenizer, look)
-             for position, i in enumerate(one["input_word_ids"][0, :length].tolist())]
+    words = [
+        _word(i, "A" if position < first_sep or not has_pairs else "B", tokenizer, look)
+        for position, i in enumerate(one["input_word_ids"][0, :length].tolist())
+    ]
     for position, label, shown, kind in zip(*(values.tolist() for values in predicted[1:])):
         words[position] = _predicted_word(label, shown, kind, tokenizer.vocabulary, look), _STYLES[kind]
     counts = np.bincount(predicted.kinds, minlength=len(KINDS))
     lengths = f"[CLS] {a_length} [SEP] {b_length} [SEP]" if has_pairs else f"[CLS] {a_length} [SEP]"
-    facts = (_LABELS[objective][int(one["next_sentence_labels"][0])], f"{length} tokens: {lengths}",
-             f"{counts.sum()} predictions: " + ", ".join(f"{count} {kind}" for kind, count in zip(KINDS, counts)))
+    facts = (
+        _LABELS[objective][int(one["next_sentence_labels"][0])],
+        f"{length} tokens: {lengths}",
+        f"{counts.sum()} predictions: " + ", ".join(f"{count} {kind}" for kind, count in zip(KINDS, counts)),
+    )
     head = [(part, "") for part in "; ".join((title, *facts)).split(" ")]
-    lines = [terminal.painted(line, "1", look.color) for line in terminal.wrapped(head, "", look.width, look.color)]
-    for name, segment in (("A", words[:first_sep]), ("B", words[first_sep:]))[:1 + has_pairs]:
-        lines += terminal.wrapped(segment, f"  {name}  ", look.width, look.color)
+    lines = [screen.painted(line, "1", look.color) for line in screen.wrapped(head, "", look.width, look.color)]
+    for name, segment in (("A", words[:first_sep]), ("B", words[first_sep:]))[: 1 + has_pairs]:
+        lines += screen.wrapped(segment, f"  {name}  ", look.width, look.color)
     return lines
 
 

@@ -5,15 +5,16 @@ import typing
 
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig, read_json
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.runs import checkpoints
-from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data
-from pipelines import corpus, mixing
-from pipelines.pretraining import FIRST_POSITION
-from pipelines.wordpiece import BertTokenizer
+from keras_bert_app.files import read_json
+from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.training import pretraining_data
+from pipelines.corpus import preparation
+from pipelines.examples import mixing
+from pipelines.examples.dataset import FIRST_POSITION
+from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
 class Source(typing.NamedTuple):
@@ -37,38 +38,52 @@ def from_run(workdir):
     Raises:
         UserError, DataError: the corpus, the vocabulary or the lexicon is missing, or not the one the run began with.
     """
-    model_config, run, _ = workdirs.read_config(workdir)
+    model_config, run, _ = work_directory.read_config(workdir)
     run = run.resolved()
-    workdirs.read_vocabulary(workdir)
-    tokenizer = BertTokenizer(workdirs.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
-    manifests = _manifests(run.corpus_dir or (workdirs.path_in(workdir, "corpus"),))
+    work_directory.read_vocabulary(workdir)
+    tokenizer = BertTokenizer(work_directory.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
+    manifests = _manifests(run.corpus_dir or (work_directory.path_in(workdir, "corpus"),))
     _check_same_corpus(workdir, manifests)
     starts = {}
     for directory in checkpoints.list_checkpoints(workdir):
         with contextlib.suppress(UserError):  # one that is damaged, or just being deleted: a place less to start from
             manifest = checkpoints.read_manifest(directory, verify=False)
             starts[manifest["step"]] = tuple(manifest["position"])
-    return Source(run, tokenizer, _train_shards(manifests), data.example_arguments(run, tokenizer, data.lexicon_of(workdir)), starts)
+    return Source(
+        run,
+        tokenizer,
+        _train_shards(manifests),
+        pretraining_data.example_arguments(run, tokenizer, pretraining_data.lexicon_of(workdir)),
+        starts,
+    )
 
 
 def from_corpora(run, vocab_file, do_lower_case):
     """The Source of run.corpus_dir (one directory or several) with a vocabulary."""
     run = run.resolved().checked_against(BertConfig(max_position_embeddings=run.max_seq_length))
     tokenizer = BertTokenizer(vocab_file, do_lower_case)
-    return Source(run, tokenizer, _train_shards(_manifests(run.corpus_dir)),
-                  data.example_arguments(run, tokenizer, run.lexicon_file), {})
+    return Source(
+        run,
+        tokenizer,
+        _train_shards(_manifests(run.corpus_dir)),
+        pretraining_data.example_arguments(run, tokenizer, run.lexicon_file),
+        {},
+    )
 
 
 def nearest_start(source, step):
     """(step, position) of the last checkpoint that is not after a step, or of the beginning."""
-    return max(((known, position) for known, position in source.checkpoints.items() if known <= step),
-               default=(0, first_position(source)))
+    return max(
+        ((known, position) for known, position in source.checkpoints.items() if known <= step),
+        default=(0, first_position(source)),
+    )
 
 
 def batches(source, position, step):
     """Yields (batch of numpy arrays, position after it) as training goes on from a position, reached after `step` steps."""
-    for batch, after in data.training_batches(source.run, list(source.shards.values()), source.tokenizer, position,
-                                              source.arguments, step):
+    for batch, after in pretraining_data.training_batches(
+        source.run, list(source.shards.values()), source.tokenizer, position, source.arguments, step
+    ):
         yield {name: values.numpy() for name, values in batch.items()}, after
 
 
@@ -83,31 +98,42 @@ def checked_position(source, position):
     names = "epoch,block,offset" if len(expected) == 3 else "examples" + ",epoch,block,offset" * len(source.shards)
     given = ",".join(map(str, position))
     if len(position) != len(expected) or min(position) < 0:
-        raise UserError(f"--position={given}: expected {len(expected)} numbers of 0 or more, {names}, as in the "
-                        "manifest.json of a checkpoint")
+        raise UserError(
+            f"--position={given}: expected {len(expected)} numbers of 0 or more, {names}, as in the "
+            "manifest.json of a checkpoint"
+        )
     for block, (directory, shards) in zip(position[-2::-3][::-1], source.shards.items()):
         if block >= len(shards):
-            raise UserError(f"--position={given}: names block {block}; expected less than {len(shards)}, the shards of "
-                            f"{directory}")
+            raise UserError(
+                f"--position={given}: names block {block}; expected less than {len(shards)}, the shards of {directory}"
+            )
     return position
 
 
 def _manifests(corpus_dirs):
     # Sizes are compared, contents are not: the trainer does that, and a look should be quick.
-    return {directory: corpus.load_manifest(directory, verify=False) for directory in corpus_dirs}
+    return {directory: preparation.load_manifest(directory, verify=False) for directory in corpus_dirs}
 
 
 def _train_shards(manifests):
-    return {directory: corpus.shard_paths(directory, manifest, "train") for directory, manifest in manifests.items()}
+    return {
+        directory: preparation.shard_paths(directory, manifest, "train") for directory, manifest in manifests.items()
+    }
 
 
 def _check_same_corpus(workdir, manifests):
-    path = workdirs.path_in(workdir, "corpus.json")
+    path = work_directory.path_in(workdir, "corpus.json")
     if not tf.io.gfile.exists(path):
         return
     known = read_json(path).get("shards")
-    found = [[shard["file"], shard["sha256"]] for manifest in manifests.values() for split in ("train", "heldout")
-             for shard in manifest[split]["shards"]]
+    found = [
+        [shard["file"], shard["sha256"]]
+        for manifest in manifests.values()
+        for split in ("train", "heldout")
+        for shard in manifest[split]["shards"]
+    ]
     if known is not None and known != found:
-        raise UserError(f"{', '.join(manifests)}: holds another corpus than the run in --workdir={workdir} began with; "
-                        "put that corpus back")
+        raise UserError(
+            f"{', '.join(manifests)}: holds another corpus than the run in --workdir={workdir} began with; "
+            "put that corpus back"
+        )

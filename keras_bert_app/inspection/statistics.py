@@ -29,7 +29,8 @@ class Counter:
         self.labels = np.zeros(2, np.int64)
         self.kinds = np.zeros(len(reading.KINDS), np.int64)
         self.lengths, self.a_lengths, self.b_lengths, self.run_lengths, self.tokens_at, self.predicted_at = np.zeros(
-            [6, seq_length + 1], np.int64)
+            [6, seq_length + 1], np.int64
+        )
         self.predictions = np.zeros(run.max_predictions_per_seq + 1, np.int64)
         self.pieces, self.label_pieces = np.zeros([2, vocab_size], np.int64)
         self.corpus_rows = np.zeros(len(self.corpora), np.int64)
@@ -54,10 +55,15 @@ class Counter:
 
     def _widened(self, batch):
         """The batch with zeros up to the width of the run's longest rows: in a ramp of the length the first are shorter."""
-        widths = {name: self.run.max_predictions_per_seq if name.startswith("masked_lm") else self.run.max_seq_length
-                  for name, values in batch.items() if values.ndim == 2}
-        return {name: np.pad(values, [[0, 0], [0, widths[name] - values.shape[1]]]) if name in widths else values
-                for name, values in batch.items()}
+        widths = {
+            name: self.run.max_predictions_per_seq if name.startswith("masked_lm") else self.run.max_seq_length
+            for name, values in batch.items()
+            if values.ndim == 2
+        }
+        return {
+            name: np.pad(values, [[0, 0], [0, widths[name] - values.shape[1]]]) if name in widths else values
+            for name, values in batch.items()
+        }
 
     def _count_pending(self):
         if self.pending:
@@ -68,9 +74,13 @@ class Counter:
         tokenizer, seq_length = self.tokenizer, self.run.max_seq_length
         ids, is_real = batch["input_word_ids"].copy(), batch["input_mask"] > 0
         lengths, a_lengths, b_lengths = reading.segment_lengths(batch, self.run.sentence_objective != "none")
-        for counts, values in ((self.lengths, lengths), (self.a_lengths, a_lengths), (self.b_lengths, b_lengths),
-                               (self.labels, batch["next_sentence_labels"]),
-                               (self.predictions, (batch["masked_lm_weights"] > 0).sum(axis=1))):
+        for counts, values in (
+            (self.lengths, lengths),
+            (self.a_lengths, a_lengths),
+            (self.b_lengths, b_lengths),
+            (self.labels, batch["next_sentence_labels"]),
+            (self.predictions, (batch["masked_lm_weights"] > 0).sum(axis=1)),
+        ):
             counts += np.bincount(values, minlength=len(counts))
         rows, positions, labels, _, kinds = reading.predictions(batch, tokenizer.mask_id)
         self.kinds += np.bincount(kinds, minlength=len(self.kinds))
@@ -109,35 +119,55 @@ class Counter:
         has_pairs = self.run.sentence_objective != "none"
         frequent = np.argsort(-self.label_pieces, kind="stable")[:_MOST_FREQUENT]
         return {
-            "batches": self.num_batches, "examples": rows, "max_seq_length": seq_length,
+            "batches": self.num_batches,
+            "examples": rows,
+            "max_seq_length": seq_length,
             "max_predictions_per_seq": self.run.max_predictions_per_seq,
-            "sentence_objective": self.run.sentence_objective, "masking": self.run.masking,
-            "tokens": tokens, "padding_share": 1 - tokens / self.num_places,
+            "sentence_objective": self.run.sentence_objective,
+            "masking": self.run.masking,
+            "tokens": tokens,
+            "padding_share": 1 - tokens / self.num_places,
             "full_row_share": self.num_full_rows / rows,
             "tokens_per_row": distribution(self.lengths),
             "a_length": distribution(self.a_lengths),
-            **({"b_length": distribution(self.b_lengths),
-                "random_or_swapped_share": int(self.labels[1]) / rows} if has_pairs else {}),
+            **(
+                {"b_length": distribution(self.b_lengths), "random_or_swapped_share": int(self.labels[1]) / rows}
+                if has_pairs
+                else {}
+            ),
             "predictions_per_row": distribution(self.predictions),
             "predicted_share_of_tokens": num_predictions / tokens,
-            "label_shares": {kind: int(count) / max(1, num_predictions)
-                             for kind, count in zip(reading.KINDS, self.kinds)},
+            "label_shares": {
+                kind: int(count) / max(1, num_predictions) for kind, count in zip(reading.KINDS, self.kinds)
+            },
             "masked_run_length": distribution(self.run_lengths),
-            "predicted_words": self.words, "predicted_words_cut_share": self.cut_words / max(1, self.words),
+            "predicted_words": self.words,
+            "predicted_words_cut_share": self.cut_words / max(1, self.words),
             "masks_without_label": self.unlabelled_masks,
             "unknown_share": int(self.pieces[self.tokenizer.unk_id]) / max(1, text_pieces),
             "predicted_share_by_position": [
                 int(predicted) / int(here) if here else None
-                for predicted, here in zip(self.predicted_at[:seq_length], self.tokens_at[:seq_length])],
+                for predicted, here in zip(self.predicted_at[:seq_length], self.tokens_at[:seq_length])
+            ],
             "most_frequent_labels": [
-                {"piece": self.tokenizer.vocabulary[i], "count": int(self.label_pieces[i]),
-                 "share": int(self.label_pieces[i]) / max(1, num_predictions),
-                 "share_of_text": int(self.pieces[i]) / max(1, text_pieces)} for i in frequent.tolist()
-                if self.label_pieces[i]],
-            **({"corpora": dict(zip(self.corpora, (self.corpus_rows / max(1, self.corpus_rows.sum())).tolist()))}
-               if len(self.corpora) > 1 else {}),
-            "tokens_per_second": tokens / self.seconds, "seconds": self.seconds,
-            "seconds_to_first_batch": self.seconds_to_first_batch, "blocks_finished": self.num_blocks,
+                {
+                    "piece": self.tokenizer.vocabulary[i],
+                    "count": int(self.label_pieces[i]),
+                    "share": int(self.label_pieces[i]) / max(1, num_predictions),
+                    "share_of_text": int(self.pieces[i]) / max(1, text_pieces),
+                }
+                for i in frequent.tolist()
+                if self.label_pieces[i]
+            ],
+            **(
+                {"corpora": dict(zip(self.corpora, (self.corpus_rows / max(1, self.corpus_rows.sum())).tolist()))}
+                if len(self.corpora) > 1
+                else {}
+            ),
+            "tokens_per_second": tokens / self.seconds,
+            "seconds": self.seconds,
+            "seconds_to_first_batch": self.seconds_to_first_batch,
+            "blocks_finished": self.num_blocks,
         }
 
 
@@ -147,9 +177,11 @@ def distribution(counts):
     if not total:
         return {"mean": 0.0, "quantiles": {}, "counts": {}}
     places = np.searchsorted(np.cumsum(counts), np.array(_QUANTILES) * total, side="left")
-    return {"mean": float(counts @ np.arange(len(counts)) / total),
-            "quantiles": {str(q): int(place) for q, place in zip(_QUANTILES, places)},
-            "counts": {str(value): int(counts[value]) for value in np.flatnonzero(counts)}}
+    return {
+        "mean": float(counts @ np.arange(len(counts)) / total),
+        "quantiles": {str(q): int(place) for q, place in zip(_QUANTILES, places)},
+        "counts": {str(value): int(counts[value]) for value in np.flatnonzero(counts)},
+    }
 
 
 def rows_by_corpus(before, after, num_rows):
@@ -159,12 +191,12 @@ def rows_by_corpus(before, after, num_rows):
     the rest; where two have, at the same time, the rows are not told and count for none.
 
     Args:
-        before, after: positions of pipelines.pretraining (one corpus) or pipelines.mixing.
+        before, after: positions of pipelines.examples.dataset (one corpus) or pipelines.examples.mixing.
 
     Returns:
         (int [corpora], blocks)
     """
-    before, after = (np.array(position[-(len(position) // 3) * 3:]).reshape(-1, 3) for position in (before, after))
+    before, after = (np.array(position[-(len(position) // 3) * 3 :]).reshape(-1, 3) for position in (before, after))
     has_gone_on = (before[:, :2] != after[:, :2]).any(axis=1)
     rows = np.where(has_gone_on, 0, after[:, 2] - before[:, 2])
     if has_gone_on.sum() == 1:

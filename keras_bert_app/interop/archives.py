@@ -37,10 +37,21 @@ def unpacked(path):
             (_unpack_zip if zipfile.is_zipfile(path) else _unpack_tar)(path, directory)
         except UserError:
             raise
-        except (OSError, EOFError, ValueError, NotImplementedError, RuntimeError, zipfile.BadZipFile, tarfile.TarError,
-                zlib.error, lzma.LZMAError) as error:
-            raise UserError(f"{path}: cannot be unpacked ({type(error).__name__}: {str(error)[:120]}); expected a .zip or "
-                            ".tar.gz of a model's files; unpack it yourself and give the directory") from None
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            NotImplementedError,
+            RuntimeError,
+            zipfile.BadZipFile,
+            tarfile.TarError,
+            zlib.error,
+            lzma.LZMAError,
+        ) as error:
+            raise UserError(
+                f"{path}: cannot be unpacked ({type(error).__name__}: {str(error)[:120]}); expected a .zip or "
+                ".tar.gz of a model's files; unpack it yourself and give the directory"
+            ) from None
         names = [name for name in os.listdir(directory) if name not in ("__MACOSX", ".DS_Store")]
         only = os.path.join(directory, names[0]) if len(names) == 1 else directory
         yield only if os.path.isdir(only) else directory
@@ -49,8 +60,17 @@ def unpacked(path):
 def _unpack_zip(path, directory):
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        _check(path, [(member.filename, member.file_size, member.is_dir()
-                       or (member.external_attr >> 16) & 0o170000 in (0, 0o100000)) for member in members])
+        _check(
+            path,
+            [
+                (
+                    member.filename,
+                    member.file_size,
+                    member.is_dir() or (member.external_attr >> 16) & 0o170000 in (0, 0o100000),
+                )
+                for member in members
+            ],
+        )
         for member in members:
             if member.is_dir():
                 continue
@@ -104,7 +124,9 @@ def _check(path, members):
             raise UserError(f"{path}: member {name!r} is a link or lies outside of the archive; nothing of it was kept")
     total, packed = sum(size for _, size, _ in members), os.path.getsize(path)
     if len(members) > _MOST_MEMBERS or total > _MOST_GROWTH * packed + _FREE_GROWTH:
-        raise UserError(f"{path}: {len(members):,} members of {total:,} bytes in an archive of {packed:,}; that is no model's")
+        raise UserError(
+            f"{path}: {len(members):,} members of {total:,} bytes in an archive of {packed:,}; that is no model's"
+        )
 
 
 def _copy(source, path, size):

@@ -10,6 +10,7 @@ def is_file(path):
     """Whether there is such a file."""
     if "://" in path:
         import tensorflow as tf
+
         return tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
     return os.path.isfile(path)
 
@@ -18,6 +19,7 @@ def size_of(path):
     """The size of a file in bytes."""
     if "://" in path:
         import tensorflow as tf
+
         return tf.io.gfile.stat(path).length
     return os.path.getsize(path)
 
@@ -26,6 +28,7 @@ def read_range(path, offset, size):
     """At most `size` bytes from `offset` on."""
     if "://" in path:
         import tensorflow as tf
+
         with tf.io.gfile.GFile(path, "rb") as file:
             file.seek(offset)
             return file.read(size)

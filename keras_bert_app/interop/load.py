@@ -12,18 +12,24 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import archives, hub
 from keras_bert_app.interop.weights import checked
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.runs import seeds
-from keras_bert_app.runs import workdir as workdirs
-from pipelines import casing
-from pipelines.vocab import checked_pieces
+from keras_bert_app.runs import seeds, work_directory
+from pipelines.wordpiece import casing
+from pipelines.wordpiece.vocabulary import checked_pieces
 
-# In the order in which a directory is asked whose it is.
-FORMATS = ("workdir", "keras_hub", "huggingface", "google_tf1", "model_garden")
+# The module of each layout, in the order in which a directory is tested for them.
+_MODULES = {
+    "workdir": "own_layout",
+    "keras_hub": "keras_hub.keras_hub_layout",
+    "huggingface": "huggingface.huggingface_layout",
+    "google_tf1": "google_tf1.google_layout",
+    "model_garden": "model_garden.model_garden_layout",
+}
+FORMATS = tuple(_MODULES)
 
 
 def format_module(name):
     """The module of a format: recognizes(path), read(path), write(weights, directory)."""
-    return importlib.import_module(f"keras_bert_app.interop.{name}")
+    return importlib.import_module(f"keras_bert_app.interop.{_MODULES[name]}")
 
 
 def detect(path):
@@ -35,12 +41,16 @@ def detect(path):
     for name in FORMATS:
         if format_module(name).recognizes(path):
             return name
-    if not workdirs.exists(path):
-        raise UserError(f"{path}: there is no such file or directory; expected a model in one of the layouts "
-                        f"{', '.join(FORMATS)}, or a handle such as hf://NAME")
+    if not work_directory.exists(path):
+        raise UserError(
+            f"{path}: there is no such file or directory; expected a model in one of the layouts "
+            f"{', '.join(FORMATS)}, or a handle such as hf://NAME"
+        )
     found = ", ".join(sorted(_names_in(path))[:8]) if _names_in(path) is not None else "a file"
-    raise UserError(f"{path}: in none of the layouts {', '.join(FORMATS)} (found: {found or 'nothing'}); expected for "
-                    "instance config.json with model.safetensors, or bert_config.json with bert_model.ckpt.index")
+    raise UserError(
+        f"{path}: in none of the layouts {', '.join(FORMATS)} (found: {found or 'nothing'}); expected for "
+        "instance config.json with model.safetensors, or bert_config.json with bert_model.ckpt.index"
+    )
 
 
 def _names_in(path):
@@ -48,6 +58,7 @@ def _names_in(path):
     if "://" not in path:
         return os.listdir(path) if os.path.isdir(path) else None
     import tensorflow as tf
+
     return tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else None
 
 
@@ -72,8 +83,11 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
         weights = format_module(found_format).read(place)
         if place != path:
             # Of an archive nothing is left after this: tensors may be views of its files.
-            weights = dataclasses.replace(weights, origin=weights.origin.replace(place, path),
-                                          tensors={name: np.array(tensor) for name, tensor in weights.tensors.items()})
+            weights = dataclasses.replace(
+                weights,
+                origin=weights.origin.replace(place, path),
+                tensors={name: np.array(tensor) for name, tensor in weights.tensors.items()},
+            )
     return checked(weights, allow_missing, allow_unexpected)
 
 
@@ -103,11 +117,15 @@ def with_vocabulary(weights, vocabulary_bytes):
     """Weights that came without a vocabulary, with this one."""
     pieces = checked_pieces(vocabulary_bytes, "vocab.txt")
     if len(pieces) > weights.config.vocab_size:
-        raise UserError(f"the vocabulary has {len(pieces):,} entries, {weights.origin} {weights.config.vocab_size:,} rows; "
-                        "give the one that it was trained with")
+        raise UserError(
+            f"the vocabulary has {len(pieces):,} entries, {weights.origin} {weights.config.vocab_size:,} rows; "
+            "give the one that it was trained with"
+        )
     config = weights.config
     if weights.vocabulary is None and not weights.says_casing and not casing.fits(pieces, config.do_lower_case):
-        config = config.replace(do_lower_case=not config.do_lower_case)  # what the source could not tell without a vocabulary
+        config = config.replace(
+            do_lower_case=not config.do_lower_case
+        )  # what the source could not tell without a vocabulary
     casing.verify(pieces, config.do_lower_case, "vocab.txt")
     return dataclasses.replace(weights, config=config, vocabulary=vocabulary_bytes)
 
@@ -123,21 +141,31 @@ def write_weights(weights, target_format, directory):
     """
     module = format_module(target_format)
     if weights.config.is_causal and target_format != "workdir":
-        raise UserError(f"{weights.origin}: attends to what stands before alone (is_causal), for which {target_format} has no "
-                        "place; write --to=workdir")
+        raise UserError(
+            f"{weights.origin}: attends to what stands before alone (is_causal), for which {target_format} has no "
+            "place; write --to=workdir"
+        )
     lines = list(module.write(weights, directory))
     try:
         found = module.read(directory)
     except UserError:
         shutil.rmtree(directory)  # nobody could use it
         raise
-    same = [path for path, tensor in weights.tensors.items()
-            if path in found.tensors and np.array_equal(found.tensors[path], tensor, equal_nan=True)]
+    same = [
+        path
+        for path, tensor in weights.tensors.items()
+        if path in found.tensors and np.array_equal(found.tensors[path], tensor, equal_nan=True)
+    ]
     differing = [path for path in weights.tensors if path in found.tensors and path not in same]
     if differing:
-        raise UserError(f"{directory}: {len(differing)} tensors were not written as they are, first {differing[0]}; this "
-                        "is a fault of this program or of the disk; delete the directory")
-    return [*lines, f"wrote {target_format} {directory}: {len(same)} of {len(weights.tensors)} tensors, read back bit for bit"]
+        raise UserError(
+            f"{directory}: {len(differing)} tensors were not written as they are, first {differing[0]}; this "
+            "is a fault of this program or of the disk; delete the directory"
+        )
+    return [
+        *lines,
+        f"wrote {target_format} {directory}: {len(same)} of {len(weights.tensors)} tensors, read back bit for bit",
+    ]
 
 
 def load_pretrained(path, dtype="float32", allow_missing=()):

@@ -1,7 +1,7 @@
 """Whether loaded weights compute what their source's own implementation computes: layer by layer, head by head.
 
-The other side is that implementation, run as a process of its own (references/), or else the values stored in a
-parity.npz beside the source, which write_golden and the scripts in references/ write alike.
+The other side is that implementation, run as a process of its own (the *_reference.py of each layout), or else the values stored in a
+parity.npz beside the source, which write_golden and those scripts write alike.
 """
 
 import importlib.metadata
@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import parity_files, tf_checkpoints
-from keras_bert_app.interop.keras_hub_objects import HEAD_COMPUTES
+from keras_bert_app.interop.keras_hub.keras_hub_objects import HEAD_COMPUTES
 from keras_bert_app.interop.load import assign, build_model
 from keras_bert_app.interop.weights import POOLED_TASKS
 from keras_bert_app.modeling.heads import MaskedLMHead
@@ -22,9 +22,20 @@ from keras_bert_app.modeling.heads import MaskedLMHead
 HIDDEN_LIMIT = 1e-5  # of hidden states and pooled output, float32
 LOGITS_LIMIT = 1e-4
 # Format -> the packages that hold its own implementation.
-PACKAGES = {"huggingface": ("torch", "transformers"), "google_tf1": ("bert-tensorflow",), "keras_hub": ("keras-hub",),
-            "model_garden": ("tf-models-official",)}
-_ROUNDING = 16 * 2.0 ** -23
+PACKAGES = {
+    "huggingface": ("torch", "transformers"),
+    "google_tf1": ("bert-tensorflow",),
+    "keras_hub": ("keras-hub",),
+    "model_garden": ("tf-models-official",),
+}
+# The scripts that run a reference implementation, relative to this file.
+_REFERENCES = {
+    "huggingface": "huggingface/huggingface_reference.py",
+    "google_tf1": "google_tf1/google_reference.py",
+    "keras_hub": "keras_hub/keras_hub_reference.py",
+    "model_garden": "model_garden/model_garden_reference.py",
+}
+_ROUNDING = 16 * 2.0**-23
 _NUM_ROWS, _MAX_LENGTH, _MAX_PREDICTIONS = 3, 48, 7
 
 
@@ -48,8 +59,8 @@ def probe_batch(config, seed=0):
     types = steps * config.type_vocab_size // lengths * mask
     positions = np.zeros((_NUM_ROWS, min(_MAX_PREDICTIONS, length)), np.int32)
     for row, row_length in enumerate(lengths[:, 0]):
-        chosen = generator.permutation(row_length)[:positions.shape[1]]
-        positions[row, :len(chosen)] = np.sort(chosen)
+        chosen = generator.permutation(row_length)[: positions.shape[1]]
+        positions[row, : len(chosen)] = np.sort(chosen)
     inputs = zip(parity_files.INPUTS, (ids, mask, types, positions))
     return {name: np.asarray(values, np.int32) for name, values in inputs}
 
@@ -65,9 +76,11 @@ def our_outputs(weights, batch):
         [B, H], mlm_logits [B, P, V], nsp_logits [B, 2], classifier_logits [B, n] ([B, S, n] in tasks about tokens).
     """
     tensors, outputs = weights.tensors, build_model(weights)(batch)
-    found = {"embedding_output": outputs["embedding_output"],
-             **{f"layer_{index}": state for index, state in enumerate(outputs["encoder_outputs"])},
-             **{name: outputs[name] for name in ("pooled_output", "mlm_logits", "nsp_logits") if name in outputs}}
+    found = {
+        "embedding_output": outputs["embedding_output"],
+        **{f"layer_{index}": state for index, state in enumerate(outputs["encoder_outputs"])},
+        **{name: outputs[name] for name in ("pooled_output", "mlm_logits", "nsp_logits") if name in outputs},
+    }
     found = {name: np.asarray(values) for name, values in found.items()}
     features = found.get("pooled_output") if weights.task in POOLED_TASKS else np.asarray(outputs["sequence_output"])
     if "classifier/kernel" in tensors and features is not None:
@@ -111,8 +124,9 @@ def _compared(name, ours, theirs):
     limit = max(LOGITS_LIMIT if name.endswith("_logits") else HIDDEN_LIMIT, _ROUNDING * float(np.abs(theirs).max()))
     difference = float(np.abs(ours.astype(np.float64) - theirs).max())
     is_same = difference <= limit  # never so of nan
-    return (f"{difference:>20.1e}{limit:>9.0e}{np.abs(theirs).max():>15.2f}"
-            + ("" if is_same else "  beyond its limit")), is_same
+    return (
+        f"{difference:>20.1e}{limit:>9.0e}{np.abs(theirs).max():>15.2f}" + ("" if is_same else "  beyond its limit")
+    ), is_same
 
 
 def check(weights, source_format, path, reference_python=""):
@@ -139,23 +153,31 @@ def check(weights, source_format, path, reference_python=""):
         return [f"parity: {source_format} is this application's own layout; there is nothing to compare with"], True
     else:
         packages = " and ".join(PACKAGES[source_format])
-        raise UserError(f"{path}: nothing to compare with: no {packages} here, and no {parity_files.NAME} beside it; "
-                        "install that, or name an interpreter that has it by --reference_python")
+        raise UserError(
+            f"{path}: nothing to compare with: no {packages} here, and no {parity_files.NAME} beside it; "
+            "install that, or name an interpreter that has it by --reference_python"
+        )
     ours, note = our_outputs(weights, batch), []
     if made_by.startswith("keras_hub ") and "mlm_logits" in ours and "mlm_logits" in theirs:
         plain = np.abs(ours["mlm_logits"] - theirs["mlm_logits"]).max()
         ours["mlm_logits"] = _keras_hub_mlm_logits(weights, batch, ours)
         computed = " and ".join(f"{key} {value}" for key, value in HEAD_COMPUTES.items())
-        note = [f"mlm_logits are compared as KerasHub's head computes them, with {computed}; as configured here, with "
-                f"{weights.config.hidden_act} and {weights.config.layer_norm_eps:g}, they differ by up to {plain:.1e}"]
+        note = [
+            f"mlm_logits are compared as KerasHub's head computes them, with {computed}; as configured here, with "
+            f"{weights.config.hidden_act} and {weights.config.layer_norm_eps:g}, they differ by up to {plain:.1e}"
+        ]
     lines, is_same = compare(*(_without_padding(outputs, batch["input_mask"]) for outputs in (ours, theirs)))
     return [f"{weights.origin} compared with {made_by}", *lines, *note], is_same
 
 
 def _without_padding(outputs, mask):
     """Outputs [B, S, ...] with zeros where the mask is 0: nothing reads those, and rounding grows there."""
-    return {name: values * mask[:, :, None] if values.ndim == 3 and values.shape[:2] == mask.shape and name != "mlm_logits"
-            else values for name, values in outputs.items()}
+    return {
+        name: values * mask[:, :, None]
+        if values.ndim == 3 and values.shape[:2] == mask.shape and name != "mlm_logits"
+        else values
+        for name, values in outputs.items()
+    }
 
 
 def reference_outputs(config, source_format, path, batch, reference_python=""):
@@ -171,7 +193,7 @@ def reference_outputs(config, source_format, path, batch, reference_python=""):
     Raises:
         UserError: the process failed; its last line is given.
     """
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "references", f"{source_format}.py")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), _REFERENCES[source_format])
     if source_format in ("google_tf1", "model_garden"):
         path = tf_checkpoints.find_prefix(path) or path
     interpreter = reference_python or sys.executable
@@ -180,8 +202,13 @@ def reference_outputs(config, source_format, path, batch, reference_python=""):
         inputs, outputs = (os.path.join(directory, name) for name in ("inputs.npz", "outputs.npz"))
         parity_files.write(inputs, batch)
         try:
-            process = subprocess.run([interpreter, script, os.path.abspath(path), inputs, outputs], text=True,
-                                     capture_output=True, errors="replace", stdin=subprocess.DEVNULL)
+            process = subprocess.run(
+                [interpreter, script, os.path.abspath(path), inputs, outputs],
+                text=True,
+                capture_output=True,
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+            )
         except OSError as error:
             raise UserError(f"--reference_python={interpreter} cannot be run ({error.strerror}); {mend}") from None
         if process.returncode:
@@ -198,8 +225,12 @@ def write_golden(weights, directory):
         weights: as read back from the directory, so that nothing is asked for later that its layout cannot hold.
     """
     batch = probe_batch(weights.config)
-    parity_files.write(os.path.join(directory, parity_files.NAME), batch, our_outputs(weights, batch),
-                       f"keras_bert_app on tensorflow {importlib.metadata.version('tensorflow')}")
+    parity_files.write(
+        os.path.join(directory, parity_files.NAME),
+        batch,
+        our_outputs(weights, batch),
+        f"keras_bert_app on tensorflow {importlib.metadata.version('tensorflow')}",
+    )
 
 
 def _keras_hub_mlm_logits(weights, batch, ours):
@@ -217,4 +248,3 @@ def _is_installed(source_format):
         return bool([importlib.metadata.version(package) for package in PACKAGES[source_format]])
     except (KeyError, importlib.metadata.PackageNotFoundError):
         return False
-

@@ -74,6 +74,6 @@ def _block(data, start, stop):
         value_size, position = read_varint(data, position)
         if shared > len(key) or position + unshared + value_size > end or shared + unshared > _MAX_KEY_SIZE:
             raise ValueError("an entry is longer than its block")
-        key = key[:shared] + data[position:position + unshared]
+        key = key[:shared] + data[position : position + unshared]
         position += unshared + value_size
-        yield key, data[position - value_size:position]
+        yield key, data[position - value_size : position]

@@ -57,8 +57,10 @@ def keep_layers(weights, indices):
     indices, layers = list(indices), weights.config.num_hidden_layers
     if not indices or indices != sorted(set(indices)) or indices[0] < 0 or indices[-1] >= layers:
         shown = ",".join(map(str, indices)) or "nothing"
-        raise UserError(f"layers to keep: {shown}; expected ascending numbers from 0 to {layers - 1}, such as "
-                        f"{','.join(map(str, range(0, layers, 2)))}")
+        raise UserError(
+            f"layers to keep: {shown}; expected ascending numbers from 0 to {layers - 1}, such as "
+            f"{','.join(map(str, range(0, layers, 2)))}"
+        )
     return _with_layers(weights, indices)
 
 
@@ -81,7 +83,7 @@ def _with_layers(weights, indices):
         if not layer:
             tensors[path] = tensor
         elif int(layer[1]) in indices:
-            tensors[f"encoder/layer_{indices.index(int(layer[1]))}/{path[layer.end():]}"] = tensor
+            tensors[f"encoder/layer_{indices.index(int(layer[1]))}/{path[layer.end() :]}"] = tensor
     line = f"layers {layers} -> {len(indices)}: kept {', '.join(map(str, indices)) or 'none'}"
     counts = weights.config.num_heads_by_layer and tuple(weights.config.num_heads_by_layer[index] for index in indices)
     return weights.changed(tensors, num_hidden_layers=len(indices), num_heads_by_layer=counts), line
@@ -107,7 +109,9 @@ def prune_heads(weights, heads):
             raise UserError(f"heads to prune: layer {layer} has no head {wrong[0]}; expected 0 to {counts[layer] - 1}")
         kept = [head for head in range(counts[layer]) if head not in pruned]
         if not kept:
-            raise UserError(f"heads to prune: layer {layer} would have none left of {counts[layer]}; leave it one at least")
+            raise UserError(
+                f"heads to prune: layer {layer} would have none left of {counts[layer]}; leave it one at least"
+            )
         attention = f"encoder/layer_{layer}/attention"
         for path in (f"{attention}/query_key_value/kernel", f"{attention}/query_key_value/bias"):
             # [..., 3 x N x D]
@@ -149,9 +153,11 @@ def tie(weights, kept=""):
     words, outputs = weights.tensors[_WORD_TABLE], weights.tensors[_OUTPUT_TABLE]
     are_equal = np.array_equal(words, outputs)
     if not are_equal and not kept:
-        raise UserError(f"{weights.origin}: {_OUTPUT_TABLE} differs from {_WORD_TABLE} by up to "
-                        f"{np.abs(words - outputs).max():.2g}, and a tied head has one; say which is kept: "
-                        f"{' or '.join(tables)}")
+        raise UserError(
+            f"{weights.origin}: {_OUTPUT_TABLE} differs from {_WORD_TABLE} by up to "
+            f"{np.abs(words - outputs).max():.2g}, and a tied head has one; say which is kept: "
+            f"{' or '.join(tables)}"
+        )
     tensors = {**weights.tensors, _WORD_TABLE: weights.tensors[tables[kept or "word_embeddings"]]}
     del tensors[_OUTPUT_TABLE]
     line = "tied: both tables were the same" if are_equal else f"tied: {tables[kept]} kept, the other dropped"
@@ -181,8 +187,9 @@ def drop_parts(weights, parts):
         if "pooler" in parts and part not in parts and counts[part]:
             raise UserError(f"pooler cannot be dropped alone: {part} stands on it; drop {part} too")
     tensors = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in parts}
-    line = "dropped: " + ", ".join(f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)"
-                                   for part in parts)
+    line = "dropped: " + ", ".join(
+        f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)" for part in parts
+    )
     if "masked_lm" in parts:  # and with it a table of its own
         weights = dataclasses.replace(weights, config=weights.config.replace(tie_word_embeddings=True))
     if "classifier" in parts:

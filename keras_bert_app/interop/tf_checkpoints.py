@@ -23,9 +23,24 @@ _MAX_SHARDS = 10_000
 _MAX_RANK = 254  # TensorShape's
 _MAX_ELEMENTS = 1 << 60
 _LENGTH_CHECKSUM_SIZE = 4  # of a string tensor, between the lengths and the bytes
-_NUMERIC = {dtype.as_datatype_enum: dtype for dtype in (
-    tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.bool, tf.int8, tf.int16, tf.int32, tf.int64,
-    tf.uint8, tf.uint16, tf.uint32, tf.uint64)}
+_NUMERIC = {
+    dtype.as_datatype_enum: dtype
+    for dtype in (
+        tf.float16,
+        tf.bfloat16,
+        tf.float32,
+        tf.float64,
+        tf.bool,
+        tf.int8,
+        tf.int16,
+        tf.int32,
+        tf.int64,
+        tf.uint8,
+        tf.uint16,
+        tf.uint32,
+        tf.uint64,
+    )
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,8 +147,10 @@ def find_prefix(path):
     if newest not in found:
         steps = {name: re.fullmatch(r"(.*-)([0-9]+)", name) for name in found}
         if len(found) > 1 and (None in steps.values() or len({match[1] for match in steps.values()}) > 1):
-            raise UserError(f"{path}: holds several checkpoints ({', '.join(found[:8])}); give the path of one, such "
-                            f"as {os.path.join(path, found[0])}")
+            raise UserError(
+                f"{path}: holds several checkpoints ({', '.join(found[:8])}); give the path of one, such "
+                f"as {os.path.join(path, found[0])}"
+            )
         newest = max(found, key=lambda name: int(steps[name][2]) if steps[name] else 0, default=None)
     return newest and os.path.join(path, newest)
 
@@ -182,20 +199,28 @@ def _checked_shape(prefix, name, entry, shard_sizes):
     dtype = tf.string if entry.dtype == tf.string.as_datatype_enum else _NUMERIC.get(entry.dtype)
     if dtype is None:
         raise _damaged(prefix, f"{name} is of no type that a weight can have ({entry.dtype})")
-    if (entry.shape.unknown_rank or min(shape, default=0) < 0 or len(shape) > _MAX_RANK
-            or math.prod(max(size, 1) for size in shape) > _MAX_ELEMENTS):
+    if (
+        entry.shape.unknown_rank
+        or min(shape, default=0) < 0
+        or len(shape) > _MAX_RANK
+        or math.prod(max(size, 1) for size in shape) > _MAX_ELEMENTS
+    ):
         raise _damaged(prefix, f"{name} has the shape {str(list(shape[:8]))[:-1]}{', ...' * (len(shape) > 8)}]")
     elements = math.prod(shape)
     # A string takes a byte or more.
     if elements > entry.size if dtype == tf.string else elements * dtype.size != entry.size:
-        raise _damaged(prefix, f"{name}, {dtype.name} {list(shape)}, is not of the {entry.size:,} bytes that its index "
-                               "says")
+        raise _damaged(
+            prefix, f"{name}, {dtype.name} {list(shape)}, is not of the {entry.size:,} bytes that its index says"
+        )
     if not 0 <= entry.shard_id < len(shard_sizes):
         raise _damaged(prefix, f"{name} stands in data file {entry.shard_id} of {len(shard_sizes)}")
     if min(entry.offset, entry.size) < 0 or entry.offset + entry.size > shard_sizes[entry.shard_id]:
         path = _data_file(prefix, entry.shard_id, len(shard_sizes))
-        raise _damaged(prefix, f"{name} would end at byte {entry.offset + entry.size:,} of {path}, which has "
-                               f"{shard_sizes[entry.shard_id]:,}")
+        raise _damaged(
+            prefix,
+            f"{name} would end at byte {entry.offset + entry.size:,} of {path}, which has "
+            f"{shard_sizes[entry.shard_id]:,}",
+        )
     return shape, dtype
 
 

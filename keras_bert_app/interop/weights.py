@@ -4,9 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.modeling.parts import PARTS
 
 # What the output layer of a fine-tuned model, "classifier", stands on.
 TASKS = ("sequence_classification", "token_classification", "question_answering", "multiple_choice")
@@ -91,16 +90,25 @@ def shapes(config, parts=PARTS):
         "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
         "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
         "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
-        **layer_norm("encoder/embeddings/layer_norm")}
+        **layer_norm("encoder/embeddings/layer_norm"),
+    }
     for index, num_heads in enumerate(config.head_counts):
         layer, width = f"encoder/layer_{index}", num_heads * config.head_size
-        found |= {**dense(f"{layer}/attention/query_key_value", hidden, 3 * width),
-                  **dense(f"{layer}/attention/output", width, hidden), **layer_norm(f"{layer}/attention_layer_norm"),
-                  **dense(f"{layer}/intermediate", hidden, inner), **dense(f"{layer}/output", inner, hidden),
-                  **layer_norm(f"{layer}/output_layer_norm")}
-    found |= {**dense("encoder/pooler", hidden, hidden), "masked_lm/output_bias": (config.vocab_size,),
-              **dense("masked_lm/transform", hidden, hidden), **layer_norm("masked_lm/layer_norm"),
-              **dense("next_sentence/projection", hidden, 2)}
+        found |= {
+            **dense(f"{layer}/attention/query_key_value", hidden, 3 * width),
+            **dense(f"{layer}/attention/output", width, hidden),
+            **layer_norm(f"{layer}/attention_layer_norm"),
+            **dense(f"{layer}/intermediate", hidden, inner),
+            **dense(f"{layer}/output", inner, hidden),
+            **layer_norm(f"{layer}/output_layer_norm"),
+        }
+    found |= {
+        **dense("encoder/pooler", hidden, hidden),
+        "masked_lm/output_bias": (config.vocab_size,),
+        **dense("masked_lm/transform", hidden, hidden),
+        **layer_norm("masked_lm/layer_norm"),
+        **dense("next_sentence/projection", hidden, 2),
+    }
     if not config.tie_word_embeddings:
         found["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
     return {path: shape for path, shape in found.items() if part_of(path) in parts}
@@ -127,13 +135,17 @@ def split_attention(values):
             continue
         shape = value if isinstance(value, tuple) else value.shape
         if path.endswith("/kernel") and shape[-1] != 3 * shape[0]:
-            raise UserError(f"{path} is {list(shape)}: heads of this layer were pruned, for which this layout has no place; "
-                            "write it with --to=workdir")
+            raise UserError(
+                f"{path} is {list(shape)}: heads of this layer were pruned, for which this layout has no place; "
+                "write it with --to=workdir"
+            )
         if isinstance(value, tuple):
             found |= {path.replace("query_key_value", name): (*value[:-1], value[-1] // 3) for name in _QUERY_KEY_VALUE}
         else:
-            found |= {path.replace("query_key_value", name): np.ascontiguousarray(third)
-                      for name, third in zip(_QUERY_KEY_VALUE, np.split(value, 3, axis=-1))}
+            found |= {
+                path.replace("query_key_value", name): np.ascontiguousarray(third)
+                for name, third in zip(_QUERY_KEY_VALUE, np.split(value, 3, axis=-1))
+            }
     return found
 
 
@@ -181,22 +193,37 @@ def checked(weights, allow_missing=(), allow_unexpected=False):
             whole = "" if part not in PARTS[1:] else f" (--allow_missing={part} goes on without {part})"
             named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
             faults.append(f"{named}: missing{whole}")
-    unexpected = {**weights.unexpected, **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in wanted}}
+    unexpected = {
+        **weights.unexpected,
+        **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in wanted},
+    }
     if not allow_unexpected:
-        faults += [f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)" for name, shape in unexpected.items()]
-    if weights.vocabulary is not None and (pieces := weights.vocabulary.rstrip(b"\n").count(b"\n") + 1) > weights.config.vocab_size:
-        faults.append(f"vocab.txt: {pieces:,} entries for a table of {weights.config.vocab_size:,} rows; lay the model's own there")
+        faults += [
+            f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)" for name, shape in unexpected.items()
+        ]
+    if (
+        weights.vocabulary is not None
+        and (pieces := weights.vocabulary.rstrip(b"\n").count(b"\n") + 1) > weights.config.vocab_size
+    ):
+        faults.append(
+            f"vocab.txt: {pieces:,} entries for a table of {weights.config.vocab_size:,} rows; lay the model's own there"
+        )
     if faults:
         raise UserError(f"{weights.origin}: does not fit its configuration: " + "; ".join(faults))
     kept = {path: weights.tensors[path] for path in wanted if part_of(path) not in absent}
     parts = [part_of(path) for path in kept]
     counts = {part: parts.count(part) for part in (*PARTS, "classifier") if part in parts}
-    lines = [f"{weights.origin}: {len(kept)} tensors match ("
-             + ", ".join(f"{part} {count}" for part, count in counts.items()) + ")"]
+    lines = [
+        f"{weights.origin}: {len(kept)} tensors match ("
+        + ", ".join(f"{part} {count}" for part, count in counts.items())
+        + ")"
+    ]
     for part, paths in absent.items():
         there = sum(part_of(path) == part for path in weights.tensors)
-        lines.append(f"  missing: {part}, {len(paths)} tensors; this part is not loaded"
-                     + (f", nor are the other {there} of it" if there else ""))
+        lines.append(
+            f"  missing: {part}, {len(paths)} tensors; this part is not loaded"
+            + (f", nor are the other {there} of it" if there else "")
+        )
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
     lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
     if weights.own_head:

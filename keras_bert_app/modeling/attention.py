@@ -39,11 +39,19 @@ class SelfAttention(keras.layers.Layer):
         self.width = num_heads * config.head_size
         self.head_gates = None
         self.query_key_value = Dense(
-            config.hidden_size, 3 * self.width, initializer(config, seed, f"{self.name}/query_key_value"),
-            dtype=self.dtype_policy, name="query_key_value")
+            config.hidden_size,
+            3 * self.width,
+            initializer(config, seed, f"{self.name}/query_key_value"),
+            dtype=self.dtype_policy,
+            name="query_key_value",
+        )
         self.output_projection = Dense(
-            self.width, config.hidden_size, initializer(config, seed, f"{self.name}/output"),
-            dtype=self.dtype_policy, name="output")
+            self.width,
+            config.hidden_size,
+            initializer(config, seed, f"{self.name}/output"),
+            dtype=self.dtype_policy,
+            name="output",
+        )
         self.dropout = Dropout(config.attention_probs_dropout_prob, dropout_place)
 
     def build(self, input_shape=None):
@@ -64,14 +72,18 @@ class SelfAttention(keras.layers.Layer):
         elif backend.are_products_apart():
             query, key, value = self._heads_apart(x, x)
         else:
-            query, key, value = backend.fused(_heads, projection.product(x), projection.bias, mask_scores,
-                                              num_heads=self.num_heads)
+            query, key, value = backend.fused(
+                _heads, projection.product(x), projection.bias, mask_scores, num_heads=self.num_heads
+            )
         # [B, N, S, S]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
         probabilities, seed = backend.fused(softmax, scores, mask_scores), self.dropout.seed(dropout_stem)
         # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
-        weights = (probabilities if seed is None and not backend.compiles_parts()
-                   else attention_weights(scores, mask_scores, seed, self.dropout.rate))
+        weights = (
+            probabilities
+            if seed is None and not backend.compiles_parts()
+            else attention_weights(scores, mask_scores, seed, self.dropout.rate)
+        )
         context = ops.matmul(weights, value)
         if self.head_gates is not None:
             context = context * ops.cast(self.head_gates, self.compute_dtype)[..., None, None]
@@ -80,17 +92,20 @@ class SelfAttention(keras.layers.Layer):
 
     def _heads_apart(self, x, attending):
         """As _heads, of a product each, the query of the rows that attend."""
+
         def heads(x, kernel, bias, scale=1.0):
             product = keras.ops.reshape(backend.product(x, kernel), (*keras.ops.shape(x)[:2], self.width))
             return backend.fused(_heads_of_one, product, bias, num_heads=self.num_heads, scale=scale)
 
         query, key, value = zip(*self._thirds())
-        return heads(attending, *query, self.head_size ** -0.5), heads(x, *key), heads(x, *value)
+        return heads(attending, *query, self.head_size**-0.5), heads(x, *key), heads(x, *value)
 
     def _thirds(self):
         """(kernels, biases) of query, key and value."""
-        return [keras.ops.split(keras.ops.convert_to_tensor(values), 3, axis=-1)
-                for values in (self.query_key_value.kernel, self.query_key_value.bias)]
+        return [
+            keras.ops.split(keras.ops.convert_to_tensor(values), 3, axis=-1)
+            for values in (self.query_key_value.kernel, self.query_key_value.bias)
+        ]
 
     def _call_whole(self, x, mask_scores, dropout_stem, attending):
         """As call, of arrays whose layout is left to XLA. Query, key and value are products of their own: as parts of one each
@@ -99,12 +114,15 @@ class SelfAttention(keras.layers.Layer):
 
         def heads(x, kernel, bias):
             # [B, S, ND] -> [B, S, N, D]
-            return ops.reshape(with_bias(backend.product(x, kernel), bias), (*ops.shape(x)[:2], self.num_heads, self.head_size))
+            return ops.reshape(
+                with_bias(backend.product(x, kernel), bias), (*ops.shape(x)[:2], self.num_heads, self.head_size)
+            )
 
         query, key, value = map(heads, (attending, x, x), *self._thirds())
-        query = query * self.head_size ** -0.5
+        query = query * self.head_size**-0.5
         context = recomputed_attention.attended(
-            query, key, value, mask_scores, self.dropout.seed(dropout_stem), self.dropout.rate)
+            query, key, value, mask_scores, self.dropout.seed(dropout_stem), self.dropout.rate
+        )
         if self.head_gates is not None:
             context = context * ops.expand_dims(ops.cast(self.head_gates, self.compute_dtype), (-3, -1))
         probabilities = softmax(recomputed_attention.scores_of(query, key), mask_scores)
@@ -130,7 +148,7 @@ def _heads(product, bias, mask_scores, *, num_heads):
     qkv = ops.reshape(with_bias(product, bias), (-1, length, 3, num_heads, size))
     query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
     # Scaling the smaller query costs less than scaling the scores.
-    return query * size ** -0.5, key, value
+    return query * size**-0.5, key, value
 
 
 def softmax(scores, mask_scores):
@@ -149,7 +167,7 @@ def attention_weights(scores, mask_scores, seed, rate):
     return _compiled_weights(rate)(scores, mask_scores, *([] if seed is None else [seed]))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _compiled_weights(rate):
     @backend.own_gradient
     def weights(scores, mask_scores, seed=None):
@@ -158,7 +176,9 @@ def _compiled_weights(rate):
         def gradient(upstream):
             of_scores = backend.fused(_gradient_of_scores, scores, mask_scores, seed, log_sums, upstream, rate=rate)
             return [of_scores, None] if seed is None else [of_scores, None, None]
+
         return found, gradient
+
     return weights
 
 

@@ -98,6 +98,7 @@ def own_gradient(function):
 
     Outside of a training step it is the result alone: graphs that are exported stay free of what only training needs.
     """
+
     @tf.custom_gradient
     def with_gradient(*tensors):
         what = _COMPILED.get()
@@ -106,12 +107,14 @@ def own_gradient(function):
         def compiled_alike(*upstream):
             with compiled(what):  # the gradient may be traced when the model's own block is over
                 return gradient(*upstream)
+
         return result, compiled_alike
 
     @functools.wraps(function)
     def call(*tensors):
         tensors = [_value(tensor) for tensor in tensors]
         return with_gradient(*tensors) if _COMPILED.get() else function(*tensors)[0]
+
     return call
 
 
@@ -120,7 +123,7 @@ def _value(tensor):
     return tf.convert_to_tensor(keras.ops.convert_to_tensor(tensor))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kernel(function, is_there, constants):
     def of_those_there(tensors):
         tensors = iter(tensors)
@@ -144,7 +147,9 @@ def _kernel(function, is_there, constants):
         def gradient(*gradients):
             of_floats = iter(backward(tensors, gradients if len(gradients) > 1 else gradients[0]))
             return [next(of_floats) if tensor.dtype.is_floating else None for tensor in tensors]
+
         return forward(*tensors), gradient
+
     return kernel
 
 
@@ -181,7 +186,7 @@ def product(x, kernel):
     """
     if compiles_all():
         # Axes by name: of an ellipsis TensorFlow's gradient of the kernel is made for each row, and added up then.
-        axes = "abcde"[:len(x.shape) - 1]
+        axes = "abcde"[: len(x.shape) - 1]
         return einsum(f"{axes}f,fg->{axes}g", x, kernel)
     return keras.ops.matmul(keras.ops.reshape(x, (-1, kernel.shape[0])), kernel)
 
@@ -195,6 +200,7 @@ def scan(step, state, length, reverse=False):
         step: of (tuple of states, place), gives the next states. state: tuple of tensors, the first. reverse: whether the
             places are taken from last to first.
     """
+
     def body(number, state, lists):
         place = length - 1 - number if reverse else number
         state = step(state, place)
@@ -236,16 +242,19 @@ def dropout(values, rate, seed):
 
 
 def _hashed_dropout(values, rate, seed):
-    is_kept = uniform_bits(seed, _sizes(values)) >= tf.constant(round(rate * 2 ** 32), tf.uint32)
+    is_kept = uniform_bits(seed, _sizes(values)) >= tf.constant(round(rate * 2**32), tf.uint32)
     return values * (tf.cast(is_kept, values.dtype) * tf.cast(1.0 / (1.0 - rate), values.dtype))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _dropout_anew(rate):
     @own_gradient
     def dropped(values, seed):
-        return (_hashed_dropout(values, rate, seed),
-                lambda upstream: (_hashed_dropout(upstream, rate, *computed_anew(seed)), None))
+        return (
+            _hashed_dropout(values, rate, seed),
+            lambda upstream: (_hashed_dropout(upstream, rate, *computed_anew(seed)), None),
+        )
+
     return dropped
 
 
@@ -262,7 +271,9 @@ def uniform_bits(seed, shape):
 
 
 def _sizes(values):
-    return values.shape.as_list() if values.shape.is_fully_defined() else tf.unstack(tf.shape(values), values.shape.rank)
+    return (
+        values.shape.as_list() if values.shape.is_fully_defined() else tf.unstack(tf.shape(values), values.shape.rank)
+    )
 
 
 def _places(shape, first):
@@ -273,7 +284,7 @@ def _places(shape, first):
     """
     places = first
     for axis, size in enumerate(shape):
-        steps = tf.cast(tf.range(size) * math.prod(shape[axis + 1:]), tf.uint32)
+        steps = tf.cast(tf.range(size) * math.prod(shape[axis + 1 :]), tf.uint32)
         places += tf.reshape(steps, [-1] + [1] * (len(shape) - 1 - axis))
     return places
 

@@ -21,35 +21,55 @@ class BertEmbeddings(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.seed = seed
-        self.layer_norm = LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy,
-                                    name="layer_norm")
+        self.layer_norm = LayerNorm(
+            config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
+        )
         self.dropout = Dropout(config.hidden_dropout_prob, dropout_place)
 
     def build(self, input_shape=None):
-        sizes = {"word_embeddings": self.config.vocab_size, "position_embeddings": self.config.max_position_embeddings,
-                 "token_type_embeddings": self.config.type_vocab_size}
+        sizes = {
+            "word_embeddings": self.config.vocab_size,
+            "position_embeddings": self.config.max_position_embeddings,
+            "token_type_embeddings": self.config.type_vocab_size,
+        }
         self.word_table, self.position_table, self.type_table = (
             # Rows of them are read in float32, so that not all of the table is cast in each step.
-            self.add_weight(shape=(size, self.config.hidden_size), name=name, autocast=False,
-                            initializer=initializer(self.config, self.seed, name))
-            for name, size in sizes.items())
+            self.add_weight(
+                shape=(size, self.config.hidden_size),
+                name=name,
+                autocast=False,
+                initializer=initializer(self.config, self.seed, name),
+            )
+            for name, size in sizes.items()
+        )
         self.layer_norm.build()
 
     def call(self, input_word_ids, input_type_ids, dropout_stem=None):
         static_length = input_word_ids.shape[1]
         if static_length is not None and static_length > self.config.max_position_embeddings:
-            raise ValueError(f"a sequence of {static_length} tokens; this model has max_position_embeddings "
-                             f"{self.config.max_position_embeddings}; cut the text or grow the positions")
+            raise ValueError(
+                f"a sequence of {static_length} tokens; this model has max_position_embeddings "
+                f"{self.config.max_position_embeddings}; cut the text or grow the positions"
+            )
         words = backend.rows(self.word_table, input_word_ids)
-        positions = self.position_table[:keras.ops.shape(input_word_ids)[1]]
+        positions = self.position_table[: keras.ops.shape(input_word_ids)[1]]
         # A product with a one-hot row: its gradient is a matrix product too, not a scatter into two rows.
         # keras.ops.one_hot takes the ids to int64 first, which a TPU only emulates.
         numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")
         one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), "float32")
         types = keras.ops.matmul(one_hot, self.type_table)
-        return backend.fused(_normalized_sum, words, positions, types, self.layer_norm.gamma, self.layer_norm.beta,
-                             self.dropout.seed(dropout_stem), rate=self.dropout.rate, epsilon=self.layer_norm.epsilon,
-                             dtype=self.compute_dtype)
+        return backend.fused(
+            _normalized_sum,
+            words,
+            positions,
+            types,
+            self.layer_norm.gamma,
+            self.layer_norm.beta,
+            self.dropout.seed(dropout_stem),
+            rate=self.dropout.rate,
+            epsilon=self.layer_norm.epsilon,
+            dtype=self.compute_dtype,
+        )
 
 
 def _normalized_sum(words, positions, types, gamma, beta, seed, *, rate, epsilon, dtype):

@@ -30,25 +30,38 @@ class TransformerLayer(keras.layers.Layer):
         super().__init__(**kwargs)
 
         def dense(name, input_size, output_size, function=None):
-            return Dense(input_size, output_size, initializer(config, seed, f"{self.name}/{name}"), function,
-                         dtype=self.dtype_policy, name=name)
+            return Dense(
+                input_size,
+                output_size,
+                initializer(config, seed, f"{self.name}/{name}"),
+                function,
+                dtype=self.dtype_policy,
+                name=name,
+            )
 
         def layer_norm(name):
             return LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name=name)
 
-        self.attention = SelfAttention(config, f"{seed}/{self.name}", first_dropout_place, num_heads,
-                                       dtype=self.dtype_policy, name="attention")
+        self.attention = SelfAttention(
+            config, f"{seed}/{self.name}", first_dropout_place, num_heads, dtype=self.dtype_policy, name="attention"
+        )
         self.attention_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 1)
         self.attention_layer_norm = layer_norm("attention_layer_norm")
-        self.intermediate = dense("intermediate", config.hidden_size, config.intermediate_size,
-                                  activation(config.hidden_act))
+        self.intermediate = dense(
+            "intermediate", config.hidden_size, config.intermediate_size, activation(config.hidden_act)
+        )
         self.output_projection = dense("output", config.intermediate_size, config.hidden_size)
         self.output_dropout = Dropout(config.hidden_dropout_prob, first_dropout_place + 2)
         self.output_layer_norm = layer_norm("output_layer_norm")
 
     def build(self, input_shape=None):
-        for part in (self.attention, self.attention_layer_norm, self.intermediate, self.output_projection,
-                     self.output_layer_norm):
+        for part in (
+            self.attention,
+            self.attention_layer_norm,
+            self.intermediate,
+            self.output_projection,
+            self.output_layer_norm,
+        ):
             part.build()
 
     def call(self, x, mask_scores, dropout_stem=None, positions=None):
@@ -97,9 +110,15 @@ class BertEncoder(keras.Model):
         self.embeddings = BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
         self.transformer_layers = [
             TransformerLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * i, num_heads, dtype=dtype, name=f"layer_{i}")
-            for i, num_heads in enumerate(config.head_counts)]
-        self.pooler = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "pooler"), dtype=dtype,
-                            name="pooler") if has_pooler else None
+            for i, num_heads in enumerate(config.head_counts)
+        ]
+        self.pooler = (
+            Dense(
+                config.hidden_size, config.hidden_size, initializer(config, seed, "pooler"), dtype=dtype, name="pooler"
+            )
+            if has_pooler
+            else None
+        )
         self.build()
 
     def build(self, input_shape=None):
@@ -114,7 +133,9 @@ class BertEncoder(keras.Model):
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:
             if output_positions is not None and layer is self.transformer_layers[-1]:
-                x, probabilities = layer(x, self._mask_scores(inputs["input_mask"], output_positions), dropout_stem, output_positions)
+                x, probabilities = layer(
+                    x, self._mask_scores(inputs["input_mask"], output_positions), dropout_stem, output_positions
+                )
             else:
                 x, probabilities = layer(x, mask_scores, dropout_stem)
             encoder_outputs.append(x)
@@ -138,7 +159,9 @@ class BertEncoder(keras.Model):
             return mask_scores
         places = ops.arange(ops.shape(mask)[1], dtype="int32")
         # [S, S] or [B, 1, P, S], where the token of a row comes before that of a column
-        of_rows = ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
+        of_rows = (
+            ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
+        )
         return mask_scores + ops.cast(of_rows < places, "float32") * MASKED_SCORE
 
 

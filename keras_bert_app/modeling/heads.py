@@ -24,20 +24,30 @@ class MaskedLMHead(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config
         self.seed = seed
-        self.transform = Dense(config.hidden_size, config.hidden_size, initializer(config, seed, "masked_lm/transform"),
-                               activation(config.hidden_act), dtype=self.dtype_policy, name="transform")
-        self.layer_norm = LayerNorm(config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy,
-                                    name="layer_norm")
+        self.transform = Dense(
+            config.hidden_size,
+            config.hidden_size,
+            initializer(config, seed, "masked_lm/transform"),
+            activation(config.hidden_act),
+            dtype=self.dtype_policy,
+            name="transform",
+        )
+        self.layer_norm = LayerNorm(
+            config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
+        )
 
     def build(self, input_shape=None):
         self.transform.build()
         self.layer_norm.build()
-        self.output_bias = self.add_weight(shape=(self.config.vocab_size,), initializer="zeros", name="output_bias",
-                                           autocast=False)
+        self.output_bias = self.add_weight(
+            shape=(self.config.vocab_size,), initializer="zeros", name="output_bias", autocast=False
+        )
         if not self.config.tie_word_embeddings:
             self.output_embeddings = self.add_weight(
-                shape=(self.config.vocab_size, self.config.hidden_size), name="output_embeddings",
-                initializer=initializer(self.config, self.seed, "masked_lm/output_embeddings"))
+                shape=(self.config.vocab_size, self.config.hidden_size),
+                name="output_embeddings",
+                initializer=initializer(self.config, self.seed, "masked_lm/output_embeddings"),
+            )
 
     def call(self, sequence_output, embedding_table, masked_lm_positions=None):
         ops = keras.ops
@@ -62,6 +72,7 @@ def product_with_rows(x, table):
 
     def gradient(upstream):
         return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), x)
+
     return ops.matmul(x, ops.transpose(table)), gradient
 
 
@@ -81,8 +92,13 @@ class NextSentenceHead(keras.layers.Layer):
 
     def __init__(self, config, seed, **kwargs):
         super().__init__(**kwargs)
-        self.projection = Dense(config.hidden_size, 2, initializer(config, seed, "next_sentence"),
-                                dtype=self.dtype_policy, name="projection")
+        self.projection = Dense(
+            config.hidden_size,
+            2,
+            initializer(config, seed, "next_sentence"),
+            dtype=self.dtype_policy,
+            name="projection",
+        )
 
     def build(self, input_shape=None):
         self.projection.build()

@@ -27,7 +27,8 @@ def activation(name):
 def initializer(config, seed, name):
     """Truncated normal of the config's range; each weight's own draws, the same for the same (seed, name)."""
     return keras.initializers.TruncatedNormal(
-        stddev=config.initializer_range, seed=zlib.crc32(f"{seed}/{name}".encode()))
+        stddev=config.initializer_range, seed=zlib.crc32(f"{seed}/{name}".encode())
+    )
 
 
 class Dropout:
@@ -61,7 +62,7 @@ def layer_norm(x, gamma, beta, *, epsilon):
     return keras.ops.cast(_layer_norm(epsilon)(keras.ops.cast(x, "float32"), gamma, beta), x.dtype)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _layer_norm(epsilon):
     """The function of (x, gamma, beta), float32, with a gradient that takes the fewest passes over x."""
     ops = keras.ops
@@ -74,10 +75,15 @@ def _layer_norm(epsilon):
         def gradient(upstream):
             standard = centered * deviation
             scaled = upstream * gamma
-            of_x = deviation * (scaled - ops.mean(scaled, axis=-1, keepdims=True)
-                                - standard * ops.mean(scaled * standard, axis=-1, keepdims=True))
+            of_x = deviation * (
+                scaled
+                - ops.mean(scaled, axis=-1, keepdims=True)
+                - standard * ops.mean(scaled * standard, axis=-1, keepdims=True)
+            )
             return of_x, _sum_over_rows(upstream * standard), _sum_over_rows(upstream)
+
         return centered * (deviation * gamma) + beta, gradient
+
     return normalized
 
 
@@ -150,8 +156,17 @@ class LayerNorm(keras.layers.Layer):
         """LayerNorm(x + dropout(product + bias)). Args: x: [..., H]. product: of backend.product. dropout: Dropout."""
         shape = keras.ops.shape(x)
         x = keras.ops.reshape(x, keras.ops.shape(product))
-        x = backend.fused(residual_layer_norm, x, product, bias, self.gamma, self.beta, dropout.seed(dropout_stem),
-                          rate=dropout.rate, epsilon=self.epsilon)
+        x = backend.fused(
+            residual_layer_norm,
+            x,
+            product,
+            bias,
+            self.gamma,
+            self.beta,
+            dropout.seed(dropout_stem),
+            rate=dropout.rate,
+            epsilon=self.epsilon,
+        )
         return keras.ops.reshape(x, shape)
 
 
@@ -176,8 +191,9 @@ class Dense(keras.layers.Layer):
         self.activation = activation
 
     def build(self, input_shape=None):
-        self.kernel = self.add_weight(shape=(self.input_size, self.output_size),
-                                      initializer=self.kernel_initializer, name="kernel")
+        self.kernel = self.add_weight(
+            shape=(self.input_size, self.output_size), initializer=self.kernel_initializer, name="kernel"
+        )
         self.bias = self.add_weight(shape=(self.output_size,), initializer="zeros", name="bias", autocast=False)
 
     def product(self, x):

@@ -34,11 +34,15 @@ class BiLstm(keras.layers.Layer):
 
     def build(self, input_shape=None):
         width = _GATES * self.units
-        self.kernel = self.add_weight(shape=(self.input_width, _DIRECTIONS * width), initializer=self.kernel_initializer,
-                                      name="kernel")
+        self.kernel = self.add_weight(
+            shape=(self.input_width, _DIRECTIONS * width), initializer=self.kernel_initializer, name="kernel"
+        )
         self.recurrent_kernel = self.add_weight(
-            shape=(self.units, _DIRECTIONS * width), initializer=self.recurrent_initializer, name="recurrent_kernel")
-        self.bias = self.add_weight(shape=(_DIRECTIONS * width,), initializer=_forget_nothing, name="bias", autocast=False)
+            shape=(self.units, _DIRECTIONS * width), initializer=self.recurrent_initializer, name="recurrent_kernel"
+        )
+        self.bias = self.add_weight(
+            shape=(_DIRECTIONS * width,), initializer=_forget_nothing, name="bias", autocast=False
+        )
 
     def call(self, x, mask):
         ops = keras.ops
@@ -50,7 +54,9 @@ class BiLstm(keras.layers.Layer):
         kernel = ops.transpose(ops.reshape(self.recurrent_kernel, (self.units, _DIRECTIONS, -1)), (1, 0, 2))
         outputs = _outputs(_backward_turned(gates), kernel, _backward_turned(ops.repeat(mask, 2, axis=1)))
         # [S, 2, B, U] -> [B, S, 2U]
-        return ops.reshape(ops.transpose(_backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units))
+        return ops.reshape(
+            ops.transpose(_backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units)
+        )
 
 
 def _forget_nothing(shape, dtype=None):
@@ -73,7 +79,7 @@ def _outputs(gates, kernel, mask):
         gates: [S, 2, B, 4U], what the inputs give to the gates. kernel: [2, U, 4U]. mask: float32 [S, 2, B, 1].
     """
     ops = keras.ops
-    zeros = ops.zeros_like(gates[0, :, :, :kernel.shape[1]])
+    zeros = ops.zeros_like(gates[0, :, :, : kernel.shape[1]])
 
     def step(state, place):
         before, cell = state
@@ -86,9 +92,13 @@ def _outputs(gates, kernel, mask):
 
     def gradient(upstream):
         # What each step started from, and its gates, of all steps at once.
-        before, cells_before = (ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells))
+        before, cells_before = (
+            ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells)
+        )
         before = _rows(before)
-        of_out, of_cell, of_gates, forget = backend.fused(_factors, gates, ops.matmul(before, kernel), cells, cells_before, mask)
+        of_out, of_cell, of_gates, forget = backend.fused(
+            _factors, gates, ops.matmul(before, kernel), cells, cells_before, mask
+        )
         transposed = ops.transpose(kernel, (0, 2, 1))
 
         def step_back(state, place):
@@ -101,6 +111,7 @@ def _outputs(gates, kernel, mask):
         found, _ = backend.scan(step_back, (ops.zeros_like(gates[0]), ops.zeros_like(cells[0])), length, reverse=True)
         # [2, U, S x B] x [2, S x B, 4U]
         return found, ops.matmul(ops.transpose(before, (0, 2, 1)), _rows(found)), None
+
     return outputs, gradient
 
 
@@ -120,8 +131,10 @@ def _factors(gates, recurrent, cells, cells_before, mask):
     recurrent = ops.transpose(ops.reshape(recurrent, (_DIRECTIONS, -1, *ops.shape(gates)[2:])), (1, 0, 2, 3))
     into, forget, candidate, out = _activated(gates + recurrent)
     tanh = ops.tanh(cells)
-    of_gates = ops.concatenate([candidate * into * (1.0 - into), cells_before * forget * (1.0 - forget),
-                                into * (1.0 - ops.square(candidate))], axis=-1)
+    of_gates = ops.concatenate(
+        [candidate * into * (1.0 - into), cells_before * forget * (1.0 - forget), into * (1.0 - ops.square(candidate))],
+        axis=-1,
+    )
     return tanh * out * (1.0 - out), mask * out * (1.0 - ops.square(tanh)), of_gates, forget
 
 

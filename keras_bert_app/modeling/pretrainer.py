@@ -2,9 +2,9 @@
 
 import keras
 
+from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.heads import MaskedLMHead, NextSentenceHead
-from keras_bert_app.modeling.parts import PARTS
 
 
 class BertPretrainer(keras.Model):
@@ -32,10 +32,12 @@ class BertPretrainer(keras.Model):
         self.config, self.has_dropout = config, config.has_dropout
         self.parts = tuple(part for part in PARTS if part in parts and (part != "next_sentence" or "pooler" in parts))
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler="pooler" in self.parts)
-        self.masked_lm = (MaskedLMHead(config, seed, dtype=dtype, name="masked_lm")
-                          if "masked_lm" in self.parts else None)
-        self.next_sentence = (NextSentenceHead(config, seed, dtype=dtype, name="next_sentence")
-                              if "next_sentence" in self.parts else None)
+        self.masked_lm = (
+            MaskedLMHead(config, seed, dtype=dtype, name="masked_lm") if "masked_lm" in self.parts else None
+        )
+        self.next_sentence = (
+            NextSentenceHead(config, seed, dtype=dtype, name="next_sentence") if "next_sentence" in self.parts else None
+        )
         # Built here and not in build(), where Keras would put the model's own name before the heads' paths.
         for head in (self.masked_lm, self.next_sentence):
             if head:
@@ -45,11 +47,11 @@ class BertPretrainer(keras.Model):
     def call(self, inputs, dropout_seed=None, return_attention_scores=False, heads_only=False):
         if heads_only:
             return self._logits(inputs, dropout_seed)
-        outputs = self.encoder(inputs, dropout_seed=dropout_seed,
-                               return_attention_scores=return_attention_scores)
+        outputs = self.encoder(inputs, dropout_seed=dropout_seed, return_attention_scores=return_attention_scores)
         if self.masked_lm:
-            outputs["mlm_logits"] = self.masked_lm(outputs["sequence_output"], self.encoder.embeddings.word_table,
-                                                   inputs.get("masked_lm_positions"))
+            outputs["mlm_logits"] = self.masked_lm(
+                outputs["sequence_output"], self.encoder.embeddings.word_table, inputs.get("masked_lm_positions")
+            )
         if self.next_sentence:
             outputs["nsp_logits"] = self.next_sentence(outputs["pooled_output"])
         return outputs

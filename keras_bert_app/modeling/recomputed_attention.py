@@ -33,7 +33,7 @@ def masked(scores, mask_scores):
     return keras.ops.cast(scores, "float32") + keras.ops.cast(mask_scores, "float32")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _attended(rate):
     ops, einsum = keras.ops, backend.einsum
 
@@ -45,9 +45,12 @@ def _attended(rate):
         context = einsum("bnst,btnd->bsnd", weights, value)
 
         def gradient(upstream):
-            return _gradient(rate, *backend.computed_anew(
-                query, key, value, mask_scores, seed, log_sums, context, upstream))[:3 + (1 if seed is None else 2)]
+            return _gradient(
+                rate, *backend.computed_anew(query, key, value, mask_scores, seed, log_sums, context, upstream)
+            )[: 3 + (1 if seed is None else 2)]
+
         return context, gradient
+
     return attention
 
 
@@ -62,4 +65,10 @@ def _gradient(rate, query, key, value, mask_scores, seed, log_sums, context, ups
     mean = ops.sum(ops.cast(upstream, "float32") * ops.cast(context, "float32"), axis=-1)
     mean = ops.expand_dims(ops.transpose(mean, (0, 2, 1)), -1)
     of_scores = ops.cast(probabilities * (of_probabilities - mean), query.dtype)
-    return (einsum("bnst,btnd->bsnd", of_scores, key), einsum("bnst,bsnd->btnd", of_scores, query), of_value, None, None)
+    return (
+        einsum("bnst,btnd->bsnd", of_scores, key),
+        einsum("bnst,bsnd->btnd", of_scores, query),
+        of_value,
+        None,
+        None,
+    )

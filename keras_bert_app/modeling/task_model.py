@@ -48,8 +48,12 @@ class Head:
     @property
     def is_plain(self):
         """Whether it is the head that BERT's own fine-tuning has, which other libraries know."""
-        return self.layers == "last" and not self.bilstm_units and not self.windows and (
-            self.stands_on == TOKENS or self.has_pooler)
+        return (
+            self.layers == "last"
+            and not self.bilstm_units
+            and not self.windows
+            and (self.stands_on == TOKENS or self.has_pooler)
+        )
 
 
 class ScalarMix(keras.layers.Layer):
@@ -117,15 +121,21 @@ class BertTaskModel(keras.Model):
         self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
         # In bfloat16 scores would come in steps of 1/64 and coarser, and tie.
-        self.classifier = Dense(width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier")
+        self.classifier = Dense(
+            width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier"
+        )
         self.classifier.build()
         self.built = True
 
     @property
     def parts(self):
         """Names of its parts, as interop.weights.part_of gives them."""
-        held = {"pooler": self.head.has_pooler, "scalar_mix": self.scalar_mix, "bilstm": self.bilstm,
-                "window_lstm": self.window_lstm}
+        held = {
+            "pooler": self.head.has_pooler,
+            "scalar_mix": self.scalar_mix,
+            "bilstm": self.bilstm,
+            "window_lstm": self.window_lstm,
+        }
         return ("encoder", *(name for name, part in held.items() if part), "classifier")
 
     def call(self, inputs, dropout_seed=None):
@@ -145,7 +155,9 @@ class BertTaskModel(keras.Model):
             inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
         # Of the last layer the pooler reads [CLS] alone.
         cls_only = ops.zeros_like(inputs["input_mask"][:, :1]) if head.has_pooler else None
-        outputs = self.encoder(inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None, output_positions=cls_only)
+        outputs = self.encoder(
+            inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None, output_positions=cls_only
+        )
         if head.has_pooler:
             x = outputs["pooled_output"]
         else:
@@ -191,7 +203,13 @@ def pooled(x, mask, pooling):
 
 def _bilstm(units, input_width, config, seed, dtype, name):
     """A bidirectional LSTM, built; its initial weights follow from the seed."""
-    layer = BiLstm(units, input_width, initializer(config, seed, f"{name}/kernel"),
-                   initializer(config, seed, f"{name}/recurrent_kernel"), dtype=dtype, name=name)
+    layer = BiLstm(
+        units,
+        input_width,
+        initializer(config, seed, f"{name}/kernel"),
+        initializer(config, seed, f"{name}/recurrent_kernel"),
+        dtype=dtype,
+        name=name,
+    )
     layer.build()
     return layer

@@ -13,8 +13,8 @@ import re
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import workdir as workdirs
-from pipelines.pretraining import STREAM_VERSION
+from keras_bert_app.runs import work_directory
+from pipelines.examples.dataset import STREAM_VERSION
 
 _PREFIX = "checkpoint"
 _MANIFEST = "manifest.json"
@@ -37,9 +37,18 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
             next line is that of an uninterrupted one. seconds: that the run has taken so far. evaluation_due: whether an
             evaluation comes next.
     """
-    directory = _write(workdir, f"step-{step:08d}", step, _tracked(model, optimizer), {
-        "seconds": float(seconds), "position": [int(number) for number in position], "evaluation_due": bool(evaluation_due),
-        "unlogged": [[float(value) for value in row] for row in unlogged]})
+    directory = _write(
+        workdir,
+        f"step-{step:08d}",
+        step,
+        _tracked(model, optimizer),
+        {
+            "seconds": float(seconds),
+            "position": [int(number) for number in position],
+            "evaluation_due": bool(evaluation_due),
+            "unlogged": [[float(value) for value in row] for row in unlogged],
+        },
+    )
     for old in list_checkpoints(workdir)[:-keep]:
         if not keep_every or int(_NAME.search(old)[2]) % keep_every:
             tf.io.gfile.rmtree(old)
@@ -56,7 +65,10 @@ def save_best(workdir, model, step, figures):
     """Writes the weights that have scored best so far, in place of those before. Args: figures: the scores, noted there."""
     earlier, name = best_checkpoints(workdir), f"best-{step:08d}"
     # A step that is taken again by the clock ends in another state. What a finished run evaluates again stays as it is.
-    is_another = any(path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures for path in earlier)
+    is_another = any(
+        path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures
+        for path in earlier
+    )
     directory = _write(workdir, name, step, _tracked(model, None), {"figures": figures}, replaces=is_another)
     for old in earlier:
         if old != directory:
@@ -75,7 +87,7 @@ def _write(workdir, name, step, tracked, notes, replaces=False):
     Args:
         replaces: whether one that is there whole is written anew, which leaves a moment without.
     """
-    root = workdirs.path_in(workdir, "checkpoints")
+    root = work_directory.path_in(workdir, "checkpoints")
     directory = os.path.join(root, name)
     temporary = directory if _is_remote(root) else os.path.join(root, f"writing-{name}")
     if not replaces and _is_whole(directory):
@@ -86,9 +98,12 @@ def _write(workdir, name, step, tracked, notes, replaces=False):
         tf.io.gfile.rmtree(broken_off)
     tf.io.gfile.makedirs(temporary)
     tracked.write(os.path.join(temporary, _PREFIX), _options())
-    manifest = {"step": int(step), "stream": STREAM_VERSION, **notes,
-                "files": {name: _fingerprint(os.path.join(temporary, name))
-                          for name in sorted(tf.io.gfile.listdir(temporary))}}
+    manifest = {
+        "step": int(step),
+        "stream": STREAM_VERSION,
+        **notes,
+        "files": {name: _fingerprint(os.path.join(temporary, name)) for name in sorted(tf.io.gfile.listdir(temporary))},
+    }
     with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
         file.write(_manifest_text(manifest))
     _to_disk(*(os.path.join(temporary, name) for name in tf.io.gfile.listdir(temporary)), temporary)
@@ -102,10 +117,14 @@ def _write(workdir, name, step, tracked, notes, replaces=False):
 
 def unfinished(workdir):
     """Directories of checkpoints whose saving was broken off."""
-    root = workdirs.path_in(workdir, "checkpoints")
+    root = work_directory.path_in(workdir, "checkpoints")
     names = [name.rstrip("/") for name in tf.io.gfile.listdir(root)] if tf.io.gfile.isdir(root) else []
-    return [os.path.join(root, name) for name in names if name.startswith("writing-") or (
-        _is_remote(root) and _NAME.match(name) and not _has_manifest(os.path.join(root, name)))]
+    return [
+        os.path.join(root, name)
+        for name in names
+        if name.startswith("writing-")
+        or (_is_remote(root) and _NAME.match(name) and not _has_manifest(os.path.join(root, name)))
+    ]
 
 
 def _is_remote(path):
@@ -119,7 +138,8 @@ def _has_manifest(directory):
 def _options():
     """Files are written by this process: a TPU's other hosts have disks of their own."""
     return tf.train.CheckpointOptions(
-        experimental_io_device="/job:localhost" if tf.config.list_logical_devices("TPU") else None)
+        experimental_io_device="/job:localhost" if tf.config.list_logical_devices("TPU") else None
+    )
 
 
 def _manifest_text(manifest):
@@ -157,10 +177,12 @@ def best_checkpoints(workdir):
 
 
 def _named(workdir, kind):
-    root = workdirs.path_in(workdir, "checkpoints")
+    root = work_directory.path_in(workdir, "checkpoints")
     if not tf.io.gfile.isdir(root):
         return []
-    names = [name.rstrip("/") for name in tf.io.gfile.listdir(root) if (match := _NAME.match(name)) and match[1] == kind]
+    names = [
+        name.rstrip("/") for name in tf.io.gfile.listdir(root) if (match := _NAME.match(name)) and match[1] == kind
+    ]
     names.sort(key=lambda name: int(_NAME.match(name)[2]))  # steps beyond 99,999,999 have more digits
     found = [os.path.join(root, name) for name in names]
     return [directory for directory in found if _has_manifest(directory)] if _is_remote(root) else found
@@ -183,14 +205,18 @@ def read_manifest(directory, verify=True):
             if text != _manifest_text(manifest):
                 raise ValueError("not as it was written")
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"checkpoint {directory}: {_MANIFEST} is missing or damaged ({type(error).__name__}); "
-                        "delete this directory to go on from the checkpoint before it") from None
+        raise UserError(
+            f"checkpoint {directory}: {_MANIFEST} is missing or damaged ({type(error).__name__}); "
+            "delete this directory to go on from the checkpoint before it"
+        ) from None
     for name, expected in files.items() if verify else ():
         found = _fingerprint(os.path.join(directory, name))
         if found != expected:
-            raise UserError(f"checkpoint {directory}: {name} is damaged (expected {expected['bytes']} bytes, sha256 "
-                            f"{expected['sha256'][:12]}; found {found['bytes']} bytes, {found['sha256'][:12]}); "
-                            "delete this directory to go on from the checkpoint before it")
+            raise UserError(
+                f"checkpoint {directory}: {name} is damaged (expected {expected['bytes']} bytes, sha256 "
+                f"{expected['sha256'][:12]}; found {found['bytes']} bytes, {found['sha256'][:12]}); "
+                "delete this directory to go on from the checkpoint before it"
+            )
     return manifest
 
 
@@ -207,8 +233,9 @@ def restore(directory, model, optimizer=None):
             status.assert_consumed()
     except (AssertionError, ValueError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"checkpoint {directory}: does not fit this model ({reason}); "
-                        "give the config.json that it was trained with") from None
+        raise UserError(
+            f"checkpoint {directory}: does not fit this model ({reason}); give the config.json that it was trained with"
+        ) from None
     return manifest
 
 
@@ -238,11 +265,13 @@ def is_checkpoint_name(path):
 def find(path):
     """(run directory, checkpoint directory) of a path that names either; of a run its best one, else its newest."""
     path = str(path).rstrip("/")
-    if not workdirs.is_started(path):
+    if not work_directory.is_started(path):
         if is_checkpoint_name(path) and tf.io.gfile.isdir(path):
             return os.path.dirname(os.path.dirname(path)), path
-        raise UserError(f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
-                        "checkpoints/, as the pretrain command writes")
+        raise UserError(
+            f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
+            "checkpoints/, as the pretrain command writes"
+        )
     checkpoints = best_checkpoints(path) or list_checkpoints(path)
     if not checkpoints:
         raise UserError(f"{path}: its checkpoints/ holds no checkpoint yet; let the run save one first")

@@ -6,7 +6,7 @@ import fcntl
 import os
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import work_directory
 
 
 @contextlib.contextmanager
@@ -19,7 +19,7 @@ def locked(workdir):
     Raises:
         UserError: another run has it.
     """
-    path = workdirs.path_in(workdir, ".lock")
+    path = work_directory.path_in(workdir, ".lock")
     if "://" in path:
         yield
         return
@@ -30,9 +30,11 @@ def locked(workdir):
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 file.seek(0)
-                raise UserError(f"--workdir={workdir}: another run is at work there (process "
-                                f"{file.read().strip() or 'unknown'}); wait for its end or stop it, or take another "
-                                "--workdir") from None
+                raise UserError(
+                    f"--workdir={workdir}: another run is at work there (process "
+                    f"{file.read().strip() or 'unknown'}); wait for its end or stop it, or take another "
+                    "--workdir"
+                ) from None
         else:
             file.truncate(0)
             file.write(str(os.getpid()))

@@ -2,18 +2,25 @@
 
 import os
 
-from keras_bert_app.config import read_json
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.files import read_json
+from keras_bert_app.runs import work_directory
 
 
 def has_several(workdir):
     """Whether a path is the work directory of runs of several seeds that ended."""
     path = os.path.join(str(workdir), "results.json")
     try:
-        values = {} if workdirs.is_started(workdir) or not workdirs.exists(path) else read_json(path)
-        return isinstance(values, dict) and any(values["metric"] in run.get("dev", {}) for run in values.get("runs", ()))
-    except (UserError, KeyError, TypeError, AttributeError):  # of another program: models of others lie beside all kinds of files
+        values = {} if work_directory.is_started(workdir) or not work_directory.exists(path) else read_json(path)
+        return isinstance(values, dict) and any(
+            values["metric"] in run.get("dev", {}) for run in values.get("runs", ())
+        )
+    except (
+        UserError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):  # of another program: models of others lie beside all kinds of files
         return False
 
 
@@ -33,7 +40,11 @@ def sound(workdir):
         return [workdir]
     values = read_json(os.path.join(str(workdir), "results.json"))
     first = best(workdir)
-    others = [os.path.join(str(workdir), f"seed-{run['seed']}") for run in values["runs"] if run["seed"] not in values["degenerate_seeds"]]
+    others = [
+        os.path.join(str(workdir), f"seed-{run['seed']}")
+        for run in values["runs"]
+        if run["seed"] not in values["degenerate_seeds"]
+    ]
     return [first, *(directory for directory in others if directory != first)]
 
 
@@ -44,6 +55,8 @@ def best_run(workdir):
         UserError: there is none.
     """
     directory = best(workdir)
-    if not workdirs.is_started(directory):
-        raise UserError(f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended")
+    if not work_directory.is_started(directory):
+        raise UserError(
+            f"{workdir}: no fine-tuning run lives there; expected the --workdir of a finetune command that ended"
+        )
     return directory

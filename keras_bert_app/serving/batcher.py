@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from keras_bert_app.serving.errors import RequestError
+from keras_bert_app.serving.request_errors import RequestError
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -52,8 +52,11 @@ class Batcher:
         """
         rows = len(arrays[0]) if signature.can_be_merged else 1
         if rows > self._options.max_batch_size:
-            raise RequestError(400, f"the batch has {rows:,} rows; expected at most {self._options.max_batch_size:,} "
-                                    "(max_batch_size): send it in parts")
+            raise RequestError(
+                400,
+                f"the batch has {rows:,} rows; expected at most {self._options.max_batch_size:,} "
+                "(max_batch_size): send it in parts",
+            )
         if self._num_waiting_rows + rows > self._options.max_batch_size * self._options.max_enqueued_batches:
             raise RequestError(503, f"{self._num_waiting_rows:,} rows wait already, the most that may; try again later")
         task = _Task(arrays, rows, asyncio.get_running_loop().create_future(), time.monotonic())
@@ -139,7 +142,7 @@ class Batcher:
             return False
         for task, end in zip(tasks, ends):
             if not task.future.done():
-                task.future.set_result([output[end - task.rows:end] for output in outputs])
+                task.future.set_result([output[end - task.rows : end] for output in outputs])
         return True
 
     async def _run_single(self, signature, task):

@@ -11,11 +11,17 @@ from keras_bert_app.serving.model_configs import read_text_message
 _FIELD = descriptor_pb2.FieldDescriptorProto
 # BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, which the package of
 # TensorFlow Serving's messages leaves out: name -> (number, type).
-_FIELDS = {"max_batch_size": (1, "Int64Value"), "batch_timeout_micros": (2, "Int64Value"),
-           "max_enqueued_batches": (3, "Int64Value"), "num_batch_threads": (4, "Int64Value"),
-           "thread_pool_name": (5, "StringValue"), "allowed_batch_sizes": (6, _FIELD.TYPE_INT64),
-           "pad_variable_length_inputs": (7, _FIELD.TYPE_BOOL), "enable_large_batch_splitting": (8, "BoolValue"),
-           "max_execution_batch_size": (9, "Int64Value")}
+_FIELDS = {
+    "max_batch_size": (1, "Int64Value"),
+    "batch_timeout_micros": (2, "Int64Value"),
+    "max_enqueued_batches": (3, "Int64Value"),
+    "num_batch_threads": (4, "Int64Value"),
+    "thread_pool_name": (5, "StringValue"),
+    "allowed_batch_sizes": (6, _FIELD.TYPE_INT64),
+    "pad_variable_length_inputs": (7, _FIELD.TYPE_BOOL),
+    "enable_large_batch_splitting": (8, "BoolValue"),
+    "max_execution_batch_size": (9, "Int64Value"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +49,19 @@ def read(path):
         UserError: not of that form, a number that makes no sense, or an option that only TensorFlow Serving has.
     """
     parsed = read_text_message(path, _message_class()())
-    for name in ("allowed_batch_sizes", "pad_variable_length_inputs", "enable_large_batch_splitting",
-                 "max_execution_batch_size"):
+    for name in (
+        "allowed_batch_sizes",
+        "pad_variable_length_inputs",
+        "enable_large_batch_splitting",
+        "max_execution_batch_size",
+    ):
         if name in [field.name for field, _ in parsed.ListFields()]:
             raise UserError(f"{path}: {name} is an option that only TensorFlow Serving has; remove it")
-    found = {field.name: getattr(parsed, field.name).value for field, _ in parsed.ListFields()
-             if field.name != "thread_pool_name"}
+    found = {
+        field.name: getattr(parsed, field.name).value
+        for field, _ in parsed.ListFields()
+        if field.name != "thread_pool_name"
+    }
     for name, value in found.items():
         least = 0 if name == "batch_timeout_micros" else 1
         if value < least:
@@ -57,8 +70,12 @@ def read(path):
 
 
 def _message_class():
-    file = descriptor_pb2.FileDescriptorProto(name="batching_parameters.proto", package="tensorflow.serving",
-                                              syntax="proto3", dependency=["google/protobuf/wrappers.proto"])
+    file = descriptor_pb2.FileDescriptorProto(
+        name="batching_parameters.proto",
+        package="tensorflow.serving",
+        syntax="proto3",
+        dependency=["google/protobuf/wrappers.proto"],
+    )
     message = file.message_type.add(name="BatchingParameters")
     for name, (number, kind) in _FIELDS.items():
         field = message.field.add(name=name, number=number, label=_FIELD.LABEL_OPTIONAL)

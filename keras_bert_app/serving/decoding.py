@@ -7,10 +7,17 @@ import json
 
 import numpy as np
 
-from keras_bert_app.serving.errors import RequestError, short
+from keras_bert_app.serving.request_errors import RequestError, short
 
-_JSON_NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a float",
-               bool: "a boolean", type(None): "null"}
+_JSON_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "an integer",
+    float: "a float",
+    bool: "a boolean",
+    type(None): "null",
+}
 
 
 def parse(body):
@@ -18,14 +25,15 @@ def parse(body):
     try:
         request = json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise RequestError(400, f"the body is not UTF-8 (byte {error.start}); send bytes as {{\"b64\": ...}}") from None
+        raise RequestError(400, f'the body is not UTF-8 (byte {error.start}); send bytes as {{"b64": ...}}') from None
     except RecursionError:
         raise RequestError(400, "the body is no JSON that can be read: it is nested too deeply") from None
     except ValueError as error:
         raise RequestError(400, f"the body is no JSON: {error}") from None
     if not isinstance(request, dict):
-        raise RequestError(400, f"the body is {_JSON_NAMES[type(request)]}; expected an object with \"instances\" or "
-                                "\"inputs\"")
+        raise RequestError(
+            400, f'the body is {_JSON_NAMES[type(request)]}; expected an object with "instances" or "inputs"'
+        )
     return request
 
 
@@ -33,7 +41,7 @@ def signature_name(request):
     """The signature that a request asks for, serving_default if it names none."""
     name = request.get("signature_name", "")
     if not isinstance(name, str):
-        raise RequestError(400, f"\"signature_name\" is {short(name)}; expected a string")
+        raise RequestError(400, f'"signature_name" is {short(name)}; expected a string')
     return name or "serving_default"
 
 
@@ -47,8 +55,11 @@ def decode(request, signature):
         (arrays in the order of signature.inputs, whether it came as rows).
     """
     if ("instances" in request) == ("inputs" in request):
-        raise RequestError(400, "expected one of \"instances\" (rows) and \"inputs\" (columns) in the body, found "
-                                f"{'both' if 'inputs' in request else 'neither'}")
+        raise RequestError(
+            400,
+            'expected one of "instances" (rows) and "inputs" (columns) in the body, found '
+            f"{'both' if 'inputs' in request else 'neither'}",
+        )
     is_rows = "instances" in request
     columns = _columns_of_rows(request["instances"], signature) if is_rows else _columns(request["inputs"], signature)
     arrays = [_to_array(columns[spec.name], spec) for spec in signature.inputs]
@@ -61,36 +72,46 @@ def decode(request, signature):
 def _columns(inputs, signature):
     names = [spec.name for spec in signature.inputs]
     if isinstance(inputs, dict) and not _is_base64(inputs):
-        _check_names(inputs, names, "\"inputs\"")
+        _check_names(inputs, names, '"inputs"')
         return inputs
     if len(names) > 1:
-        raise RequestError(400, f"\"inputs\" is {_JSON_NAMES[type(inputs)]}; expected an object with "
-                                f"{', '.join(names)}")
+        raise RequestError(400, f'"inputs" is {_JSON_NAMES[type(inputs)]}; expected an object with {", ".join(names)}')
     return {names[0]: inputs}
 
 
 def _columns_of_rows(rows, signature):
     names = [spec.name for spec in signature.inputs]
     if not isinstance(rows, list) or not rows:
-        raise RequestError(400, "\"instances\" is " + (_JSON_NAMES[type(rows)] if rows != [] else "empty")
-                           + "; expected a list of at least one row")
+        raise RequestError(
+            400,
+            '"instances" is '
+            + (_JSON_NAMES[type(rows)] if rows != [] else "empty")
+            + "; expected a list of at least one row",
+        )
     are_objects = [isinstance(row, dict) and not _is_base64(row) for row in rows]
     if not any(are_objects) and len(names) == 1:
         return {names[0]: rows}
     if not all(are_objects):
-        raise RequestError(400, f"row {are_objects.index(False)} of \"instances\" is no object; expected objects with "
-                                f"{', '.join(names)}")
+        raise RequestError(
+            400, f'row {are_objects.index(False)} of "instances" is no object; expected objects with {", ".join(names)}'
+        )
     for number, row in enumerate(rows):
-        _check_names(row, names, f"row {number} of \"instances\"")
+        _check_names(row, names, f'row {number} of "instances"')
     return {name: [row[name] for row in rows] for name in names}
 
 
 def _check_names(given, names, where):
     if set(given) != set(names):
         missing, unknown = [name for name in names if name not in given], [name for name in given if name not in names]
-        raise RequestError(400, f"{where} " + " and ".join(
-            [f"lacks {', '.join(missing)}"] * bool(missing)
-            + [f"has unknown {', '.join(map(short, unknown[:5]))}"] * bool(unknown)) + f"; expected {', '.join(names)}")
+        raise RequestError(
+            400,
+            f"{where} "
+            + " and ".join(
+                [f"lacks {', '.join(missing)}"] * bool(missing)
+                + [f"has unknown {', '.join(map(short, unknown[:5]))}"] * bool(unknown)
+            )
+            + f"; expected {', '.join(names)}",
+        )
 
 
 def _to_array(value, spec):
@@ -101,17 +122,23 @@ def _to_array(value, spec):
         if not (list in kinds if spec.shape is None else len(shape) < len(spec.shape)):
             break
         if kinds != {list}:
-            raise RequestError(400, f"{_expected(spec)}, but {_first_other(values, list)} is where a list should "
-                                    f"be at depth {len(shape) + 1}")
+            raise RequestError(
+                400,
+                f"{_expected(spec)}, but {_first_other(values, list)} is where a list should "
+                f"be at depth {len(shape) + 1}",
+            )
         sizes = set(map(len, values))
         if len(sizes) > 1:
-            raise RequestError(400, f"{_expected(spec)}, but its lists at depth {len(shape) + 1} are ragged: lengths "
-                                    f"{min(sizes)} and {max(sizes)}")
+            raise RequestError(
+                400,
+                f"{_expected(spec)}, but its lists at depth {len(shape) + 1} are ragged: lengths "
+                f"{min(sizes)} and {max(sizes)}",
+            )
         shape.append(sizes.pop())
         values = list(itertools.chain.from_iterable(values))
     if spec.shape is not None:
         # Below an empty list nothing tells the sizes.
-        shape += [known or 0 for known in spec.shape[len(shape):]]
+        shape += [known or 0 for known in spec.shape[len(shape) :]]
         if any(known not in (None, size) for known, size in zip(spec.shape, shape)):
             raise RequestError(400, f"{_expected(spec)}, but its shape is {shape}")
     return _leaves(values, spec).reshape(shape)
@@ -166,6 +193,9 @@ def _first_other(values, *kinds):
 
 def _expected(spec):
     kind = "string" if spec.dtype == object else spec.dtype.name
-    shape = "any shape" if spec.shape is None else \
-        f"shape [{', '.join('any' if size is None else str(size) for size in spec.shape)}]"
+    shape = (
+        "any shape"
+        if spec.shape is None
+        else f"shape [{', '.join('any' if size is None else str(size) for size in spec.shape)}]"
+    )
     return f"input {spec.name} is {kind} of {shape}"

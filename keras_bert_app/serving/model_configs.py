@@ -30,14 +30,15 @@ class ModelConfig:
 
     def __post_init__(self):
         if not self.name or set(self.name) & set("/:%?#") or not self.name.isprintable():
-            raise UserError(f"model name {self.name!r}: expected printable characters without / : % ? #, since it "
-                            "stands in the URL")
+            raise UserError(
+                f"model name {self.name!r}: expected printable characters without / : % ? #, since it stands in the URL"
+            )
 
     def chosen(self, versions):
         """Those of the versions there that the policy serves, ascending."""
         if self.specific:
             return [version for version in versions if version in self.specific]
-        return sorted(versions)[-self.latest if self.latest else 0:]
+        return sorted(versions)[-self.latest if self.latest else 0 :]
 
 
 def read(path):
@@ -51,15 +52,17 @@ def read(path):
     """
     parsed = read_text_message(path, model_server_config_pb2.ModelServerConfig())
     if not parsed.model_config_list.config:
-        raise UserError(f"{path}: names no model; expected "
-                        "model_config_list { config { name: '...' base_path: '...' } }")
+        raise UserError(
+            f"{path}: names no model; expected model_config_list {{ config {{ name: '...' base_path: '...' }} }}"
+        )
     configs = {}
     for entry in parsed.model_config_list.config:
         if entry.name in configs:
             raise UserError(f"{path}: model {entry.name!r} is there twice; give each a name of its own")
         if entry.model_platform not in ("", "tensorflow"):
-            raise UserError(f"{path}: model {entry.name!r} has model_platform {entry.model_platform!r}; "
-                            "expected 'tensorflow'")
+            raise UserError(
+                f"{path}: model {entry.name!r} has model_platform {entry.model_platform!r}; expected 'tensorflow'"
+            )
         if not entry.base_path:
             raise UserError(f"{path}: model {entry.name!r} has no base_path; give the directory of its versions")
         policy = entry.model_version_policy
@@ -67,15 +70,18 @@ def read(path):
         if kind == "specific" and not policy.specific.versions:
             raise UserError(f"{path}: model {entry.name!r} has a specific policy without versions; give versions: N")
         configs[entry.name] = ModelConfig(
-            entry.name, _resolve(entry.base_path, os.path.dirname(path)),
+            entry.name,
+            _resolve(entry.base_path, os.path.dirname(path)),
             latest=None if kind == "all" else policy.latest.num_versions or 1,
-            specific=tuple(policy.specific.versions), version_labels=dict(entry.version_labels))
+            specific=tuple(policy.specific.versions),
+            version_labels=dict(entry.version_labels),
+        )
     return list(configs.values())
 
 
 def _resolve(base_path, directory):
     if base_path.startswith(CONTAINER_ROOT + "/") and not os.path.isdir(CONTAINER_ROOT):
-        base_path = base_path[len(CONTAINER_ROOT) + 1:]
+        base_path = base_path[len(CONTAINER_ROOT) + 1 :]
     return base_path if "://" in base_path else os.path.join(directory, base_path)
 
 

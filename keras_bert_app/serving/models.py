@@ -6,9 +6,9 @@ import os
 
 import tensorflow as tf
 
-from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
-from keras_bert_app.serving.errors import RequestError, one_line, short
+from keras_bert_app.serving import saved_model_files
+from keras_bert_app.serving.request_errors import RequestError, one_line, short
 from keras_bert_app.serving.servable import Servable
 from keras_bert_app.serving.versions import AVAILABLE, END, LOADING, UNLOADING, Version
 
@@ -83,9 +83,12 @@ class Models:
         for model in self.by_name.values():
             if model.default() is None:
                 errors = [version.error for version in model.versions.values()]
-                raise UserError(f"model {model.config.name!r}: {errors[-1]}" if errors else
-                                f"{model.config.base_path}: no version of model {model.config.name!r} there; expected "
-                                "1/saved_model.pb below it, or another whole number: the --export_dir of `export`")
+                raise UserError(
+                    f"model {model.config.name!r}: {errors[-1]}"
+                    if errors
+                    else f"{model.config.base_path}: no version of model {model.config.name!r} there; expected "
+                    "1/saved_model.pb below it, or another whole number: the --export_dir of `export`"
+                )
 
     async def refresh(self):
         """Looks into every model's folder once; a version that fails is logged and leaves the others as they are."""
@@ -160,6 +163,7 @@ class Models:
 
 def _fingerprint(directory):
     """What changes when someone mends or finishes writing a version: names, lengths and times of its files."""
+
     # TensorFlow rounds the times of local files to seconds.
     def time_of(path):
         return tf.io.gfile.stat(path).mtime_nsec if "://" in path else os.stat(path).st_mtime_ns

@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from keras_bert_app.serving import decoding, encoding, page
-from keras_bert_app.serving.errors import RequestError, one_line, short
+from keras_bert_app.serving.request_errors import RequestError, one_line, short
 
 _WHERE = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _POST = re.compile(_WHERE + r":(?P<method>predict|classify|regress)", re.IGNORECASE)
@@ -20,10 +20,15 @@ _GET = re.compile(_WHERE + r"(?:/(?P<method>metadata))?", re.IGNORECASE)
 _LARGE_BODY = 1 << 16
 _LARGE_ANSWER = 1 << 12
 # absl's codes by TensorFlow's error classes -> HTTP, as TensorFlow Serving maps them; the rest is 500.
-_STATUS_OF_ERROR = ((tf.errors.InvalidArgumentError, 400), (tf.errors.OutOfRangeError, 400),
-                    (tf.errors.FailedPreconditionError, 400), (tf.errors.ResourceExhaustedError, 429),
-                    (tf.errors.UnimplementedError, 501), (tf.errors.UnavailableError, 503),
-                    (tf.errors.DeadlineExceededError, 504))
+_STATUS_OF_ERROR = (
+    (tf.errors.InvalidArgumentError, 400),
+    (tf.errors.OutOfRangeError, 400),
+    (tf.errors.FailedPreconditionError, 400),
+    (tf.errors.ResourceExhaustedError, 429),
+    (tf.errors.UnimplementedError, 501),
+    (tf.errors.UnavailableError, 503),
+    (tf.errors.DeadlineExceededError, 504),
+)
 # Set once the model is known to be here, so that made-up names do not become metrics.
 _MODEL, _METHOD = web.RequestKey("model", str), web.RequestKey("method", str)
 
@@ -75,7 +80,10 @@ class Routes:
             limit = self._options.max_request_bytes
             response = _error(413, f"the body is larger than {limit:,} bytes (--max_request_bytes)")
         except web.RequestPayloadError as error:
-            response = _error(400, f"the body cannot be read: {one_line(error)}; send JSON, compressed as its Content-Encoding says or not at all")
+            response = _error(
+                400,
+                f"the body cannot be read: {one_line(error)}; send JSON, compressed as its Content-Encoding says or not at all",
+            )
         except web.HTTPException as error:
             response = _error(error.status, f"{request.method} {short(request.path)}: {error.reason}; see /v1/models")
         except TimeoutError:
@@ -97,16 +105,22 @@ class Routes:
     async def _post(self, request):
         match = _POST.fullmatch(request.rel_url.raw_path)
         if match is None:
-            raise RequestError(400, f"malformed request: POST {short(request.path)}; expected "
-                                    "/v1/models/NAME[/versions/N|/labels/LABEL]:predict")
+            raise RequestError(
+                400,
+                f"malformed request: POST {short(request.path)}; expected "
+                "/v1/models/NAME[/versions/N|/labels/LABEL]:predict",
+            )
         model = self._named(request, match)
         if request[_METHOD] != "predict":
             raise RequestError(501, f":{request[_METHOD]} over tf.Example is not built in this server; ask :predict")
         if not self.is_ready:
             raise RequestError(503, "the server is stopping or not ready yet")
         if self._num_accepted >= self._options.max_queued_requests:
-            raise RequestError(503, f"{self._num_accepted:,} requests are under way, the most that may be "
-                                    "(--max_queued_requests); try again later")
+            raise RequestError(
+                503,
+                f"{self._num_accepted:,} requests are under way, the most that may be "
+                "(--max_queued_requests); try again later",
+            )
         version = model.find(*_version_or_label(match))
         self._count_under_way(1)
         version.acquire()
@@ -133,8 +147,11 @@ class Routes:
     async def _get(self, request):
         match = _GET.fullmatch(request.rel_url.raw_path)
         if match is None:
-            raise RequestError(400, f"malformed request: GET {short(request.path)}; expected /v1/models/NAME, "
-                                    "/v1/models/NAME/versions/N, either with /metadata, or /v1/models")
+            raise RequestError(
+                400,
+                f"malformed request: GET {short(request.path)}; expected /v1/models/NAME, "
+                "/v1/models/NAME/versions/N, either with /metadata, or /v1/models",
+            )
         model = self._named(request, match)
         number, label = _version_or_label(match)
         if request[_METHOD] == "metadata":
@@ -144,8 +161,10 @@ class Routes:
         if label is not None:
             number = model.find(label=label).number
         if number is not None and number not in model.versions:
-            raise RequestError(404, f"model {model.config.name!r} has no version {number}; versions: "
-                                    f"{', '.join(map(str, model.versions))}")
+            raise RequestError(
+                404,
+                f"model {model.config.name!r} has no version {number}; versions: {', '.join(map(str, model.versions))}",
+            )
         chosen = sorted(model.versions) if number is None else [number]
         return _json({"model_version_status": [model.versions[number].status() for number in reversed(chosen)]})
 
@@ -159,8 +178,9 @@ class Routes:
         return _json({"models": [page.describe(model) for model in self._models.by_name.values()]})
 
     async def _ready(self, request):
-        loaded = {name: [version.number for version in model.available()]
-                  for name, model in self._models.by_name.items()}
+        loaded = {
+            name: [version.number for version in model.available()] for name, model in self._models.by_name.items()
+        }
         return _json({"live": True, "ready": self.is_ready, "loaded": loaded}, 200 if self.is_ready else 503)
 
     async def _live(self, request):

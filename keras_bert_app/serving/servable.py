@@ -8,9 +8,9 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops, without whi
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, prediction_log_pb2
 
-from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
-from keras_bert_app.serving.signatures import Signature, can_be_served
+from keras_bert_app.serving import saved_model_files
+from keras_bert_app.serving.served_signatures import Signature, can_be_served
 
 DESCRIPTION = "export.json"
 WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -48,8 +48,11 @@ class Servable:
             with graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(self._session, [tf.saved_model.SERVING], directory)
             definitions = meta_graph.signature_def
-            self.signatures = {name: Signature(self._session, name, definition)
-                               for name, definition in definitions.items() if can_be_served(definition)}
+            self.signatures = {
+                name: Signature(self._session, name, definition)
+                for name, definition in definitions.items()
+                if can_be_served(definition)
+            }
             self.metadata = _metadata(definitions)
             self.description = _read_description(directory)
             self._warm_up(os.path.join(directory, WARM_UP))
@@ -69,8 +72,10 @@ class Servable:
             signature = self.signatures.get(request.model_spec.signature_name or "serving_default")
             names = signature and {spec.name for spec in signature.inputs}
             if number == _MOST_WARM_UPS or names != set(request.inputs):
-                raise UserError(f"{path}: record {number} is no predict request to one of this model's signatures, or "
-                                f"there are more than {_MOST_WARM_UPS:,}; export again, or remove the file")
+                raise UserError(
+                    f"{path}: record {number} is no predict request to one of this model's signatures, or "
+                    f"there are more than {_MOST_WARM_UPS:,}; export again, or remove the file"
+                )
             signature.run([tf.make_ndarray(request.inputs[spec.name]) for spec in signature.inputs])
 
 
@@ -78,8 +83,9 @@ def _metadata(definitions):
     message = get_model_metadata_pb2.SignatureDefMap()
     for name, definition in definitions.items():
         message.signature_def[name].CopyFrom(definition)
-    return json_format.MessageToDict(message, preserving_proto_field_name=True,
-                                     always_print_fields_with_no_presence=True)
+    return json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
 
 
 def _read_description(directory):

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.serving.batcher import Batcher
-from keras_bert_app.serving.metrics import Metrics
 from keras_bert_app.serving.models import Models
 from keras_bert_app.serving.routes import Routes
+from keras_bert_app.serving.server_metrics import Metrics
 
 # Between the last accept and the closing of the listening socket. asyncio (3.11) loses a connection that it is just
 # accepting when the server closes: it stays open and is never answered. So accepting ends first, and what came in by
@@ -53,6 +53,7 @@ def run(configs, batching, options, log=print):
     Raises:
         UserError: the port is taken, or a model cannot be served.
     """
+
     async def main():
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,8 +79,13 @@ async def serve(configs, batching, options, stop, log=print, started=None):
     batcher = Batcher(batching, threads, tf.compat.v1.RunOptions(timeout_in_ms=options.timeout_ms), metrics)
     routes = Routes(models, batcher, metrics, options, log)
     # A client that leaves frees its place in the queue. What is not HTTP gets a 400, and no stack trace in the log.
-    runner = web.AppRunner(routes.application(), access_log=None, handler_cancellation=True, logger=_silent_logger(),
-                           shutdown_timeout=options.timeout_ms / 1000)
+    runner = web.AppRunner(
+        routes.application(),
+        access_log=None,
+        handler_cancellation=True,
+        logger=_silent_logger(),
+        shutdown_timeout=options.timeout_ms / 1000,
+    )
     polling = None
     try:
         if await _is_stopped_before(stop, models.load()):
@@ -145,18 +151,23 @@ def _bind(host, port):
 
 
 def _cannot_listen(host, port, error):
-    mend = "give another --rest_api_port" if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES) else \
-        "give an address of this machine as --rest_api_host"
+    mend = (
+        "give another --rest_api_port"
+        if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES)
+        else "give an address of this machine as --rest_api_host"
+    )
     return UserError(f"cannot listen on {host}:{port}: {getattr(error, 'strerror', None) or error}; {mend}")
 
 
 def _never_failing(log):
     """A log whose reader may go away or whose disk may be full: answers and new versions do not hang on it."""
+
     def write(line):
         try:
             log(line)
         except OSError:
             pass
+
     return write
 
 

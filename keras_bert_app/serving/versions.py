@@ -48,5 +48,8 @@ class Version:
     def status(self):
         """As in the answer of the status request."""
         code = "FAILED_PRECONDITION" if self.error else "OK"
-        return {"version": str(self.number), "state": self.state,
-                "status": {"error_code": code, "error_message": self.error}}
+        return {
+            "version": str(self.number),
+            "state": self.state,
+            "status": {"error_code": code, "error_message": self.error},
+        }

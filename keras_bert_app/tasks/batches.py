@@ -25,7 +25,7 @@ def make_batch(features, units, batch_size, length, group_size=None):
     group_size = group_size or max(last - first for first, last in ranges)
     rows = np.full((batch_size, group_size), -1, np.int64)
     for at, (first, last) in enumerate(ranges):
-        rows[at, :last - first] = np.arange(first, last)
+        rows[at, : last - first] = np.arange(first, last)
     rows = rows.ravel()
     there = rows >= 0
     starts, ends = features.row_splits[rows], features.row_splits[rows + 1]
@@ -45,7 +45,7 @@ def make_batch(features, units, batch_size, length, group_size=None):
         batch = {name: values.reshape(batch_size, group_size, length) for name, values in batch.items()}
     for name, values in features.labels.items():
         batch[name] = np.zeros((batch_size, *values.shape[1:]), values.dtype)
-        batch[name][:len(units)] = values[units]
+        batch[name][: len(units)] = values[units]
     batch["example_weights"] = (np.arange(batch_size) < len(units)).astype(np.float32)
     return batch
 
@@ -80,13 +80,13 @@ def epoch_plan(features, run, epoch):
     order = generator.permutation(features.num_units)
     size = run.global_batch_size
     if not run.length_buckets:
-        return [order[at:at + size] for at in range(0, len(order), size)]
+        return [order[at : at + size] for at in range(0, len(order), size)]
     work = features.work()
     batches = []
     for at in range(0, len(order), _POOL * size):
-        pool = order[at:at + _POOL * size]
+        pool = order[at : at + _POOL * size]
         pool = pool[np.argsort(work[pool], kind="stable")]
-        batches += [pool[start:start + size] for start in range(0, len(pool), size)]
+        batches += [pool[start : start + size] for start in range(0, len(pool), size)]
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
@@ -117,20 +117,23 @@ def is_worth_compiling(features, run, batch_size, length_cost, times=1):
     def places(length_cost):
         found = _fitted(features, run, plan, length_cost)
         return sum(lengths.padded(size, found) * count for size, count in zip(longest, rows)) + length_cost * len(found)
+
     return places(length_cost / times) < _PLAIN * places(0)
 
 
 def _evaluation_plan(features, batch_size):
     """The units of each batch."""
     order = np.argsort(features.work(), kind="stable")
-    return [order[at:at + batch_size] for at in range(0, len(order), batch_size)]
+    return [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
 
 
 def _sizes(features, plan):
     """(each batch's longest row, how many rows it has), int [N]."""
     longest, sizes = features.longest_rows(), features.group_sizes()
-    return (np.array([longest[units].max() for units in plan]),
-            np.array([len(units) * sizes[units].max() for units in plan]))
+    return (
+        np.array([longest[units].max() for units in plan]),
+        np.array([len(units) * sizes[units].max() for units in plan]),
+    )
 
 
 def _fitted(features, run, plan, length_cost, multiple=lengths.MULTIPLE):
@@ -146,6 +149,9 @@ def _maker(features, run, batch_size, of_batches):
     group_size = None if run.length_buckets else int(features.group_sizes().max())
 
     def tensors(units):
-        batch = make_batch(features, units, batch_size, lengths.padded(int(longest[units].max()), of_batches), group_size)
+        batch = make_batch(
+            features, units, batch_size, lengths.padded(int(longest[units].max()), of_batches), group_size
+        )
         return {name: tf.constant(values) for name, values in batch.items()}
+
     return tensors

@@ -2,8 +2,7 @@
 
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import predicting, scoring
-from keras_bert_app.training import forward, reporting
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training import forward, reporting, strategies
 
 
 class Scorer:
@@ -21,17 +20,30 @@ class Scorer:
         self.call = forward.make_prediction_call(strategy, model, compiled)
         self.metric = data.task.metrics[0]
         # Only the chief drops the rows of steps that are taken again, and others may read before it does.
-        self.history = [(row["step"], row[f"eval_{self.metric}"]) for row in reporting.read_metrics(workdir)
-                        if f"eval_{self.metric}" in row and row["step"] <= first_step]
+        self.history = [
+            (row["step"], row[f"eval_{self.metric}"])
+            for row in reporting.read_metrics(workdir)
+            if f"eval_{self.metric}" in row and row["step"] <= first_step
+        ]
 
     def logits(self, features, should_stop=lambda: False, times=1):
         """The logits of each unit, or None when stopped. Args: times: how often they will be asked for."""
-        return predicting.unit_logits(self.call, self.model, features, self.run, self.run.global_batch_size, should_stop,
-                                      times=times, **self.shapes)
+        return predicting.unit_logits(
+            self.call,
+            self.model,
+            features,
+            self.run,
+            self.run.global_batch_size,
+            should_stop,
+            times=times,
+            **self.shapes,
+        )
 
     def decoded(self, examples, features, logits, run=None):
         """Predictions for examples; run: in place of the run's FinetuningConfig."""
-        return self.data.task.family.decode(self.data.task, examples, features, logits, run or self.run, self.data.labels)
+        return self.data.task.family.decode(
+            self.data.task, examples, features, logits, run or self.run, self.data.labels
+        )
 
     def evaluate(self, step, should_stop):
         """dict of eval_* figures; the weights are kept if none scored better before."""
@@ -49,8 +61,11 @@ class Scorer:
             checkpoints.save_best(self.workdir, self.model, step, figures)
         strategies.wait_for_all(self.strategy)  # who reads the best weights next finds them written
         self.reporter.write(step, figures)
-        self.reporter.say(f"step {step:,}: dev " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-                          + (" (the best so far)" if is_best and earlier else ""))
+        self.reporter.say(
+            f"step {step:,}: dev "
+            + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+            + (" (the best so far)" if is_best and earlier else "")
+        )
         self.history = [(at, score) for at, score in self.history if at < step] + [(step, score)]
         return figures
 
@@ -67,5 +82,7 @@ class Scorer:
 
     def early_end(self):
         """What to say of a run that ended so."""
-        return (f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better score than that of step "
-                f"{self.best_step():,}; --early_stopping=0 goes on")
+        return (
+            f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better score than that of step "
+            f"{self.best_step():,}; --early_stopping=0 goes on"
+        )

@@ -52,7 +52,7 @@ class Features:
 
     def rows_of(self, unit):
         """First row of a unit, and the row after its last."""
-        return (unit, unit + 1) if self.unit_splits is None else self.unit_splits[unit:unit + 2]
+        return (unit, unit + 1) if self.unit_splits is None else self.unit_splits[unit : unit + 2]
 
     def row_lengths(self):
         return np.diff(self.row_splits)
@@ -90,11 +90,21 @@ class RowBuilder:
 
     def features(self, examples, unit_splits=None, labels=None, token_labels=None, notes=(), for_decode=None):
         """Features of the rows; arguments as its attributes."""
-        token_ids = np.concatenate([np.asarray(part, np.int32) for part in self.parts]) if self.parts else np.zeros(0, np.int32)
+        token_ids = (
+            np.concatenate([np.asarray(part, np.int32) for part in self.parts]) if self.parts else np.zeros(0, np.int32)
+        )
         splits = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)]).astype(np.int64)
-        return Features(token_ids, splits, np.array(self.b_starts, np.int32), np.asarray(examples, np.int32),
-                        None if unit_splits is None else np.asarray(unit_splits, np.int64), dict(labels or {}),
-                        dict(token_labels or {}), list(notes), dict(for_decode or {}))
+        return Features(
+            token_ids,
+            splits,
+            np.array(self.b_starts, np.int32),
+            np.asarray(examples, np.int32),
+            None if unit_splits is None else np.asarray(unit_splits, np.int64),
+            dict(labels or {}),
+            dict(token_labels or {}),
+            list(notes),
+            dict(for_decode or {}),
+        )
 
 
 def piece_ids(tokenizer, texts):
@@ -103,7 +113,7 @@ def piece_ids(tokenizer, texts):
     Args:
         texts: list of str.
     """
-    return [ids for ids, in _by_text(_tokenize_function(tokenizer, has_spans=False), texts)]
+    return [ids for (ids,) in _by_text(_tokenize_function(tokenizer, has_spans=False), texts)]
 
 
 def pieces_with_spans(tokenizer, texts):
@@ -119,12 +129,14 @@ def pieces_with_spans(tokenizer, texts):
 @functools.lru_cache(maxsize=4)  # tracing takes half a second, and a run asks many times
 def _tokenize_function(tokenizer, has_spans):
     """tf.function from strings [B] to a tuple of RaggedTensors: pieces, and with has_spans their characters."""
+
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(strings):
         if not has_spans:
             return (tokenizer.tokenize(strings),)
         ids, _, _, starts, ends = tokenizer.tokenize_with_offsets(strings)
         return ids, starts.with_flat_values(tf.stack([starts.flat_values, ends.flat_values], axis=1))
+
     return tokenize
 
 
@@ -133,7 +145,7 @@ def _by_text(tokenize, texts):
     found = []
     for at in range(0, len(texts), _TEXTS_A_CALL):
         # Half a surrogate pair, which JSON can hold, is no character.
-        rows = tokenize(tf.constant([text.encode("utf-8", "replace") for text in texts[at:at + _TEXTS_A_CALL]]))
+        rows = tokenize(tf.constant([text.encode("utf-8", "replace") for text in texts[at : at + _TEXTS_A_CALL]]))
         found += zip(*(np.split(part.flat_values.numpy(), part.row_splits.numpy()[1:-1]) for part in rows))
     return found
 
@@ -144,7 +156,13 @@ def notes_of_empty(examples, empty, what="a text"):
     Args:
         empty: their numbers, in order.
     """
-    return [f"{len(empty):,} of {len(examples):,} have {what} of which no token is left, the first {examples[empty[0]].place}"] if empty else []
+    return (
+        [
+            f"{len(empty):,} of {len(examples):,} have {what} of which no token is left, the first {examples[empty[0]].place}"
+        ]
+        if empty
+        else []
+    )
 
 
 def truncated(parts, max_tokens):
@@ -166,7 +184,7 @@ def truncated(parts, max_tokens):
     rest, kept = room - level * count, []
     for part in parts:
         if len(part) > level:
-            part, rest = part[:level + (rest > 0)], rest - 1
+            part, rest = part[: level + (rest > 0)], rest - 1
         kept.append(part)
     return kept
 

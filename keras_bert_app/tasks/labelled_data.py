@@ -28,7 +28,7 @@ class Data:
 
     def known_labels(self):
         """array [N, ...]: what the training examples with labels are to be answered with."""
-        return self.train.labels["labels"][:len(self.train_examples)]
+        return self.train.labels["labels"][: len(self.train_examples)]
 
 
 def load_data(run, tokenizer, asked_for=None):
@@ -49,22 +49,36 @@ def load_data(run, tokenizer, asked_for=None):
     if run.swap_pairs:
         train_examples, unlabelled = with_swapped_pairs(train_examples, task), with_swapped_pairs(unlabelled, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
-    others = {split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples) for split in task.extra_splits(run.data_dir)
-              if split.startswith("dev")}
+    others = {
+        split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples)
+        for split in task.extra_splits(run.data_dir)
+        if split.startswith("dev")
+    }
 
     def featurized(examples):
         return task.family.featurize(task, examples, tokenizer, run, labels)
 
     train = featurized(Examples([*train_examples, *unlabelled], train_examples.left_out))
     train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
-    return Data(task, labels, train_examples, unlabelled, dev_examples, train, featurized(dev_examples),
-                {split: (examples, featurized(examples)) for split, examples in others.items()})
+    return Data(
+        task,
+        labels,
+        train_examples,
+        unlabelled,
+        dev_examples,
+        train,
+        featurized(dev_examples),
+        {split: (examples, featurized(examples)) for split, examples in others.items()},
+    )
 
 
 def _unlabelled_examples(run, task, train_examples):
     """The examples of --unlabelled_files, with the label of another that holds the place of the teacher's answer."""
-    return Examples(dataclasses.replace(example, label=train_examples[0].label) for path in run.unlabelled_files
-                    for example in task.read_file(path, run, has_labels=False))
+    return Examples(
+        dataclasses.replace(example, label=train_examples[0].label)
+        for path in run.unlabelled_files
+        for example in task.read_file(path, run, has_labels=False)
+    )
 
 
 def with_swapped_pairs(examples, task):
@@ -75,5 +89,10 @@ def with_swapped_pairs(examples, task):
     """
     if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
         raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
-    return Examples([*examples, *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a)
-                                  for example in examples)], examples.left_out)
+    return Examples(
+        [
+            *examples,
+            *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a) for example in examples),
+        ],
+        examples.left_out,
+    )

@@ -7,7 +7,7 @@ MULTIPLE = 4  # of which lengths are, but where any shape will do
 # MiniLM's layers (BUILD.md, "Fine-tuning"). A TPU's was not measured; its program takes half a minute where a place takes microseconds.
 _COSTS = {"": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
 _COST_ON_TPU = 1 << 22
-_MINILM_WEIGHTS = 6 * 12 * 384 ** 2
+_MINILM_WEIGHTS = 6 * 12 * 384**2
 _FEWEST_WEIGHTS = 100_000  # of a model without layers
 
 

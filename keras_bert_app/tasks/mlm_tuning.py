@@ -8,21 +8,34 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.config import read_json
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.files import read_json
 from keras_bert_app.interop import load
-from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, results
-from keras_bert_app.training import launch
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training import pretraining_start, strategies
 
 # Texts that stand together in a document: rows of masked LM are filled from one document.
 _TEXTS_A_DOCUMENT = 50
 # Fields of the run that the masked LM is tuned with too: those that decide its weights, and those that do not.
-_DECISIVE = ("global_batch_size", "max_seq_length", "learning_rate", "learning_rate_schedule", "decay_power", "decay_share",
-             "optimizer", "bias_correction", "layer_decay", "weight_decay_rate", "not_decayed", "adam_beta_1", "adam_beta_2",
-             "adam_epsilon", "clip_norm")
+_DECISIVE = (
+    "global_batch_size",
+    "max_seq_length",
+    "learning_rate",
+    "learning_rate_schedule",
+    "decay_power",
+    "decay_share",
+    "optimizer",
+    "bias_correction",
+    "layer_decay",
+    "weight_decay_rate",
+    "not_decayed",
+    "adam_beta_1",
+    "adam_beta_2",
+    "adam_epsilon",
+    "clip_norm",
+)
 _OTHERS = ("gradient_accumulation_steps", "precision", "seed", "jit_compile", "log_steps", "on_nonfinite")
 
 
@@ -41,14 +54,22 @@ def tuned(directory, run, model_config, vocabulary_bytes, initial, strategy, str
     workdir = os.path.join(directory, "run")
     task = registry.find(run.task)
     texts = _documents(task.family.texts(task.read_split(run.data_dir, "train", run, most=run.max_train_examples)))
-    _keep_what_it_is_made_from(directory, _made_from(run, model_config, vocabulary_bytes, initial, texts), texts, strategy)
+    _keep_what_it_is_made_from(
+        directory, _made_from(run, model_config, vocabulary_bytes, initial, texts), texts, strategy
+    )
     pretraining = PretrainingConfig(
-        input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),), input_format="sentences", sentence_objective="none",
-        num_train_steps=run.mlm_tuning_steps, save_checkpoints_steps=run.mlm_tuning_steps, eval_steps=run.mlm_tuning_steps,
-        allow_missing=("masked_lm",), init_checkpoint=run.init_checkpoint if initial else "",
-        **{name: getattr(run, name) for name in (*_DECISIVE, *_OTHERS)}).resolved()
-    if not workdirs.is_started(workdir) or not _is_done(workdir, run.mlm_tuning_steps):
-        launch.launch(workdir, model_config, pretraining, vocabulary_bytes, initial, strategy, stream)
+        input_files=(os.path.abspath(os.path.join(directory, "texts.txt")),),
+        input_format="sentences",
+        sentence_objective="none",
+        num_train_steps=run.mlm_tuning_steps,
+        save_checkpoints_steps=run.mlm_tuning_steps,
+        eval_steps=run.mlm_tuning_steps,
+        allow_missing=("masked_lm",),
+        init_checkpoint=run.init_checkpoint if initial else "",
+        **{name: getattr(run, name) for name in (*_DECISIVE, *_OTHERS)},
+    ).resolved()
+    if not work_directory.is_started(workdir) or not _is_done(workdir, run.mlm_tuning_steps):
+        pretraining_start.launch(workdir, model_config, pretraining, vocabulary_bytes, initial, strategy, stream)
     strategies.wait_for_all(strategy)  # until the chief has written the last checkpoint
     weights, lines = load.load_weights(workdir, allow_missing=("pooler", "masked_lm", "next_sentence"))
     if initial:
@@ -68,19 +89,25 @@ def _made_from(run, model_config, vocabulary_bytes, initial, texts):
     for path, tensor in sorted(initial[0].tensors.items()) if initial else ():
         weights.update(path.encode())
         weights.update(np.ascontiguousarray(tensor))
-    return {"training texts": hashlib.sha256(texts.encode()).hexdigest(),
-            "vocabulary": hashlib.sha256(vocabulary_bytes).hexdigest(), "initial weights": weights.hexdigest(),
-            "mlm_tuning_steps": run.mlm_tuning_steps, **{name: getattr(run, name) for name in _DECISIVE}}
+    return {
+        "training texts": hashlib.sha256(texts.encode()).hexdigest(),
+        "vocabulary": hashlib.sha256(vocabulary_bytes).hexdigest(),
+        "initial weights": weights.hexdigest(),
+        "mlm_tuning_steps": run.mlm_tuning_steps,
+        **{name: getattr(run, name) for name in _DECISIVE},
+    }
 
 
 def _keep_what_it_is_made_from(directory, made_from, texts, strategy):
     """Writes texts.txt and made_from.json, or raises UserError where a tuning of something else was begun."""
     path = os.path.join(directory, "made_from.json")
-    if workdirs.is_started(os.path.join(directory, "run")):
+    if work_directory.is_started(os.path.join(directory, "run")):
         before = read_json(path) if tf.io.gfile.exists(path) else made_from  # none in directories of earlier versions
         if other := [name for name, value in made_from.items() if before.get(name) != value]:
-            raise UserError(f"{directory}: the masked LM there was tuned with other {', '.join(other)}; give another "
-                            "--workdir, or delete that directory to tune anew")
+            raise UserError(
+                f"{directory}: the masked LM there was tuned with other {', '.join(other)}; give another "
+                "--workdir, or delete that directory to tune anew"
+            )
     elif strategies.is_chief(strategy):
         tf.io.gfile.makedirs(directory)
         with tf.io.gfile.GFile(os.path.join(directory, "texts.txt"), "w") as file:

@@ -26,7 +26,9 @@ class _Objective:
         sums = self._sums(*self._of_logits(logits, batch))
         if again is None:
             return sums
-        sums = {name: 0.5 * (first + second) for (name, first), second in zip(sums.items(), self._of_logits(again, batch))}
+        sums = {
+            name: 0.5 * (first + second) for (name, first), second in zip(sums.items(), self._of_logits(again, batch))
+        }
         sums["loss_sum"] += self.consistency_weight * 0.5 * self._divergence(logits, again, batch)
         return sums
 
@@ -64,7 +66,7 @@ class Classification(_Objective):
         loss, correct, count = classification_sums(logits, batch["labels"], weights)
         if self.teacher_weight:
             answers = tf.nn.softmax(batch["teacher_logits"] / self.temperature)
-            soft = tf.nn.softmax_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature ** 2
+            soft = tf.nn.softmax_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature**2
             loss = (1.0 - self.teacher_weight) * loss + self.teacher_weight * tf.reduce_sum(weights * soft)
         return loss, correct, count
 
@@ -105,7 +107,9 @@ class Regression(_Objective):
 
     def progress(self, figures):
         # What a teacher and another pass add is no error.
-        return "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5 * self.scale:.3f}"
+        return (
+            "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5 * self.scale:.3f}"
+        )
 
 
 class MultiLabel(_Objective):
@@ -127,14 +131,16 @@ class MultiLabel(_Objective):
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
         if self.teacher_weight:
             answers = tf.sigmoid(batch["teacher_logits"] / self.temperature)
-            soft = tf.nn.sigmoid_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature ** 2
+            soft = tf.nn.sigmoid_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature**2
             losses = (1.0 - self.teacher_weight) * losses + self.teacher_weight * soft
         correct = tf.cast((logits > 0) == (labels > 0.5), tf.float32)
         return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), *self.counts(batch)
 
     def _divergence(self, logits, again, batch):
         # The two divergences of a yes or no, added up.
-        return tf.reduce_sum(batch["example_weights"][:, None] * (tf.sigmoid(logits) - tf.sigmoid(again)) * (logits - again))
+        return tf.reduce_sum(
+            batch["example_weights"][:, None] * (tf.sigmoid(logits) - tf.sigmoid(again)) * (logits - again)
+        )
 
 
 class Tagging(_Objective):

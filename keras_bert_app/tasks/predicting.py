@@ -23,7 +23,7 @@ def unit_logits(call, model, features, run, batch_size, should_stop=lambda: Fals
             return None
         logits = call({name: batch[name] for name in INPUTS})
         for row, unit in zip(logits, units):
-            found[unit] = row[:num_tokens[unit]] if model.head.stands_on == TOKENS else row
+            found[unit] = row[: num_tokens[unit]] if model.head.stands_on == TOKENS else row
         if progress:
             progress.done(len(units), int(work[units].sum()))
     return found if model.head.stands_on == TOKENS else np.stack(found)

@@ -4,13 +4,12 @@ import dataclasses
 
 import tensorflow as tf
 
-from keras_bert_app.config import read_json
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.files import read_json
 from keras_bert_app.interop import directories, surgery
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.runs import checkpoints, seeds
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.tasks import results, scoring
 
 _KEY = "pruned_from"  # of config.json
@@ -33,24 +32,39 @@ def write(workdir, heads, directory):
         UserError: no fine-tuning run lives there or it has saved nothing yet, a head is not there, the directory is.
     """
     source = seeds.best_run(workdir)
-    model_config, run, _ = workdirs.read_config(source, FinetuningConfig)
+    model_config, run, _ = work_directory.read_config(source, FinetuningConfig)
     best = scoring.best_weights(source)
     weights = Weights(model_config, checkpoints.read_tensors(best)[0], origin=f"workdir {best}")
     weights, line = surgery.prune_heads(weights, heads)
     taken = {*weights.config.to_dict(), "vocab_sha256", FinetuningConfig.KEY}
-    notes = {name: value for name, value in read_json(workdirs.path_in(source, "config.json")).items() if name not in taken}
+    notes = {
+        name: value
+        for name, value in read_json(work_directory.path_in(source, "config.json")).items()
+        if name not in taken
+    }
     # What was tuned stands in results.json, which is left behind.
     run = dataclasses.replace(run, **results.tuned(source))
     with directories.written_whole(directory) as temporary:
-        workdirs.write_config(temporary, weights.config, run, workdirs.read_vocabulary(source), {**notes, _KEY: source})
-        checkpoints.save_variables(temporary, {path: tf.Variable(tensor) for path, tensor in weights.tensors.items()},
-                                   checkpoints.read_manifest(best)["step"], "best")
-    return [f"{weights.origin}: {len(weights.tensors)} tensors", line,
-            f"wrote {directory}, a run of {run.task}; evaluate --workdir={directory} scores it"]
+        work_directory.write_config(
+            temporary, weights.config, run, work_directory.read_vocabulary(source), {**notes, _KEY: source}
+        )
+        checkpoints.save_variables(
+            temporary,
+            {path: tf.Variable(tensor) for path, tensor in weights.tensors.items()},
+            checkpoints.read_manifest(best)["step"],
+            "best",
+        )
+    return [
+        f"{weights.origin}: {len(weights.tensors)} tensors",
+        line,
+        f"wrote {directory}, a run of {run.task}; evaluate --workdir={directory} scores it",
+    ]
 
 
 def check_not_pruned(workdir):
     """Raises UserError where training would go on in a run that was written here: its optimizer is gone."""
-    if source := read_json(workdirs.path_in(workdir, "config.json")).get(_KEY):
-        raise UserError(f"--workdir={workdir}: holds {source} without some of its heads, which cannot be gone on with; train it on "
-                        f"with --init_checkpoint={workdir} and another --workdir")
+    if source := read_json(work_directory.path_in(workdir, "config.json")).get(_KEY):
+        raise UserError(
+            f"--workdir={workdir}: holds {source} without some of its heads, which cannot be gone on with; train it on "
+            f"with --init_checkpoint={workdir} and another --workdir"
+        )

@@ -1,15 +1,22 @@
 """All tasks by name."""
 
-from keras_bert_app.config import nearest
-from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import choice_files, corpora, generic, glue, languages, squad, tagging_tasks
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.tasks.readers import choice_files, corpora, generic, glue, languages, squad, tagging_tasks
 
-TASKS = {task.name: task for module in (glue, languages, generic, corpora, squad, tagging_tasks, choice_files)
-         for task in module.TASKS}
+TASKS = {
+    task.name: task
+    for module in (glue, languages, generic, corpora, squad, tagging_tasks, choice_files)
+    for task in module.TASKS
+}
 
 
 # Tasks whose output layers mean the same.
-_ALIKE = ({"squad1", "squad2"}, {"swag", "hellaswag", "codah", "dream"}, {"mnli", "snli", "xnli"}, {"mrpc", "qqp", "paws-x"})
+_ALIKE = (
+    {"squad1", "squad2"},
+    {"swag", "hellaswag", "codah", "dream"},
+    {"mnli", "snli", "xnli"},
+    {"mrpc", "qqp", "paws-x"},
+)
 
 
 def answer_alike(one, other):

@@ -5,11 +5,10 @@ import json
 import os
 import statistics
 
-from keras_bert_app.config import read_json
-from keras_bert_app.drawing import finetuning as drawing
+from keras_bert_app.drawing import finetuning_pictures
 from keras_bert_app.errors import NotFinite
-from keras_bert_app.runs import checkpoints
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.files import read_json
+from keras_bert_app.runs import checkpoints, work_directory
 
 _MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
 
@@ -21,9 +20,11 @@ def tuned(workdir):
 
 def of_best_weights(workdir):
     """results.json of a run, {} before it ends and of one that went on since and has other best weights."""
-    path, best = workdirs.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
-    found = read_json(path) if best and workdirs.exists(path) else {}
-    return found if found and found.get("best_step") == checkpoints.read_manifest(best[-1], verify=False)["step"] else {}
+    path, best = work_directory.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
+    found = read_json(path) if best and work_directory.exists(path) else {}
+    return (
+        found if found and found.get("best_step") == checkpoints.read_manifest(best[-1], verify=False)["step"] else {}
+    )
 
 
 def write(workdir, data, run, model, scorer, chief, reporter):
@@ -39,16 +40,25 @@ def write(workdir, data, run, model, scorer, chief, reporter):
     found, tuned = scorer.decoded(data.dev_examples, data.dev, logits), {}
     if task.tune:
         # What the user gave a value of is kept at it.
-        tuned = {name: value for name, value in task.tune(data.dev_examples, found).items() if getattr(run, name) == getattr(type(run), name)}
+        tuned = {
+            name: value
+            for name, value in task.tune(data.dev_examples, found).items()
+            if getattr(run, name) == getattr(type(run), name)
+        }
         run = dataclasses.replace(run, **tuned)
         found = scorer.decoded(data.dev_examples, data.dev, logits, run)
     what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)
     figures = {
-        "task": task.name, "metric": task.metrics[0], "seed": run.seed, "best_step": manifest["step"],
-        "num_train_steps": run.num_train_steps, "train_seconds": round(_seconds(workdir), 1),
+        "task": task.name,
+        "metric": task.metrics[0],
+        "seed": run.seed,
+        "best_step": manifest["step"],
+        "num_train_steps": run.num_train_steps,
+        "train_seconds": round(_seconds(workdir), 1),
         "dev_examples": len(data.dev_examples),
         "dev": _rounded(family.score(task, data.dev_examples, found, data.labels)),
-        "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))}}
+        "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))},
+    }
     if model.scalar_mix is not None:
         figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
         figures["layer_gamma"] = round(float(model.scalar_mix.gamma[0]), 4)
@@ -59,20 +69,28 @@ def write(workdir, data, run, model, scorer, chief, reporter):
         figures[split] = _rounded(family.score(task, examples, answers, data.labels))
     mistakes = family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES)
     if chief:
-        write_json(workdirs.path_in(workdir, "results.json"), figures)
-        workdirs.write_whole(workdirs.path_in(workdir, "mistakes.jsonl"),
-                             "".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes))
-        picture = drawing.draw_answers(*family.answers(task, data.dev_examples, found, data.labels),
-                                       f"{workdir}: {task.name} dev, step {manifest['step']:,}")
-        workdirs.write_whole(workdirs.path_in(workdir, "answers.png"), picture)
+        write_json(work_directory.path_in(workdir, "results.json"), figures)
+        work_directory.write_whole(
+            work_directory.path_in(workdir, "mistakes.jsonl"),
+            "".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes),
+        )
+        picture = finetuning_pictures.draw_answers(
+            *family.answers(task, data.dev_examples, found, data.labels),
+            f"{workdir}: {task.name} dev, step {manifest['step']:,}",
+        )
+        work_directory.write_whole(work_directory.path_in(workdir, "answers.png"), picture)
         if model.scalar_mix is not None:
-            workdirs.write_whole(workdirs.path_in(workdir, "layer_shares.png"),
-                                 drawing.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers"))
+            work_directory.write_whole(
+                work_directory.path_in(workdir, "layer_shares.png"),
+                finetuning_pictures.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers"),
+            )
     for line in summary(figures):
         reporter.say(line)
     for mistake in mistakes[:_SHOWN_MISTAKES]:
-        reporter.say(f"  wrong and sure ({mistake['sure']:.2f}): {mistake['predicted']} for {mistake['right']}: "
-                     f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})")
+        reporter.say(
+            f"  wrong and sure ({mistake['sure']:.2f}): {mistake['predicted']} for {mistake['right']}: "
+            f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})"
+        )
     reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
     return figures
 
@@ -84,13 +102,21 @@ def _seconds(workdir):
 
 def summary(figures):
     """Lines for people: the scores of one run beside the baseline's."""
-    yield (f"{figures['task']} dev, {figures['dev_examples']:,} examples, best of step {figures['best_step']:,}: "
-           + ", ".join(f"{name} {value:.4f}" for name, value in figures["dev"].items()))
+    yield (
+        f"{figures['task']} dev, {figures['dev_examples']:,} examples, best of step {figures['best_step']:,}: "
+        + ", ".join(f"{name} {value:.4f}" for name, value in figures["dev"].items())
+    )
     baseline = figures["baseline"]
-    yield (f"  {baseline['what']}: " + ", ".join(f"{name} {value:.4f}" for name, value in baseline.items() if name != "what"))
+    yield (
+        f"  {baseline['what']}: "
+        + ", ".join(f"{name} {value:.4f}" for name, value in baseline.items() if name != "what")
+    )
     if "layer_shares" in figures:
-        yield ("  shares of embeddings and layers: " + ", ".join(f"{share:.3f}" for share in figures["layer_shares"])
-               + f"; gamma {figures['layer_gamma']:.3f}")
+        yield (
+            "  shares of embeddings and layers: "
+            + ", ".join(f"{share:.3f}" for share in figures["layer_shares"])
+            + f"; gamma {figures['layer_gamma']:.3f}"
+        )
     if figures.get("tuned"):
         yield f"  tuned on dev: {', '.join(f'{name} {value:.4f}' for name, value in figures['tuned'].items())}"
     for split, scores in figures.items():
@@ -114,27 +140,38 @@ def over_seeds(runs):
     metric = ended[0]["metric"]
     scores = [run["dev"][metric] for run in ended]
     return {
-        "task": ended[0]["task"], "metric": metric, "mean": round(statistics.mean(scores), 6),
+        "task": ended[0]["task"],
+        "metric": metric,
+        "mean": round(statistics.mean(scores), 6),
         "standard_deviation": round(statistics.stdev(scores), 6) if len(scores) > 1 else 0.0,
-        "degenerate_seeds": [run["seed"] for run in runs if "failed" in run or run["dev"][metric] <= run["baseline"][metric]],
-        "baseline": ended[0]["baseline"], "runs": runs}
+        "degenerate_seeds": [
+            run["seed"] for run in runs if "failed" in run or run["dev"][metric] <= run["baseline"][metric]
+        ],
+        "baseline": ended[0]["baseline"],
+        "runs": runs,
+    }
 
 
 def seeds_summary(figures):
     """Lines for people: mean and deviation over seeds, and which runs failed."""
     scores = [run["dev"][figures["metric"]] for run in figures["runs"] if "dev" in run]
     failed = {run["seed"]: run["failed"] for run in figures["runs"] if "failed" in run}
-    yield (f"{figures['task']} dev {figures['metric']} over {len(scores)} seeds: {figures['mean']:.4f} +- "
-           f"{figures['standard_deviation']:.4f} ({', '.join(f'{score:.4f}' for score in scores)}); "
-           f"{figures['baseline']['what']}: {figures['baseline'][figures['metric']]:.4f}")
+    yield (
+        f"{figures['task']} dev {figures['metric']} over {len(scores)} seeds: {figures['mean']:.4f} +- "
+        f"{figures['standard_deviation']:.4f} ({', '.join(f'{score:.4f}' for score in scores)}); "
+        f"{figures['baseline']['what']}: {figures['baseline'][figures['metric']]:.4f}"
+    )
     for seed in figures["degenerate_seeds"]:
-        yield (f"  seed {seed} broke off and is not in the mean: {failed[seed]}" if seed in failed else
-               f"  seed {seed} is degenerate: no better than that; more steps or a lower --learning_rate may help")
+        yield (
+            f"  seed {seed} broke off and is not in the mean: {failed[seed]}"
+            if seed in failed
+            else f"  seed {seed} is degenerate: no better than that; more steps or a lower --learning_rate may help"
+        )
 
 
 def write_json(path, values):
     """Writes a file as a whole."""
-    workdirs.write_whole(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+    work_directory.write_whole(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def _rounded(scores):

@@ -6,18 +6,16 @@ import tempfile
 
 import numpy as np
 
-from keras_bert_app.config import read_json
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.files import read_json
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
-from keras_bert_app.progress import Progress
-from keras_bert_app.runs import checkpoints, seeds
-from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.runs.tokenizer import run_tokenizer
+from keras_bert_app.runs import checkpoints, seeds, work_directory
+from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
 from keras_bert_app.tasks.task import names_in_answers
-from keras_bert_app.training import forward
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.terminal.progress import Progress
+from keras_bert_app.training import forward, strategies
 
 
 class FinetunedRun:
@@ -38,10 +36,11 @@ class FinetunedRun:
 
     def __init__(self, workdir, changes=None, strategy=None, stream=None):
         self.directory = seeds.best_run(workdir)
-        model_config, run, _ = workdirs.read_config(self.directory, FinetuningConfig)
-        values = read_json(workdirs.path_in(self.directory, "config.json"))
-        self.run = FinetuningConfig(**{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}).checked_against(
-            model_config)
+        model_config, run, _ = work_directory.read_config(self.directory, FinetuningConfig)
+        values = read_json(work_directory.path_in(self.directory, "config.json"))
+        self.run = FinetuningConfig(
+            **{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}
+        ).checked_against(model_config)
         self.task, self.labels = registry.find(run.task), tuple(values["labels"])
         self.task.check_options(self.run, changes or {})
         self.checkpoint = best_weights(self.directory)
@@ -49,9 +48,11 @@ class FinetunedRun:
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
-            self.model = BertTaskModel(model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision])
+            self.model = BertTaskModel(
+                model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision]
+            )
         checkpoints.restore(self.checkpoint, self.model)
-        self.tokenizer = run_tokenizer(workdirs.read_vocabulary(self.directory), model_config.do_lower_case)
+        self.tokenizer = run_tokenizer(work_directory.read_vocabulary(self.directory), model_config.do_lower_case)
         self.stream, self._calls = stream if strategies.is_chief(strategy) else None, {}
 
     def predictions(self, examples, has_labels=False):
@@ -63,7 +64,9 @@ class FinetunedRun:
 
     def logits(self, examples):
         """The model's logits, one row for each example."""
-        features = self.task.family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False)
+        features = self.task.family.featurize(
+            self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False
+        )
         return self.unit_logits(features)
 
     def unit_logits(self, features):
@@ -72,8 +75,9 @@ class FinetunedRun:
         if compiled not in self._calls:
             self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
         shown = Progress("rows", features.num_units, int(features.work().sum()), self.stream) if self.stream else None
-        logits = predicting.unit_logits(self._calls[compiled], self.model, features, self.run, self.run.global_batch_size,
-                                        progress=shown, **shapes)
+        logits = predicting.unit_logits(
+            self._calls[compiled], self.model, features, self.run, self.run.global_batch_size, progress=shown, **shapes
+        )
         if shown:
             shown.end()
         return logits
@@ -130,7 +134,10 @@ class Ensemble(FinetunedRun):
 
     def predictions(self, examples, has_labels=False):
         found, notes = super().predictions(examples, has_labels)
-        return found, [*notes, f"answered by {', '.join(os.path.basename(directory) for directory in self.directories)}"]
+        return found, [
+            *notes,
+            f"answered by {', '.join(os.path.basename(directory) for directory in self.directories)}",
+        ]
 
     def unit_logits(self, features):
         """The means over the runs, whose weights the model has one after the other."""
@@ -139,10 +146,12 @@ class Ensemble(FinetunedRun):
 
     def _of(self, directory, features):
         if len(self.directories) > 1:
-            labels = read_json(workdirs.path_in(directory, "config.json"))["labels"]
+            labels = read_json(work_directory.path_in(directory, "config.json"))["labels"]
             if tuple(labels) != self.labels:
-                raise UserError(f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected runs of one "
-                                "finetune command")
+                raise UserError(
+                    f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected runs of one "
+                    "finetune command"
+                )
             checkpoints.restore(best_weights(directory), self.model)
             if self.stream:
                 print(f"{directory} answers", file=self.stream, flush=True)
@@ -163,8 +172,10 @@ def opened(workdir, together=False, changes=None, stream=None):
     if not together:
         return FinetunedRun(workdir, changes, stream=stream)
     if not seeds.has_several(workdir):
-        raise UserError(f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the --workdir of a "
-                        "finetune command with --num_seeds")
+        raise UserError(
+            f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the --workdir of a "
+            "finetune command with --num_seeds"
+        )
     return Ensemble(seeds.sound(workdir), changes, stream=stream)
 
 

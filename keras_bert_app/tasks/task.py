@@ -7,13 +7,27 @@ import os
 import types
 from collections.abc import Callable
 
+from keras_bert_app.config.finetuning_config import WINDOWED
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import WINDOWED
 
 SPLITS = ("train", "dev", "test")
 # Fields of FinetuningConfig that only some tasks read.
-SELECTIVE = ("text_columns", "label_column", "tag_scheme", "language", "fold", "long_documents", "max_windows", "doc_stride", "max_query_length",
-             "max_answer_length", "n_best_size", "null_score_diff_threshold", "document_context", "pooling")
+SELECTIVE = (
+    "text_columns",
+    "label_column",
+    "tag_scheme",
+    "language",
+    "fold",
+    "long_documents",
+    "max_windows",
+    "doc_stride",
+    "max_query_length",
+    "max_answer_length",
+    "n_best_size",
+    "null_score_diff_threshold",
+    "document_context",
+    "pooling",
+)
 
 _OF_WINDOWS = ("max_windows", "doc_stride")
 _OF_TEACHERS = ("unlabelled_files", "distillation_weight", "distillation_temperature")
@@ -41,7 +55,11 @@ class Examples(list):
         members = {}
         for example in self:
             members.setdefault(getattr(example, "group", ""), []).append(example)
-        return Examples(itertools.chain.from_iterable(group[:most] for group in members.values()), self.left_out) if most else self
+        return (
+            Examples(itertools.chain.from_iterable(group[:most] for group in members.values()), self.left_out)
+            if most
+            else self
+        )
 
     def notes(self):
         """What to say of them."""
@@ -103,28 +121,46 @@ class Task:
             names: of the fields that were asked for; None for all.
         """
         defaults = {field.name: field.default for field in dataclasses.fields(run)}
-        asked_for = [name for name in defaults if (names is None or name in names) and getattr(run, name) != defaults[name]]
+        asked_for = [
+            name for name in defaults if (names is None or name in names) and getattr(run, name) != defaults[name]
+        ]
         for name in asked_for:
             if name in SELECTIVE and name not in (*self.family.READS, *self.reads):
-                raise UserError(f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out")
+                raise UserError(
+                    f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out"
+                )
             if name in _OF_WINDOWS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
-                raise UserError(f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; leave it out, "
-                                f"or take {' or '.join(WINDOWED)}")
+                raise UserError(
+                    f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; leave it out, "
+                    f"or take {' or '.join(WINDOWED)}"
+                )
             if name == "teacher" and self.kind not in TAUGHT:
-                raise UserError(f"--teacher={run.teacher}: task {self.name} cannot be distilled; leave it out: a teacher is for tasks "
-                                f"of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}")
+                raise UserError(
+                    f"--teacher={run.teacher}: task {self.name} cannot be distilled; leave it out: a teacher is for tasks "
+                    f"of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}"
+                )
             if name in _OF_TEACHERS and not run.teacher:
-                raise UserError(f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give one, or leave it out")
+                raise UserError(
+                    f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give one, or leave it out"
+                )
             if name == "swap_pairs" and self.is_ordered:
-                raise UserError(f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out")
+                raise UserError(
+                    f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out"
+                )
             if name == "distillation_temperature" and self.kind == "regression":
-                raise UserError(f"--{name}={getattr(run, name)}: task {self.name} learns numbers, which have no temperature; leave it out")
+                raise UserError(
+                    f"--{name}={getattr(run, name)}: task {self.name} learns numbers, which have no temperature; leave it out"
+                )
         if "pooling" in self.family.READS and not run.encoder_layers and run.pooling == "cls" and not run.bilstm_units:
-            raise UserError("--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
-                            "or concat, or --bilstm_units")
+            raise UserError(
+                "--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
+                "or concat, or --bilstm_units"
+            )
         if run.has_many_lengths and run.iterations_per_loop > 1:
-            raise UserError(f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave it "
-                            "out, or give --nolength_buckets")
+            raise UserError(
+                f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave it "
+                "out, or give --nolength_buckets"
+            )
 
     def path(self, data_dir, split, language=""):
         """The file of a split, or a pattern where there are several.
@@ -142,16 +178,23 @@ class Task:
         for name, pattern in zip(names, patterns):
             paths = _fitting(data_dir, pattern)
             if len(paths) > 1 and name == pattern:
-                raise UserError(f"--data_dir={data_dir}: {', '.join(map(os.path.basename, paths))} all fit {name}; leave one there")
+                raise UserError(
+                    f"--data_dir={data_dir}: {', '.join(map(os.path.basename, paths))} all fit {name}; leave one there"
+                )
             if paths:
                 return paths[0] if len(paths) == 1 else os.path.join(glob.escape(data_dir), pattern)
         there = ", ".join(sorted(os.listdir(data_dir))[:10]) if os.path.isdir(data_dir) else "no such directory"
-        raise UserError(f"--data_dir={data_dir}: task {self.name} expects {' or '.join(patterns)} there (found: {there})")
+        raise UserError(
+            f"--data_dir={data_dir}: task {self.name} expects {' or '.join(patterns)} there (found: {there})"
+        )
 
     def extra_splits(self, data_dir):
         """Splits besides SPLITS whose file is there: scored at the end of a run too."""
-        return [split for split, names in self.files.items()
-                if split not in SPLITS and any(_fitting(data_dir, _filled(name)) for name in names)]
+        return [
+            split
+            for split, names in self.files.items()
+            if split not in SPLITS and any(_fitting(data_dir, _filled(name)) for name in names)
+        ]
 
     def read_split(self, data_dir, split, run, has_labels=True, most=0):
         """The examples of a split.
@@ -191,8 +234,11 @@ class Task:
 def names_in_answers(examples):
     """The names under which examples are answered: of several groups, whose names may be the same, after that of the group."""
     groups = [getattr(example, "group", "") for example in examples]
-    return [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples)] if len(
-        set(groups)) > 1 else [example.guid for example in examples]
+    return (
+        [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples)]
+        if len(set(groups)) > 1
+        else [example.guid for example in examples]
+    )
 
 
 def _as_flag(value):

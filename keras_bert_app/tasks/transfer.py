@@ -9,19 +9,28 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, scoring
-from keras_bert_app.training import optimizers
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training import strategies
+from keras_bert_app.training.optimizers import choice
 
 # Under which name other libraries know the head of a kind of task.
-_FIELD_NAMES = {"classification": "sequence_classification", "regression": "sequence_classification",
-                "multi_label": "sequence_classification", "tagging": "token_classification",
-                "question_answering": "question_answering", "multiple_choice": "multiple_choice"}
+_FIELD_NAMES = {
+    "classification": "sequence_classification",
+    "regression": "sequence_classification",
+    "multi_label": "sequence_classification",
+    "tagging": "token_classification",
+    "question_answering": "question_answering",
+    "multiple_choice": "multiple_choice",
+}
 
 _ANSWERS = "teacher_logits.npy"  # in the work directory of a student
 
-_PROBLEM_TYPES = {"classification": "single_label_classification", "multi_label": "multi_label_classification", "regression": "regression"}
+_PROBLEM_TYPES = {
+    "classification": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
 
 
 class Teacher:
@@ -51,15 +60,28 @@ class Teacher:
         return self._logits
 
     def _logits_of(self, directories, data, run):
-        teacher = scoring.Ensemble(directories, {"global_batch_size": run.global_batch_size}, self._strategy, self._stream)
-        if (teacher.task.kind != data.task.kind or teacher.labels != data.labels
-                or not registry.may_be_alike(teacher.task.name, data.task.name)):
-            raise UserError(f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
-                            f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}")
+        teacher = scoring.Ensemble(
+            directories, {"global_batch_size": run.global_batch_size}, self._strategy, self._stream
+        )
+        if (
+            teacher.task.kind != data.task.kind
+            or teacher.labels != data.labels
+            or not registry.may_be_alike(teacher.task.name, data.task.name)
+        ):
+            raise UserError(
+                f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
+                f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}"
+            )
         if self._stream:
-            unlabelled = f" and {len(data.unlabelled_examples):,} texts without labels" if data.unlabelled_examples else ""
-            print(f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: {len(data.train_examples):,} training "
-                  f"examples{unlabelled} are answered", file=self._stream, flush=True)
+            unlabelled = (
+                f" and {len(data.unlabelled_examples):,} texts without labels" if data.unlabelled_examples else ""
+            )
+            print(
+                f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: {len(data.train_examples):,} training "
+                f"examples{unlabelled} are answered",
+                file=self._stream,
+                flush=True,
+            )
         return teacher.logits([*data.train_examples, *data.unlabelled_examples])
 
 
@@ -70,8 +92,11 @@ def learn_from(answers, data):
         answers: float32 [U, n], as Teacher.logits has them. data: labelled_data.Data.
     """
     data.train.labels["teacher_logits"] = answers
-    likeliest = {"classification": lambda logits: logits.argmax(axis=1), "regression": lambda logits: logits[:, 0],
-                 "multi_label": lambda logits: logits > 0}[data.task.kind]
+    likeliest = {
+        "classification": lambda logits: logits.argmax(axis=1),
+        "regression": lambda logits: logits[:, 0],
+        "multi_label": lambda logits: logits > 0,
+    }[data.task.kind]
     num_labelled = len(data.train_examples)
     data.train.labels["labels"][num_labelled:] = likeliest(answers[num_labelled:])
 
@@ -81,13 +106,13 @@ def keep_answers(workdir, logits):
     file = io.BytesIO()
     np.save(file, logits)
     tf.io.gfile.makedirs(str(workdir))
-    workdirs.write_whole(workdirs.path_in(workdir, _ANSWERS), file.getvalue())
+    work_directory.write_whole(work_directory.path_in(workdir, _ANSWERS), file.getvalue())
 
 
 def kept_answers(workdir, data):
     """float32 [U, n] that keep_answers wrote; None where it is not there, as of runs of earlier versions, or is damaged."""
     try:
-        with tf.io.gfile.GFile(workdirs.path_in(workdir, _ANSWERS), "rb") as file:
+        with tf.io.gfile.GFile(work_directory.path_in(workdir, _ANSWERS), "rb") as file:
             logits = np.load(io.BytesIO(file.read()), allow_pickle=False)
     except (tf.errors.OpError, ValueError, EOFError):
         return None
@@ -132,10 +157,19 @@ def with_new_layers(weights, lines, model, count):
     Revisiting Few-sample BERT Fine-tuning, section 5).
     """
     num_layers = model.config.num_hidden_layers
-    parts = [*(f"encoder/layer_{index}" for index in range(num_layers - count, num_layers)), *(["encoder/pooler"] if model.head.has_pooler else [])]
-    new = {variable.path: variable.numpy() for variable in model.weights if variable.path.startswith(tuple(f"{part}/" for part in parts))}
-    return (dataclasses.replace(weights, tensors={path: new.get(path, tensor) for path, tensor in weights.tensors.items()}),
-            [*lines, f"  begun anew: {', '.join(parts)}"])
+    parts = [
+        *(f"encoder/layer_{index}" for index in range(num_layers - count, num_layers)),
+        *(["encoder/pooler"] if model.head.has_pooler else []),
+    ]
+    new = {
+        variable.path: variable.numpy()
+        for variable in model.weights
+        if variable.path.startswith(tuple(f"{part}/" for part in parts))
+    }
+    return (
+        dataclasses.replace(weights, tensors={path: new.get(path, tensor) for path, tensor in weights.tensors.items()}),
+        [*lines, f"  begun anew: {', '.join(parts)}"],
+    )
 
 
 def trained_variables(model, run):
@@ -147,15 +181,16 @@ def trained_variables(model, run):
     if run.freeze_layers:
         num_layers = run.freeze_layers if run.freeze_layers > 0 else model.config.num_hidden_layers
         frozen = ("encoder/embeddings/", *(f"encoder/layer_{index}/" for index in range(num_layers)))
-    return {variable.path: variable.value for variable in model.trainable_variables
-            if not variable.path.startswith(frozen)}
+    return {
+        variable.path: variable.value for variable in model.trainable_variables if not variable.path.startswith(frozen)
+    }
 
 
 def first_steps(paths, run, num_layers):
     """dict path -> step from which on it is trained: gradual unfreezing, one layer more each so many steps."""
     if not run.gradual_unfreezing:
         return {}
-    return {path: run.gradual_unfreezing * (num_layers + 1 - optimizers.depth(path, num_layers)) for path in paths}
+    return {path: run.gradual_unfreezing * (num_layers + 1 - choice.depth(path, num_layers)) for path in paths}
 
 
 def says_what_it_answers(weights, task):
@@ -193,14 +228,20 @@ def of_the_same_task(weights, lines, head, task, labels):
 
 def _in_units(tensors, head):
     """The output layer of numbers as they are, as one whose numbers are in the units of a Head."""
-    return {"classifier/kernel": tensors["classifier/kernel"] / np.float32(head.scale),
-            "classifier/bias": ((tensors["classifier/bias"] - head.offset) / head.scale).astype(np.float32)}
+    return {
+        "classifier/kernel": tensors["classifier/kernel"] / np.float32(head.scale),
+        "classifier/bias": ((tensors["classifier/bias"] - head.offset) / head.scale).astype(np.float32),
+    }
 
 
 def notes_for_others(data, head):
     """Keys of config.json by which other programs, and convert, know the output layer; and our own description of it."""
     family = data.task.family
-    notes = {"head": dataclasses.asdict(head), "labels": list(data.labels), "inputs": family.input_names(data.train_examples)}
+    notes = {
+        "head": dataclasses.asdict(head),
+        "labels": list(data.labels),
+        "inputs": family.input_names(data.train_examples),
+    }
     if head.is_plain:
         notes |= {"task": _FIELD_NAMES[data.task.kind]}
         if data.task.kind in _PROBLEM_TYPES:

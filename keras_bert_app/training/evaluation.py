@@ -52,11 +52,13 @@ def summary(figures, sentence_objective="nsp"):
     lines = [
         f"held-out masked LM: accuracy {figures['eval_masked_lm_accuracy']:.4f} on "
         f"{int(figures['eval_masked_lm_count']):,} tokens; most frequent piece (unigram) "
-        f"{figures['eval_unigram_accuracy']:.4f}; {ratio:.2f} times"]
+        f"{figures['eval_unigram_accuracy']:.4f}; {ratio:.2f} times"
+    ]
     if pairs := int(figures.get("eval_next_sentence_count", 0)):
         low, high = wilson_interval(figures["eval_next_sentence_accuracy"], pairs)
         lines.append(
             f"held-out {OBJECTIVE_NAMES[sentence_objective]}: accuracy {figures['eval_next_sentence_accuracy']:.4f} "
             f"(95 % interval {low:.4f} to {high:.4f}) on {pairs:,} pairs; majority share "
-            f"{figures['eval_majority_share']:.4f}")
+            f"{figures['eval_majority_share']:.4f}"
+        )
     return lines

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_bert_app.modeling import backend
 from keras_bert_app.training.replicas import split_over_replicas, sum_over_replicas, tracer
-from keras_bert_app.training.strategy import device_kind
+from keras_bert_app.training.strategies import device_kind
 
 
 def forward_compilation(strategy, run, is_worth):
@@ -31,11 +31,13 @@ def make_evaluation_call(strategy, model, objective, compiled=""):
 
 def evaluation_function(strategy, model, objective, compiled=""):
     """The tf.function that make_evaluation_call calls, of a batch given out to replicas."""
+
     def replica_step(batch):
         with backend.compiled(compiled):
             sums = objective.loss_sums(objective.outputs(model, batch), batch)
-        return sum_over_replicas(tf.distribute.get_replica_context(),
-                                 tf.stack([sums[name] for name in objective.sum_names]))
+        return sum_over_replicas(
+            tf.distribute.get_replica_context(), tf.stack([sums[name] for name in objective.sum_names])
+        )
 
     @tf.function(autograph=False)
     def call(batch):
@@ -59,11 +61,13 @@ def make_prediction_call(strategy, model, compiled=""):
         if trace:
             trace(batch)
         return call(batch).numpy()
+
     return predict_call
 
 
 def prediction_function(strategy, model, compiled=""):
     """The tf.function that make_prediction_call calls, of a batch given out to replicas."""
+
     def replica_step(batch):
         with backend.compiled(compiled):
             logits = model(batch)["logits"]

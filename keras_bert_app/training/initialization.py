@@ -29,14 +29,17 @@ def initialize(workdir, run, model, optimizer, num_columns, initial=None):
         manifest = checkpoints.restore(saved[-1], model, optimizer)
         # Rows of an earlier version lack the last three columns.
         unlogged = [[*row, -1.0, 0.0, 0.0][:num_columns] for row in manifest["unlogged"]]
-        return ({**_BEGINNING, **manifest, "position": tuple(manifest["position"]), "unlogged": unlogged},
-                f"resumed at step {manifest['step']:,} from {saved[-1]}")
+        return (
+            {**_BEGINNING, **manifest, "position": tuple(manifest["position"]), "unlogged": unlogged},
+            f"resumed at step {manifest['step']:,} from {saved[-1]}",
+        )
     if initial or run.init_checkpoint:
         weights, lines = initial or load.load_weights(run.init_checkpoint)
         return _BEGINNING, "\n".join([*_assign(model, weights, run), *lines])
     broken_off = checkpoints.unfinished(workdir)
     return _BEGINNING, f"from scratch, seed {run.seed}" + (
-        f"; the saving of {', '.join(broken_off)} was broken off" if broken_off else "")
+        f"; the saving of {', '.join(broken_off)} was broken off" if broken_off else ""
+    )
 
 
 def begin_with_sines(model):
@@ -45,7 +48,7 @@ def begin_with_sines(model):
     They are learned like any others. What a head finds at one distance then helps it at all positions, where random vectors
     have nothing in common (BUILD.md, "Choices with their trials").
     """
-    table, = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
+    (table,) = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
     positions, width = table.shape
     columns = np.arange(width)
     angles = np.arange(positions)[:, None] / 10_000.0 ** (columns // 2 * 2 / width)
@@ -56,24 +59,31 @@ def begin_with_sines(model):
 def check_fits(wanted, weights, run):
     """Raises UserError where weights cannot be a start. Args: wanted: dict path -> shape of the model's variables."""
     found = {path: tensor.shape for path, tensor in weights.tensors.items()}
-    faults = [f"{path} expected {list(shape)}, found {list(found[path])}" for path, shape in wanted.items()
-              if tuple(found.get(path, shape)) != tuple(shape)]
+    faults = [
+        f"{path} expected {list(shape)}, found {list(found[path])}"
+        for path, shape in wanted.items()
+        if tuple(found.get(path, shape)) != tuple(shape)
+    ]
     # A part is taken whole or not at all: a layer or a table that only one side has would be lost, or start at random.
     parts, given = {part_of(path) for path in wanted}, {part_of(path) for path in found}
     faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in parts]
     faults += [f"{path} is not in it" for path in wanted if path not in found and part_of(path) in given]
     if faults:
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
-        raise UserError(f"--init_checkpoint={run.init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}{more}"
-                        "; leave --config and its keys out, or make such a model by convert (--keep_layers, "
-                        "--tie_word_embeddings, --max_position_embeddings)")
+        raise UserError(
+            f"--init_checkpoint={run.init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}{more}"
+            "; leave --config and its keys out, or make such a model by convert (--keep_layers, "
+            "--tie_word_embeddings, --max_position_embeddings)"
+        )
 
 
 def _assign(model, weights, run):
     """Gives the model the weights that it starts from; what they do not hold stays as it was initialized."""
     check_fits({variable.path: variable.shape for variable in model.weights}, weights, run)
     left = load.assign(model, weights)
-    lines = [f"{len(model.weights) - len(left)} weights from {run.init_checkpoint or weights.origin}, optimizer and steps new"]
+    lines = [
+        f"{len(model.weights) - len(left)} weights from {run.init_checkpoint or weights.origin}, optimizer and steps new"
+    ]
     if left:
         lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
     not_trained = sorted({part_of(path) for path in weights.tensors} - set(model.parts))

@@ -44,7 +44,7 @@ class Worker:
         return (self.process.poll() or 0) < 0
 
     def end(self):
-        """"was killed by SIGKILL", or "exited with 1 (the last line that it wrote on standard error)"."""
+        """ "was killed by SIGKILL", or "exited with 1 (the last line that it wrote on standard error)"."""
         if self.was_killed():
             return f"was killed by {signal.Signals(-self.process.poll()).name}"
         lines = self.error_text().strip().splitlines()
@@ -77,8 +77,10 @@ def run_workers(command, num_workers, max_restarts, grace_seconds, say):
                 _end(workers, grace_seconds)
                 if culprit is None or received.number or culprit.exit_code() == USAGE_ERROR or restarts > max_restarts:
                     return _report(workers, culprit, num_workers)
-                say(f"worker {culprit.index} {culprit.end()}; starting all {num_workers} again from the last "
-                    f"checkpoint (restart {restarts} of {max_restarts})")
+                say(
+                    f"worker {culprit.index} {culprit.end()}; starting all {num_workers} again from the last "
+                    f"checkpoint (restart {restarts} of {max_restarts})"
+                )
 
 
 def start_workers(command, num_workers, stack):
@@ -93,9 +95,14 @@ def start_workers(command, num_workers, stack):
         errors = stack.enter_context(tempfile.TemporaryFile())
         # A session of its own: Ctrl-C at the terminal reaches us, and we pass it on, once.
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=None if index == 0 else subprocess.DEVNULL, stderr=errors,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=None if index == 0 else subprocess.DEVNULL,
+            stderr=errors,
             env={"TF_NUM_INTRAOP_THREADS": threads, **os.environ, "TF_CONFIG": config},
-            start_new_session=True, preexec_fn=_end_with_parent if sys.platform == "linux" else None)
+            start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
         stack.callback(process.wait)
         stack.callback(process.kill)
         workers.append(Worker(index, process, errors))
@@ -152,8 +159,11 @@ def _watch(workers, received):
             return min(failed, key=lambda worker: (not worker.was_killed(), worker.exit_code() == USAGE_ERROR))
         if len(ended) == len(workers):
             return None
-        if stopping_since and not signalled and (
-                received.number or time.monotonic() - stopping_since > _SECONDS_TO_AGREE):
+        if (
+            stopping_since
+            and not signalled
+            and (received.number or time.monotonic() - stopping_since > _SECONDS_TO_AGREE)
+        ):
             signalled = received.number or signal.SIGTERM
             for worker in workers:
                 _send(worker, signalled)
@@ -196,6 +206,9 @@ def _report(workers, culprit, num_workers):
     sys.stdout.flush()
     sys.stderr.write(speaker.error_text())
     if culprit is not None and culprit.exit_code() != USAGE_ERROR:
-        print(f"worker {culprit.index} of {num_workers} {culprit.end()}; the same command goes on from the last "
-              "checkpoint", file=sys.stderr)
+        print(
+            f"worker {culprit.index} of {num_workers} {culprit.end()}; the same command goes on from the last "
+            "checkpoint",
+            file=sys.stderr,
+        )
     return speaker.exit_code()

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from keras_bert_app.errors import Interrupted, NotFinite
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import infeed, optimizers, profiling, reporting, steps, tpu
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training import infeed, profiling, reporting, steps, strategies, tpu
+from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.pace import Pace
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
@@ -65,12 +65,20 @@ def train(training):
     # On a CPU the next batches would be made with what the step is computed with.
     batches = infeed.Batches(training.batches, ahead=device != "CPU")
     # Steps of many lengths go one by one: rarely do several of one length follow each other.
-    per_call = 1 if training.has_many_lengths else strategies.iterations_per_loop(training.strategy, run.iterations_per_loop)
+    per_call = (
+        1 if training.has_many_lengths else strategies.iterations_per_loop(training.strategy, run.iterations_per_loop)
+    )
     train_call = steps.make_train_call(
-        training.strategy, training.model, training.optimizer, run, training.objective,
+        training.strategy,
+        training.model,
+        training.optimizer,
+        run,
+        training.objective,
         # What XLA compiles has one length.
-        training.has_many_lengths and run.jit_compile != "step" and device != "TPU", per_call)
-    norms_call = optimizers.make_norms_call(training.strategy, training.optimizer)
+        training.has_many_lengths and run.jit_compile != "step" and device != "TPU",
+        per_call,
+    )
+    norms_call = choice.make_norms_call(training.strategy, training.optimizer)
     profiler = profiling.Profiler(training.workdir, run.profile_steps if chief else 0, reporter.say)
     pace, window = Pace(run, start["seconds"]), Window(training.objective, start["unlogged"])
     # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
@@ -81,9 +89,18 @@ def train(training):
         # The end by the clock is foretold before the last call, which may take less: a run that has ended is to say so.
         seconds = max(pace.seconds(), run.train_minutes * 60 if is_spent else 0.0)
         if chief:
-            checkpoints.save(training.workdir, training.model, training.optimizer, step, position, keep=run.keep_checkpoints,
-                             keep_every=run.keep_every_steps, unlogged=window.rows, seconds=seconds,
-                             evaluation_due=evaluation_due)
+            checkpoints.save(
+                training.workdir,
+                training.model,
+                training.optimizer,
+                step,
+                position,
+                keep=run.keep_checkpoints,
+                keep_every=run.keep_every_steps,
+                unlogged=window.rows,
+                seconds=seconds,
+                evaluation_due=evaluation_due,
+            )
 
     def steps_of_call(first_step):
         """How many steps the call that begins there takes: none that a checkpoint or an evaluation would have to cut."""
@@ -96,6 +113,7 @@ def train(training):
         return count if run.train_minutes else min(count, run.num_train_steps - first_step)
 
     with Signals() as signals, batches, tpu.named_faults(training.strategy, run):
+
         def evaluate():
             return training.evaluate(step, lambda: alone and signals.received)
 
@@ -116,8 +134,12 @@ def train(training):
             num_steps = next(iter(stacked.values())).shape[0]
             batches.begin(steps_of_call(step + num_steps))
             with profiler.watch(num_steps):
-                rows = np.concatenate([train_call(some, step + first, pace.progress(), bool(signals.received))
-                                       for first, some in pace.calls(stacked)])
+                rows = np.concatenate(
+                    [
+                        train_call(some, step + first, pace.progress(), bool(signals.received))
+                        for first, some in pace.calls(stacked)
+                    ]
+                )
             _check_finite(rows[:, columns["bad_variable"]], step, list(training.optimizer.variables_by_path), run)
             before, step = step, step + num_steps
             is_spent = bool(run.train_minutes) and rows[-1, columns["progress"]] >= 1.0
@@ -132,12 +154,20 @@ def train(training):
 
             def due(interval):
                 return is_over or step // interval > before // interval
+
             if due(run.log_steps):
                 norms = norms_call(rows[-1, columns["learning_rate"]], step)
-                reporter.log(step, {**window.close(), **norms, "seconds": pace.seconds(), "memory_mb": reporting.memory_mb()})
+                reporter.log(
+                    step, {**window.close(), **norms, "seconds": pace.seconds(), "memory_mb": reporting.memory_mb()}
+                )
             # 4. keep and evaluate
             # Evaluations that are rarer than checkpoints have one of their step, too: the best weights are of a state that can be gone on from.
-            if due(run.save_checkpoints_steps) or stop or run.eval_steps > run.save_checkpoints_steps and due(run.eval_steps):
+            if (
+                due(run.save_checkpoints_steps)
+                or stop
+                or run.eval_steps > run.save_checkpoints_steps
+                and due(run.eval_steps)
+            ):
                 save(due(run.eval_steps))
             if due(run.eval_steps) and not stop:
                 figures = evaluate()
@@ -166,6 +196,8 @@ def _check_finite(bad_variables, first_step, paths, run):
         return
     index = int(bad_variables[bad[0]])
     where = f"the gradient of {paths[index]}" if index < len(paths) else "the loss or the gradient's norm"
-    raise NotFinite(f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
-                    "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
-                    "--on_nonfinite=skip")
+    raise NotFinite(
+        f"step {first_step + bad[0] + 1}: {where} is not finite; begin in another --workdir with a lower "
+        "--learning_rate or more --num_warmup_steps, from --init_checkpoint if you like, or go on here with "
+        "--on_nonfinite=skip"
+    )

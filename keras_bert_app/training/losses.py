@@ -20,8 +20,14 @@ class PretrainingObjective:
     """
 
     # The vector of sums that a step returns, in this order.
-    sum_names = ("masked_lm_loss_sum", "masked_lm_correct", "masked_lm_count",
-                 "next_sentence_loss_sum", "next_sentence_correct", "next_sentence_count")
+    sum_names = (
+        "masked_lm_loss_sum",
+        "masked_lm_correct",
+        "masked_lm_count",
+        "next_sentence_loss_sum",
+        "next_sentence_correct",
+        "next_sentence_count",
+    )
 
     def __init__(self, sentence_objective="nsp"):
         self.sentence_objective = sentence_objective
@@ -46,25 +52,35 @@ class PretrainingObjective:
 
     def mean_loss(self, sums, masked_lm_count, next_sentence_count):
         """The loss that is minimized, from sums and the counts of the global batch."""
-        return (sums["masked_lm_loss_sum"] / (masked_lm_count + MASKED_LM_EPSILON)
-                + sums["next_sentence_loss_sum"] / tf.maximum(next_sentence_count, 1.0))
+        return sums["masked_lm_loss_sum"] / (masked_lm_count + MASKED_LM_EPSILON) + sums[
+            "next_sentence_loss_sum"
+        ] / tf.maximum(next_sentence_count, 1.0)
 
     def metrics(self, sums):
         """Means by the names of metrics.jsonl, from a dict of summed sums; those of no pairs are left out."""
         predictions = max(sums["masked_lm_count"], 1.0)
         masked_lm_loss = sums["masked_lm_loss_sum"] / predictions
-        figures = {"loss": masked_lm_loss, "masked_lm_loss": masked_lm_loss,
-                   "masked_lm_accuracy": sums["masked_lm_correct"] / predictions}
+        figures = {
+            "loss": masked_lm_loss,
+            "masked_lm_loss": masked_lm_loss,
+            "masked_lm_accuracy": sums["masked_lm_correct"] / predictions,
+        }
         if pairs := sums["next_sentence_count"]:
             next_sentence_loss = sums["next_sentence_loss_sum"] / pairs
-            figures |= {"loss": masked_lm_loss + next_sentence_loss, "next_sentence_loss": next_sentence_loss,
-                        "next_sentence_accuracy": sums["next_sentence_correct"] / pairs}
+            figures |= {
+                "loss": masked_lm_loss + next_sentence_loss,
+                "next_sentence_loss": next_sentence_loss,
+                "next_sentence_accuracy": sums["next_sentence_correct"] / pairs,
+            }
         return figures
 
     def progress(self, figures):
         """What the line of progress says beside the loss."""
-        pairs = (f"  {self.sentence_objective.upper()} acc {figures['next_sentence_accuracy']:.3f}"
-                 if "next_sentence_accuracy" in figures else "")
+        pairs = (
+            f"  {self.sentence_objective.upper()} acc {figures['next_sentence_accuracy']:.3f}"
+            if "next_sentence_accuracy" in figures
+            else ""
+        )
         return f"MLM acc {figures['masked_lm_accuracy']:.3f}{pairs}"
 
 

@@ -35,7 +35,9 @@ class Pace:
         if left <= 0:
             return 2.0, 0.0  # the mean over replicas of 1 may be less by rounding
         each_second = (1.0 - at_start) / left
-        return at_start + (self.seconds() - self._before - self._compiling) * each_second, self.seconds_per_step * each_second
+        return at_start + (
+            self.seconds() - self._before - self._compiling
+        ) * each_second, self.seconds_per_step * each_second
 
     def steps_within(self, seconds):
         """How many steps a call may take in so much time, one at least."""

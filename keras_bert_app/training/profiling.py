@@ -7,7 +7,7 @@ import os
 
 import tensorflow as tf
 
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import work_directory
 
 _CALL = "call of training steps"  # in the trace, which evaluations between two calls are in too
 
@@ -20,7 +20,7 @@ class Profiler:
     """
 
     def __init__(self, workdir, num_steps, say):
-        self.directory, self.remaining, self.say = workdirs.path_in(workdir, "profile"), num_steps, say
+        self.directory, self.remaining, self.say = work_directory.path_in(workdir, "profile"), num_steps, say
         self.num_steps, self.is_warm = 0, False
 
     @contextlib.contextmanager
@@ -53,24 +53,38 @@ class Profiler:
         whole = sum(seconds for _, seconds in totals.values())
         self.say(f"profile of {self.num_steps} steps: {self.directory}; the most costly ops, all threads:")
         for name, (count, seconds) in sorted(totals.items(), key=lambda item: -item[1][1])[:10]:
-            self.say(f"  {name:32} {seconds / self.num_steps * 1e3:9.2f} ms a step {seconds / max(whole, 1e-9):6.1%} "
-                     f"{count / self.num_steps:9.1f} times")
+            self.say(
+                f"  {name:32} {seconds / self.num_steps * 1e3:9.2f} ms a step {seconds / max(whole, 1e-9):6.1%} "
+                f"{count / self.num_steps:9.1f} times"
+            )
 
 
 def op_times(directory):
     """dict op type, or "XLA" and a kernel's name, -> (count, seconds) of the calls in the newest trace below a directory, added up
     over threads and devices."""
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
     # Not by glob: the directory may have its signs in its name.
-    traces = sorted(os.path.join(folder, name) for folder, _, names in tf.io.gfile.walk(os.path.join(directory, "plugins", "profile"))
-                    for name in names if name.endswith(".xplane.pb"))
+    traces = sorted(
+        os.path.join(folder, name)
+        for folder, _, names in tf.io.gfile.walk(os.path.join(directory, "plugins", "profile"))
+        for name in names
+        if name.endswith(".xplane.pb")
+    )
     space = xplane_pb2.XSpace()
     with tf.io.gfile.GFile(traces[-1], "rb") as file:
         space.ParseFromString(file.read())
-    events = [(plane, line.timestamp_ns * 1000 + event.offset_ps, event)
-              for plane in space.planes for line in plane.lines for event in line.events]
-    calls = sorted((start, start + event.duration_ps) for plane, start, event in events
-                   if plane.event_metadata[event.metadata_id].name == _CALL)
+    events = [
+        (plane, line.timestamp_ns * 1000 + event.offset_ps, event)
+        for plane in space.planes
+        for line in plane.lines
+        for event in line.events
+    ]
+    calls = sorted(
+        (start, start + event.duration_ps)
+        for plane, start, event in events
+        if plane.event_metadata[event.metadata_id].name == _CALL
+    )
     begins, totals = [start for start, _ in calls], collections.defaultdict(lambda: [0, 0.0])
     for plane, start, event in events:
         at = bisect.bisect_right(begins, start) - 1

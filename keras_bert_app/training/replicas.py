@@ -19,15 +19,16 @@ def split_over_replicas(strategy, batch, row_axis):
         def take(values):
             size = values.shape[row_axis] // num_replicas
             return tf.gather(values, tf.range(replica * size, (replica + 1) * size), axis=row_axis)
+
         return {name: take(values) for name, values in batch.items()} if num_replicas > 1 else batch
+
     return strategy.experimental_distribute_values_from_function(rows_of)
 
 
 def sum_over_replicas(context, values):
     if context.num_replicas_in_sync == 1:
         return values
-    return tf.nest.pack_sequence_as(
-        values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))
+    return tf.nest.pack_sequence_as(values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))
 
 
 def tracer(call, num_fixed):
@@ -45,7 +46,13 @@ def tracer(call, num_fixed):
             return
         rows = batch["input_mask"].shape
         open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]
-        call.get_concrete_function({name: tf.TensorSpec(open_rows if name in _OF_TOKENS else values.shape, values.dtype)
-                                    for name, values in batch.items()}, *others)
+        call.get_concrete_function(
+            {
+                name: tf.TensorSpec(open_rows if name in _OF_TOKENS else values.shape, values.dtype)
+                for name, values in batch.items()
+            },
+            *others,
+        )
         is_traced = True
+
     return trace

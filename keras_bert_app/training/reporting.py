@@ -7,11 +7,13 @@ import time
 
 import tensorflow as tf
 
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import work_directory
+from keras_bert_app.terminal.durations import duration
 
 # tf.summary.scalar needs the tensorboard package, which TensorFlow no longer brings; this is what it writes.
 _SCALAR = tf.compat.v1.SummaryMetadata(
-    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1)
+    plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1
+)
 
 
 class Reporter:
@@ -32,9 +34,9 @@ class Reporter:
         self.is_terminal = self.stream.isatty()
         self.first_step, self.started = first_step, None
         if active:
-            self.path = workdirs.path_in(workdir, "metrics.jsonl")
+            self.path = work_directory.path_in(workdir, "metrics.jsonl")
             self.evaluated_steps = _drop_later_steps(self.path, first_step)
-            self.events = tf.summary.create_file_writer(workdirs.path_in(workdir, "events"))
+            self.events = tf.summary.create_file_writer(work_directory.path_in(workdir, "events"))
 
     def live(self, step, figures):
         """Rewrites the progress line, on a terminal only. Args: figures: a function that works them out."""
@@ -69,9 +71,17 @@ class Reporter:
 
     def _line(self, step, figures):
         of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
-        parts = ([f"loss {figures['loss']:.3f}", self.objective.progress(figures)] if "loss" in figures
-                 else ["no step whose loss is finite"])
-        parts = [f"step {step:,}{of_all}", *parts, f"{figures['tokens_per_second']:,.0f} tokens/s", f"ETA {self._eta(step)}"]
+        parts = (
+            [f"loss {figures['loss']:.3f}", self.objective.progress(figures)]
+            if "loss" in figures
+            else ["no step whose loss is finite"]
+        )
+        parts = [
+            f"step {step:,}{of_all}",
+            *parts,
+            f"{figures['tokens_per_second']:,.0f} tokens/s",
+            f"ETA {self._eta(step)}",
+        ]
         return "  ".join(part for part in parts if part)
 
     def _eta(self, step):
@@ -88,14 +98,16 @@ class Reporter:
         """The last line of a run, and its curves as WORKDIR/curves.png."""
         if not self.active:
             return
-        path = workdirs.path_in(self.workdir, "curves.png")
-        workdirs.write_whole(path, self.draw(read_metrics(self.workdir), f"{self.workdir}: {step:,} steps in {duration(seconds)}"))
+        path = work_directory.path_in(self.workdir, "curves.png")
+        work_directory.write_whole(
+            path, self.draw(read_metrics(self.workdir), f"{self.workdir}: {step:,} steps in {duration(seconds)}")
+        )
         self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
 
 
 def read_metrics(workdir):
     """The rows of WORKDIR/metrics.jsonl, [] before there are any; a line that a kill cut off is left out."""
-    path = workdirs.path_in(workdir, "metrics.jsonl")
+    path = work_directory.path_in(workdir, "metrics.jsonl")
     if not tf.io.gfile.exists(path):
         return []
     with tf.io.gfile.GFile(path) as file:
@@ -111,13 +123,6 @@ def memory_mb():
     """The most memory that this process has had resident, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-
-
-def duration(seconds):
-    """"1:02:03" or "2:03"."""
-    minutes, seconds = divmod(int(round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def _is_evaluation(row):
@@ -144,5 +149,5 @@ def _drop_later_steps(path, step):
                     evaluated_steps.add(row["step"])
         except (ValueError, KeyError):
             continue  # a line cut by a kill
-    workdirs.write_whole(path, "".join(line + "\n" for line in kept))
+    work_directory.write_whole(path, "".join(line + "\n" for line in kept))
     return evaluated_steps

@@ -3,9 +3,9 @@
 import tensorflow as tf
 
 from keras_bert_app.modeling import backend
+from keras_bert_app.training.optimizers.schedules import learning_rate
 from keras_bert_app.training.replicas import split_over_replicas, sum_over_replicas, tracer
-from keras_bert_app.training.schedules import learning_rate
-from keras_bert_app.training.strategy import device_kind
+from keras_bert_app.training.strategies import device_kind
 
 _DROPOUT = 2  # purpose of the draws; 0 and 1 are the data pipeline's
 # What a step tells besides its objective's sums. bad_variable: the first one whose gradient is not finite, -1 for none.
@@ -46,11 +46,16 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
         num_steps = next(iter(batches.values())).shape[0]
         batches = {name: _filled_up(values, steps_per_call) for name, values in batches.items()}
         batches = split_over_replicas(strategy, batches, row_axis=1)
-        others = (tf.constant(num_steps), tf.constant(first_step, tf.int32),
-                  None if progress is None else tf.constant(progress, tf.float32), tf.constant(float(stop)))
+        others = (
+            tf.constant(num_steps),
+            tf.constant(first_step, tf.int32),
+            None if progress is None else tf.constant(progress, tf.float32),
+            tf.constant(float(stop)),
+        )
         if trace:
             trace(batches, *others)
         return call(batches, *others).numpy()[:num_steps]
+
     return train_call
 
 
@@ -87,7 +92,8 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
         seed = backend.fold_in(seed, context.replica_id_in_sync_group)
         # Processes have clocks of their own, so that their progress is averaged.
         *counts, progress, stop = sum_over_replicas(
-            context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)])
+            context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)]
+        )
         gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
         gradients = optimizer.without_frozen(gradients, step)
         # Each variable's half squared norm, which is not finite where a value is not.
@@ -107,8 +113,11 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
     def call(batches, num_steps, first_step, progress, stop):
         def take_step(index, rows):
             step = first_step + index
-            done = (tf.cast(step, tf.float32) / run.num_train_steps if progress is None
-                    else progress[0] + tf.cast(index, tf.float32) * progress[1])
+            done = (
+                tf.cast(step, tf.float32) / run.num_train_steps
+                if progress is None
+                else progress[0] + tf.cast(index, tf.float32) * progress[1]
+            )
             # Composites: each replica's value is indexed where it lies.
             batch = tf.nest.map_structure(lambda values: values[index], batches, expand_composites=True)
             results = strategy.run(replica_step, args=(batch, step, done, stop))
@@ -142,10 +151,20 @@ def _in_parts(forward_backward, num_parts, zeros=()):
     def in_parts(batch, seed, *counts):
         def part(index):
             # Batches of many lengths leave sizes open: that of the rows, and how many rows a text has.
-            rows = {name: tf.reshape(values, [num_parts, values.shape[0] // num_parts,
-                                              *(tf.shape(values)[axis] if values.shape[axis] is None else values.shape[axis]
-                                                for axis in range(1, values.shape.rank))])[index]
-                    for name, values in batch.items()}
+            rows = {
+                name: tf.reshape(
+                    values,
+                    [
+                        num_parts,
+                        values.shape[0] // num_parts,
+                        *(
+                            tf.shape(values)[axis] if values.shape[axis] is None else values.shape[axis]
+                            for axis in range(1, values.shape.rank)
+                        ),
+                    ],
+                )[index]
+                for name, values in batch.items()
+            }
             return tf.nest.flatten(forward_backward(rows, backend.fold_in(seed, index), *counts))
 
         def add(index, *sums):
@@ -154,6 +173,7 @@ def _in_parts(forward_backward, num_parts, zeros=()):
         start = (0, *(tf.zeros(*each) for each in zeros)) if zeros else (1, *part(0))
         _, *totals, sums = tf.while_loop(lambda index, *_: index < num_parts, add, start, parallel_iterations=1)
         return totals, sums
+
     return in_parts
 
 

@@ -9,9 +9,9 @@ import urllib.parse
 
 import tensorflow as tf
 
-from keras_bert_app import tpu_wheels
 from keras_bert_app.errors import DeviceLost, UserError
 from keras_bert_app.estimation import estimate, hardware
+from keras_bert_app.training import tpu_wheels
 
 _SECONDS_TO_CONNECT = 10.0
 _DEFAULT_PORT = 8470  # of the TPU's server, where a grpc:// address names none
@@ -31,8 +31,14 @@ def _has_chips():
 
 
 def _named_by(environment):
-    return next((name for name in ("TPU_NAME", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", *tpu_wheels.SIGNS_OF_CHIPS)
-                 if environment.get(name)), None)
+    return next(
+        (
+            name
+            for name in ("TPU_NAME", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS", *tpu_wheels.SIGNS_OF_CHIPS)
+            if environment.get(name)
+        ),
+        None,
+    )
 
 
 def address(environment=os.environ):
@@ -57,13 +63,20 @@ def make_strategy(environment=os.environ):
         _check_that_it_answers(name)
     elif name == "local" and not tpu_wheels.installed():
         signs = _named_by(environment)
-        raise UserError(f"--strategy=tpu: TensorFlow {tf.__version__} here is built without TPUs"
-                        + (f", though {signs}={environment[signs]} tells of one; install requirements-tpu.txt" if signs else
-                           f", and nothing tells of one; {_OTHER_WAYS}"))
+        raise UserError(
+            f"--strategy=tpu: TensorFlow {tf.__version__} here is built without TPUs"
+            + (
+                f", though {signs}={environment[signs]} tells of one; install requirements-tpu.txt"
+                if signs
+                else f", and nothing tells of one; {_OTHER_WAYS}"
+            )
+        )
     hosts = environment.get("TPU_WORKER_HOSTNAMES", "").split(",")
     if name == "local" and len(hosts) > 1:
-        raise UserError(f"--strategy=tpu: this machine is one of the {len(hosts)} of a pod (TPU_WORKER_HOSTNAMES), whose chips start "
-                        "together only; set TPU_NAME to the pod's name or grpc://HOST:PORT, and TPU_LOAD_LIBRARY=0")
+        raise UserError(
+            f"--strategy=tpu: this machine is one of the {len(hosts)} of a pod (TPU_WORKER_HOSTNAMES), whose chips start "
+            "together only; set TPU_NAME to the pod's name or grpc://HOST:PORT, and TPU_LOAD_LIBRARY=0"
+        )
     try:
         return _connected(name)
     except Exception as error:  # the resolver raises whatever its transport does
@@ -88,8 +101,10 @@ def _check_that_it_answers(name):
         with socket.create_connection(place, _SECONDS_TO_CONNECT):
             pass
     except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"--strategy=tpu: nothing answers at {name} ({error}); expected TPU_NAME to be grpc://HOST:PORT of a "
-                        "running TPU, its name in Google Cloud, or local") from None
+        raise UserError(
+            f"--strategy=tpu: nothing answers at {name} ({error}); expected TPU_NAME to be grpc://HOST:PORT of a "
+            "running TPU, its name in Google Cloud, or local"
+        ) from None
 
 
 def _what_it_means(name, error):
@@ -100,14 +115,20 @@ def _what_it_means(name, error):
         way = "its chips are there, so end the process that holds them" if tpu_wheels.chips() else _OTHER_WAYS
         return f"TensorFlow {tf.__version__} finds no TPU on this machine; {way}"
     if "registered in binary" in text or "not in Op<" in text or "context_id" in text:
-        return (f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with the "
-                "runtime of this version, or install that one's tensorflow and tensorflow-text")
+        return (
+            f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with the "
+            "runtime of this version, or install that one's tensorflow and tensorflow-text"
+        )
     if "Google API client" in text:
-        return (f"to find the TPU {name} by its name TensorFlow wants two packages more; pip install google-api-python-client "
-                "oauth2client, or set TPU_NAME=grpc://HOST:PORT")
+        return (
+            f"to find the TPU {name} by its name TensorFlow wants two packages more; pip install google-api-python-client "
+            "oauth2client, or set TPU_NAME=grpc://HOST:PORT"
+        )
     if isinstance(error, OSError) or "googleapiclient" in text:
-        return (f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same project, "
-                "or TPU_NAME=grpc://HOST:PORT")
+        return (
+            f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same project, "
+            "or TPU_NAME=grpc://HOST:PORT"
+        )
     return f"the TPU {name} did not start ({reason}); {_OTHER_WAYS}"
 
 
@@ -123,10 +144,14 @@ def named_faults(strategy, run):
     except tf.errors.OpError as error:
         if not isinstance(strategy, tf.distribute.TPUStrategy):
             raise
-        reason = next((line.strip() for line in error.message.splitlines() if "memory" in line), error.message.splitlines()[0])
+        reason = next(
+            (line.strip() for line in error.message.splitlines() if "memory" in line), error.message.splitlines()[0]
+        )
         if isinstance(error, tf.errors.ResourceExhaustedError) or "Ran out of memory" in error.message:
-            raise UserError(f"{_rows(strategy, run)} rows a core do not fit into the TPU's memory ({reason[:200]}); lower --global_batch_size="
-                            f"{run.global_batch_size}, or take it in parts with --gradient_accumulation_steps") from None
+            raise UserError(
+                f"{_rows(strategy, run)} rows a core do not fit into the TPU's memory ({reason[:200]}); lower --global_batch_size="
+                f"{run.global_batch_size}, or take it in parts with --gradient_accumulation_steps"
+            ) from None
         if isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)):
             raise DeviceLost(f"the TPU went away ({reason[:200]})") from None
         raise
@@ -144,17 +169,24 @@ def advice(strategy, run, model_config=None, environment=os.environ):
     if rows % ROWS_MULTIPLE:
         good = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
         whole = good * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
-        lines.append(f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as --global_batch_size={whole}")
+        lines.append(
+            f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as --global_batch_size={whole}"
+        )
     if run.has_many_lengths:
-        lines.append("advice: rows of several lengths, each with a program of its own and one step a call; --nolength_buckets pads all to one")
+        lines.append(
+            "advice: rows of several lengths, each with a program of its own and one step a call; --nolength_buckets pads all to one"
+        )
     kind = _CHIPS.get(re.match("[a-z0-9]*", environment.get("TPU_ACCELERATOR_TYPE", "").lower())[0])
     if kind and model_config:
         device = hardware.DEVICES[kind]
         most = estimate.most_rows(model_config, run, device)
         size = f"the {device.memory / 1e9:.0f} GB of a core of {kind}"
-        lines.append(f"up to about {most:,} rows fit into {size} (estimated)" if rows <= most else
-                     f"advice: {rows:,} rows a core, of which about {most:,} fit into {size} (estimated); lower --global_batch_size, or "
-                     "take it in parts with --gradient_accumulation_steps")
+        lines.append(
+            f"up to about {most:,} rows fit into {size} (estimated)"
+            if rows <= most
+            else f"advice: {rows:,} rows a core, of which about {most:,} fit into {size} (estimated); lower --global_batch_size, or "
+            "take it in parts with --gradient_accumulation_steps"
+        )
     return lines
 
 

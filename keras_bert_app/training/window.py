@@ -51,9 +51,13 @@ class Window:
         good = column["bad_variable"] < 0
         sums = {name: float(column[name][good].sum()) for name in self.objective.sum_names}
         seconds = max(time.monotonic() - self.started, 1e-9)
-        figures = {**(self.objective.metrics(sums) if good.any() else {}), "learning_rate": float(column["learning_rate"][-1]),
-                   "gradient_norm": float(column["gradient_norm"][good].mean()) if good.any() else 0.0,
-                   "tokens_per_second": self.timed_tokens / seconds, "input_wait_share": self.waited / seconds}
+        figures = {
+            **(self.objective.metrics(sums) if good.any() else {}),
+            "learning_rate": float(column["learning_rate"][-1]),
+            "gradient_norm": float(column["gradient_norm"][good].mean()) if good.any() else 0.0,
+            "tokens_per_second": self.timed_tokens / seconds,
+            "input_wait_share": self.waited / seconds,
+        }
         if not good.all():
             figures["skipped_steps"] = float((~good).sum())
         return figures

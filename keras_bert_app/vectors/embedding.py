@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
-from keras_bert_app.litert_model import MODEL_FILE, LiteRTModel
+from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
 from keras_bert_app.vectors.plain_rows import PlainRows
-from keras_bert_app.vectors.texts import work_of
+from keras_bert_app.vectors.text_sources import work_of
 
 BATCH_SIZE = 32  # beyond it a CPU is no faster
 _COUNTED_AT_A_TIME = 256  # texts; cutting them into pieces takes many times their bytes
@@ -36,7 +36,9 @@ class Embedder:
             return found["embedding"].numpy(), found["truncated"].numpy()
         inputs = self._plain_rows(texts) if self._plain_rows else None
         if inputs is None:
-            inputs = {name: values.numpy() for name, values in self._tokenize(text=tf.constant(texts, tf.string)).items()}
+            inputs = {
+                name: values.numpy() for name, values in self._tokenize(text=tf.constant(texts, tf.string)).items()
+            }
         truncated = inputs.pop("truncated")
         return self._from_ids(**inputs)["embedding"], truncated
 
@@ -58,13 +60,16 @@ def load_embedder(saved_model, num_threads=0):
     signatures = loaded.signatures
     outputs = signatures["serving_default"].structured_outputs
     if "embedding" not in outputs:
-        raise UserError(f"{saved_model}: gives {', '.join(sorted(outputs))}, and no sentence vectors; write an export that "
-                        "does with `export --kind=embeddings`")
+        raise UserError(
+            f"{saved_model}: gives {', '.join(sorted(outputs))}, and no sentence vectors; write an export that "
+            "does with `export --kind=embeddings`"
+        )
     path = os.path.join(directory, MODEL_FILE)
     if not tf.io.gfile.exists(path):
         return Embedder(signatures)
-    model, vocabulary, config, about = (_contents(os.path.join(directory, name))
-                                        for name in (MODEL_FILE, "vocab.txt", "config.json", "export.json"))
+    model, vocabulary, config, about = (
+        _contents(os.path.join(directory, name)) for name in (MODEL_FILE, "vocab.txt", "config.json", "export.json")
+    )
     plain_rows = PlainRows(vocabulary, json.loads(config)["do_lower_case"], json.loads(about)["max_seq_length"])
     return Embedder(signatures, LiteRTModel(model, num_threads), plain_rows)
 
@@ -86,11 +91,11 @@ def embed_texts(embed, texts, batch_size=BATCH_SIZE, done=lambda texts, work: No
     """
     # The longest first: if memory is short, that is known at once. Lengths in bytes would do worse: with them a third of
     # what is computed is padding.
-    lengths = [embed.num_tokens(texts[at:at + _COUNTED_AT_A_TIME]) for at in range(0, len(texts), _COUNTED_AT_A_TIME)]
+    lengths = [embed.num_tokens(texts[at : at + _COUNTED_AT_A_TIME]) for at in range(0, len(texts), _COUNTED_AT_A_TIME)]
     order = np.argsort(-np.concatenate(lengths), kind="stable")
     parts = []
     for at in range(0, len(order), batch_size):
-        batch = [texts[row] for row in order[at:at + batch_size]]
+        batch = [texts[row] for row in order[at : at + batch_size]]
         parts.append(embed(batch))
         done(len(batch), sum(map(work_of, batch)))
     places = np.argsort(order)

@@ -26,7 +26,7 @@ def nearest(queries, vectors, k):
     queries = _unit(queries)
     best, rows = np.zeros((len(queries), 0), np.float32), np.zeros((len(queries), 0), np.int64)
     for start in range(0, len(vectors), size):
-        block = _unit(np.asarray(vectors[start:start + size], np.float32))
+        block = _unit(np.asarray(vectors[start : start + size], np.float32))
         if not np.isfinite(block).all():
             bad = start + int(np.argmin(np.isfinite(block).all(axis=1)))
             raise UserError(f"vector {bad + 1:,} holds numbers that are not finite; embed the texts again")
@@ -54,14 +54,18 @@ def check_vectors(vectors, texts, embed, name):
         raise UserError(f"{name}: has {len(vectors):,} vectors, and the corpus {count:,} texts; embed the corpus again")
     found, _ = embed(list(taken.values()))
     if found.shape[1] != vectors.shape[1]:
-        raise UserError(f"{name}: has vectors of {vectors.shape[1]} numbers, and the model gives {found.shape[1]}; embed "
-                        "the corpus with this model")
+        raise UserError(
+            f"{name}: has vectors of {vectors.shape[1]} numbers, and the model gives {found.shape[1]}; embed "
+            "the corpus with this model"
+        )
     for row, ours in zip(taken, found):
         theirs = np.asarray(vectors[row], np.float32)
         cosine = float(_unit(ours[None])[0] @ _unit(theirs[None])[0])
         if cosine < _SAME and ours.any():
-            raise UserError(f"{name}: vector {row + 1:,} is not that of text {row + 1:,} (cosine {cosine:.3f}, expected 1); "
-                            "embed this corpus with this model")
+            raise UserError(
+                f"{name}: vector {row + 1:,} is not that of text {row + 1:,} (cosine {cosine:.3f}, expected 1); "
+                "embed this corpus with this model"
+            )
 
 
 def _unit(vectors):

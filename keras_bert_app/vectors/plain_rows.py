@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from pipelines.vocab import checked_pieces
+from pipelines.wordpiece.vocabulary import checked_pieces
 
 # Words below every tokenizer's limit, between characters that end one.
 _PLAIN = re.compile(rb"(?:[0-9A-Za-z]{0,99}[ -/:-@\[-`{-~])*[0-9A-Za-z]{0,99}")
@@ -44,7 +44,11 @@ class PlainRows:
         longest = min(max(1, *map(len, pieces)), self._room) + 2
         input_word_ids, input_mask = np.zeros([2, len(pieces), longest], np.int32)
         for row, of_text in enumerate(pieces):
-            of_text = [self._ends[0], *of_text[:self._room], self._ends[1]]
-            input_word_ids[row, :len(of_text)], input_mask[row, :len(of_text)] = of_text, 1
-        return {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": np.zeros_like(input_mask),
-                "truncated": np.array([len(of_text) > self._room for of_text in pieces])}
+            of_text = [self._ends[0], *of_text[: self._room], self._ends[1]]
+            input_word_ids[row, : len(of_text)], input_mask[row, : len(of_text)] = of_text, 1
+        return {
+            "input_word_ids": input_word_ids,
+            "input_mask": input_mask,
+            "input_type_ids": np.zeros_like(input_mask),
+            "truncated": np.array([len(of_text) > self._room for of_text in pieces]),
+        }

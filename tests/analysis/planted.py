@@ -5,7 +5,7 @@ import string
 
 import numpy as np
 
-from keras_bert_app.analysis import sentences
+from keras_bert_app.analysis import encoded_sentences
 from keras_bert_app.analysis.treebank import Tree
 
 RELATIONS = ("nsubj", "obj")
@@ -21,8 +21,16 @@ def random_trees(generator, count):
             heads[order[place]] = order[generator.integers(place)]
         heads[length] = order[0]
         relations = ["root" if head < 0 else str(generator.choice(RELATIONS)) for head in heads]
-        yield Tree("planted.conllu", tuple(range(1, length + 2)), 0, tuple(itertools.islice(_NAMES, length + 1)),
-                   ("NOUN",) * length + ("PUNCT",), heads, (*relations[:-1], "punct"), ("_",) * (length + 1))
+        yield Tree(
+            "planted.conllu",
+            tuple(range(1, length + 2)),
+            0,
+            tuple(itertools.islice(_NAMES, length + 1)),
+            ("NOUN",) * length + ("PUNCT",),
+            heads,
+            (*relations[:-1], "punct"),
+            ("_",) * (length + 1),
+        )
 
 
 def tree_answers(trees):
@@ -45,6 +53,7 @@ def tree_answers(trees):
                 states[1, 1 + word, at] = 1
                 at = tree.heads[at]
         return states, attention
+
     return answer
 
 
@@ -62,6 +71,12 @@ def plant(monkeypatch, answer):
             assert len(words) + 2 <= subject.config.max_position_embeddings, "what does not fit is not to be asked for"
             states, attention = answer(words) if subject.name == "toy" else noise(generator, len(words) + 2)
             places = np.arange(1, len(words) + 1)
-            yield sentences.Encoded(number, np.arange(len(words) + 2), np.stack([places, places + 1], axis=1),
-                                    states.astype(np.float32), attention.astype(np.float32))
-    monkeypatch.setattr(sentences, "encode", encode)
+            yield encoded_sentences.Encoded(
+                number,
+                np.arange(len(words) + 2),
+                np.stack([places, places + 1], axis=1),
+                states.astype(np.float32),
+                attention.astype(np.float32),
+            )
+
+    monkeypatch.setattr(encoded_sentences, "encode", encode)

@@ -6,12 +6,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from keras_bert_app.analysis import report, senses
+from keras_bert_app.analysis import analysis_report
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.drawing.attention import attention_page
+from keras_bert_app.analysis.studies import word_senses
+from keras_bert_app.drawing.attention_page import attention_page
 from tests import browser
+from tests.analysis.studies.test_senses import SUBJECT, corpus_file
 from tests.analysis.test_report import write
-from tests.analysis.test_senses import SUBJECT, corpus_file
 
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
 
@@ -23,10 +24,13 @@ def used(html, tmp_path, steps):
     async def use():
         async with browser.open_page(str(tmp_path / "profile")) as page:
             await page.command("Network.enable")
-            await page.command("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+            await page.command(
+                "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+            )
             await page.open((tmp_path / "page.html").as_uri())
             await page.until("document.readyState === 'complete' && document.querySelector('svg, img')")
             return await steps(page)
+
     return asyncio.run(use())
 
 
@@ -38,8 +42,14 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
     # Two layers of three heads; layer 2, head 3 looks from each token to the next.
     weights = np.full((2, 3, 4, 4), 0.25)
     weights[1, 2] = np.eye(4)[[1, 2, 3, 3]]
-    html = attention_page({"words": (weights, ["[CLS]", "un<b>", "known", "[SEP]"], [0, 3]),
-                           "pieces": (weights, ["[CLS]", "##un", "##known", "[SEP]"], [0, 3])}, (0, 0), "a </script> title")
+    html = attention_page(
+        {
+            "words": (weights, ["[CLS]", "un<b>", "known", "[SEP]"], [0, 3]),
+            "pieces": (weights, ["[CLS]", "##un", "##known", "[SEP]"], [0, 3]),
+        },
+        (0, 0),
+        "a </script> title",
+    )
 
     async def steps(page):
         headings = [await all_texts(page, "h2")]
@@ -47,15 +57,29 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
         headings.append(await all_texts(page, "h2"))
         lines = [await all_texts(page, "svg line title")]
         # The left one of the two columns of words.
-        await page.evaluate("[...document.querySelectorAll('svg text[style*=cursor]')][1].dispatchEvent(new Event('click'))")
+        await page.evaluate(
+            "[...document.querySelectorAll('svg text[style*=cursor]')][1].dispatchEvent(new Event('click'))"
+        )
         lines.append(await all_texts(page, "svg line title"))
         await page.evaluate("document.querySelector('input').click()")
         without_special = await all_texts(page, "svg line title")
-        await page.evaluate("document.querySelector('select').value = 'pieces';"
-                            "document.querySelector('select').dispatchEvent(new Event('change'))")
-        return headings, lines, without_special, await all_texts(page, "svg text[style*=cursor]"), await page.evaluate("document.title")
+        await page.evaluate(
+            "document.querySelector('select').value = 'pieces';"
+            "document.querySelector('select').dispatchEvent(new Event('change'))"
+        )
+        return (
+            headings,
+            lines,
+            without_special,
+            await all_texts(page, "svg text[style*=cursor]"),
+            await page.evaluate("document.title"),
+        )
+
     headings, lines, without_special, labels, title = used(html, tmp_path, steps)
-    assert headings == [["All heads", "Layer 1, head 1: map", "Layer 1, head 1"], ["All heads", "Layer 2, head 3: map", "Layer 2, head 3"]]
+    assert headings == [
+        ["All heads", "Layer 1, head 1: map", "Layer 1, head 1"],
+        ["All heads", "Layer 2, head 3: map", "Layer 2, head 3"],
+    ]
     shares = ["[CLS] → un<b>: 100%", "un<b> → known: 100%", "known → [SEP]: 100%", "[SEP] → [SEP]: 100%"]
     assert lines == [shares, shares[1:2]]
     assert without_special == shares[1:2]
@@ -64,7 +88,9 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
 
 
 def test_a_dot_of_the_senses_page_tells_its_sentence_and_the_nearest_ones(tmp_path):
-    found = senses.run(SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None)
+    found = word_senses.run(
+        SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
+    )
 
     async def steps(page):
         dots = await page.evaluate("document.querySelectorAll('svg circle').length")
@@ -74,27 +100,44 @@ def test_a_dot_of_the_senses_page_tells_its_sentence_and_the_nearest_ones(tmp_pa
         await page.evaluate("document.querySelectorAll('svg circle')[3].dispatchEvent(new Event('click'))")
         nearest = await all_texts(page, "ol li")
         views = await page.evaluate("[...document.querySelectorAll('select')][1].options.length")
-        await page.evaluate("const views = [...document.querySelectorAll('select')][1]; views.selectedIndex = views.options.length - 1;"
-                            "views.dispatchEvent(new Event('change'))")
-        return dots, sentences, pointed, nearest, views, await page.evaluate("document.querySelectorAll('svg circle').length")
+        await page.evaluate(
+            "const views = [...document.querySelectorAll('select')][1]; views.selectedIndex = views.options.length - 1;"
+            "views.dispatchEvent(new Event('change'))"
+        )
+        return (
+            dots,
+            sentences,
+            pointed,
+            nearest,
+            views,
+            await page.evaluate("document.querySelectorAll('svg circle').length"),
+        )
+
     dots, sentences, pointed, nearest, views, dots_after = used(found.files["senses.html"], tmp_path, steps)
     assert dots == dots_after == 17 and views >= 4  # every layer, and the untrained encoder
     assert pointed == sentences[3] and "ank" in pointed
-    assert len(nearest) >= 3 and all(any(text.split(" ", 1)[1].strip("…") in sentence for sentence in sentences) for text in nearest)
+    assert len(nearest) >= 3 and all(
+        any(text.split(" ", 1)[1].strip("…") in sentence for sentence in sentences) for text in nearest
+    )
 
 
 def test_the_report_shows_every_picture_and_leads_to_each_part(tmp_path):
-    found = senses.run(SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None)
+    found = word_senses.run(
+        SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
+    )
     found = dataclasses.replace(found, origin={"weights": "workdir runs/mine", "sha256": "12"})
     write(tmp_path, found)
-    html = report.report(str(tmp_path), "Inside it", found.origin).decode()
+    html = analysis_report.report(str(tmp_path), "Inside it", found.origin).decode()
 
     async def steps(page):
         await page.until("[...document.images].every((image) => image.complete)")
         widths = await page.evaluate("[...document.images].map((image) => image.naturalWidth)")
-        targets = await page.evaluate("[...document.querySelectorAll('a[href^=\"#\"]')].map((one) => Boolean(document.querySelector("
-                                      "one.getAttribute('href'))))")
+        targets = await page.evaluate(
+            "[...document.querySelectorAll('a[href^=\"#\"]')].map((one) => Boolean(document.querySelector("
+            "one.getAttribute('href'))))"
+        )
         return widths, targets, await all_texts(page, "td")
+
     widths, targets, cells = used(html, tmp_path, steps)
     assert len(widths) == 2 and all(width > 300 for width in widths)
     assert targets and all(targets) and "bank" in cells

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.analysis import endings, minimal_pairs, pseudo_likelihood, surprise
+from keras_bert_app.analysis import pseudo_likelihood
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.studies import endings, minimal_pairs, surprise
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from tests.analysis.tiny_subject import VOCABULARY, tiny_subject
@@ -26,8 +27,8 @@ def asked_directly(subject, row):
         ids = np.array([[2, *row, 3]], np.int32)
         ids[0, place + 1] = 4
         logits = subject.model(
-            {"input_word_ids": ids, "input_mask": np.ones_like(ids),
-             "input_type_ids": np.zeros_like(ids)})["mlm_logits"]
+            {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
+        )["mlm_logits"]
         found.append(float(tf.nn.log_softmax(logits[0, place + 1])[piece]))
     return found
 
@@ -50,8 +51,7 @@ def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
     corpus.write_text("the cat sat on the bank\nthe cat sat\n")
     found = minimal_pairs.run(subject, Options(pairs_file=str(pairs), input_file=str(corpus)), print)
     first = [
-        sum(asked_directly(subject, [VOCABULARY.index(word)
-                                     for word in text.split()]))
+        sum(asked_directly(subject, [VOCABULARY.index(word) for word in text.split()]))
         for text in ("the cat sat", "the cat on")
     ]
     np.testing.assert_allclose(found.values["pairs"][0]["scores"], first, atol=1e-3)
@@ -63,12 +63,15 @@ def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
     assert results["pseudo-log-likelihood"] == pytest.approx(np.mean(wins))
 
 
-@pytest.mark.parametrize("text, message", [
-    ("a b c\n", ":1: 1 cells; expected a good sentence, a tab and a bad one"),
-    ("a\tb\na\t\n", ":2: 2 cells"),
-    ("a\tb\tc\n", ":1: 3 cells"),
-    ("\n", "holds no pair"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a b c\n", ":1: 1 cells; expected a good sentence, a tab and a bad one"),
+        ("a\tb\na\t\n", ":2: 2 cells"),
+        ("a\tb\tc\n", ":1: 3 cells"),
+        ("\n", "holds no pair"),
+    ],
+)
 def test_lines_that_are_no_pair_are_named(tmp_path, text, message):
     path = tmp_path / "pairs.tsv"
     path.write_text(text)
@@ -90,8 +93,9 @@ def test_a_planted_piece_is_another_word_in_the_place_of_a_word_of_one_piece():
 
 
 def test_hits_share_where_several_are_as_surprising():
-    assert surprise.hits(
-        [np.array([1.0, 3, 2]), np.array([2.0, 2]), np.array([5.0, 1])], [1, 0, 1]) == pytest.approx(1.5 / 3)
+    assert surprise.hits([np.array([1.0, 3, 2]), np.array([2.0, 2]), np.array([5.0, 1])], [1, 0, 1]) == pytest.approx(
+        1.5 / 3
+    )
 
 
 def test_the_most_surprising_pieces_come_first_with_what_the_model_expected(subject, tmp_path):
@@ -112,7 +116,9 @@ def test_the_text_is_taken_before_the_file_and_it_is_told(subject, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat on the bank.\n")
     found = surprise.run(subject, Options(text="Money was by the river.", input_file=str(path)), print)
-    assert "--text was read, and --input_file was not." in found.remarks and found.tables[0].title.endswith("of 6 pieces")
+    assert "--text was read, and --input_file was not." in found.remarks and found.tables[0].title.endswith(
+        "of 6 pieces"
+    )
     found = surprise.run(subject, Options(input_file=str(path)), print)
     assert f"All 1 sentences of {path} were read." in found.remarks
 
@@ -121,24 +127,34 @@ def test_every_analysis_by_masked_lm_leaves_a_picture_with_its_baselines(subject
     pairs, endings_file = tmp_path / "pairs.tsv", tmp_path / "codah.tsv"
     pairs.write_text("the cat sat\tthe cat on\n")
     endings_file.write_text("o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n")
-    for module, given in ((minimal_pairs, {"pairs_file": str(pairs)}), (endings, {"endings_file": str(endings_file)}),
-                          (surprise, {"text": "The cat sat on the bank."})):
+    for module, given in (
+        (minimal_pairs, {"pairs_file": str(pairs)}),
+        (endings, {"endings_file": str(endings_file)}),
+        (surprise, {"text": "The cat sat on the bank."}),
+    ):
         name = module.__name__.rpartition(".")[2]
         assert module.run(subject, Options(**given), print).files[f"{name}.png"][:4] == b"\x89PNG"
 
 
 def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_path):
     path = tmp_path / "codah.tsv"
-    path.write_text("o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n"
-                    "o\tMoney\twas a b c.\tsat.\tsat by the bank.\twas on.\t0\n")
+    path.write_text(
+        "o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n"
+        "o\tMoney\twas a b c.\tsat.\tsat by the bank.\twas on.\t0\n"
+    )
     found = endings.run(subject, Options(endings_file=str(path)), print)
     results = found.values["accuracy"]
     assert results["baseline: shortest ending"] == 0.5 and results["baseline: chance"] == 0.25
     assert results["baseline: longest ending"] == 0.25  # of the second beginning two are of five pieces
-    ids = [[VOCABULARY.index(piece)
-            for piece in text.split()]
-           for text in ("the cat sat on the bank .", "the cat was .", "the cat sat by .",
-                        "the cat was money on the river .")]
+    ids = [
+        [VOCABULARY.index(piece) for piece in text.split()]
+        for text in (
+            "the cat sat on the bank .",
+            "the cat was .",
+            "the cat sat by .",
+            "the cat was money on the river .",
+        )
+    ]
     sums = [sum(asked_directly(subject, row)[2:]) for row in ids]
     single = tmp_path / "one.tsv"
     single.write_text(f"o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t{int(np.argmax(sums))}\n")

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import re
 
-from keras_bert_app.analysis import registry, report
+from keras_bert_app.analysis import analysis_report, study_registry
 from keras_bert_app.analysis.findings import Findings, Table, contents
 from keras_bert_app.analysis.options import Options
 
@@ -23,34 +23,61 @@ def write(directory, findings, options=Options(num_seeds=2)):
 
 
 def test_tables_remarks_and_pictures_of_every_analysis_are_on_one_page_in_their_order(tmp_path):
-    first, second = registry.NAMES[:2]
-    write(tmp_path, Findings(second, "Second", [Table("Counts", ("what", "how many", "share"), [("a </script>", 1234, 0.25)])],
-                             ["A remark."], {"x.png": b"\x89PNG", "x.html": "<p>"}, {"more": 1}, MINE), Options(words=("bank", "cell"), init_checkpoint="x"))
+    first, second = study_registry.NAMES[:2]
+    write(
+        tmp_path,
+        Findings(
+            second,
+            "Second",
+            [Table("Counts", ("what", "how many", "share"), [("a </script>", 1234, 0.25)])],
+            ["A remark."],
+            {"x.png": b"\x89PNG", "x.html": "<p>"},
+            {"more": 1},
+            MINE,
+        ),
+        Options(words=("bank", "cell"), init_checkpoint="x"),
+    )
     write(tmp_path, Findings(first, "First", origin=MINE))
     (tmp_path / "statistics.json").write_text("{}")
-    page = report.report(str(tmp_path), "Inside <mine>", MINE).decode()
+    page = analysis_report.report(str(tmp_path), "Inside <mine>", MINE).decode()
     assert "<title>Inside &lt;mine&gt;</title>" in page and page.count("</script>") == 2
     sections = data_of(page)
     assert [section["title"] for section in sections] == ["First", "Second"]
     assert sections[1] == {
-        "name": second, "title": "Second", "of": "", "how": f"{MINE['weights']}; words=bank,cell; num_seeds=3; seed=0", "remarks": ["A remark."],
-        "tables": [{"title": "Counts", "columns": ["what", "how many", "share"], "rows": [["a </script>", "1,234", "0.2500"]]}],
-        "pictures": [{"name": "x.png", "png": "iVBORw=="}], "beside": ["x.html"]}
+        "name": second,
+        "title": "Second",
+        "of": "",
+        "how": f"{MINE['weights']}; words=bank,cell; num_seeds=3; seed=0",
+        "remarks": ["A remark."],
+        "tables": [
+            {"title": "Counts", "columns": ["what", "how many", "share"], "rows": [["a </script>", "1,234", "0.2500"]]}
+        ],
+        "pictures": [{"name": "x.png", "png": "iVBORw=="}],
+        "beside": ["x.html"],
+    }
 
 
 def test_what_was_found_in_another_model_is_named(tmp_path):
-    first, second, third, fourth = registry.NAMES[:4]
+    first, second, third, fourth = study_registry.NAMES[:4]
     write(tmp_path, Findings(first, "First", origin=MINE))
     write(tmp_path, Findings(second, "Second", origin=OTHER))
-    write(tmp_path, Findings(third, "Third", origin={**MINE, "weights": "huggingface exported"}))  # the same weights elsewhere
+    write(
+        tmp_path, Findings(third, "Third", origin={**MINE, "weights": "huggingface exported"})
+    )  # the same weights elsewhere
     (tmp_path / f"{fourth}.json").write_text('{"title": "Before", "tables": [], "remarks": [], "files": []}')
-    sections = data_of(report.report(str(tmp_path), "Inside mine", MINE).decode())
+    sections = data_of(analysis_report.report(str(tmp_path), "Inside mine", MINE).decode())
     assert [section["of"] for section in sections] == [
-        "", f"Found in another model than this page is about: {OTHER['weights']}, not {MINE['weights']}.", "",
-        f"Found by an earlier version of this program, which did not note in which model; this page is about {MINE['weights']}."]
+        "",
+        f"Found in another model than this page is about: {OTHER['weights']}, not {MINE['weights']}.",
+        "",
+        f"Found by an earlier version of this program, which did not note in which model; this page is about {MINE['weights']}.",
+    ]
     assert [section["how"] for section in sections] == [
-        f"{MINE['weights']}; num_seeds=2; seed=0", f"{OTHER['weights']}; num_seeds=2; seed=0",
-        "huggingface exported; num_seeds=2; seed=0", ""]
+        f"{MINE['weights']}; num_seeds=2; seed=0",
+        f"{OTHER['weights']}; num_seeds=2; seed=0",
+        "huggingface exported; num_seeds=2; seed=0",
+        "",
+    ]
 
 
 def test_findings_keep_the_model_and_every_option(tmp_path):
@@ -61,13 +88,17 @@ def test_findings_keep_the_model_and_every_option(tmp_path):
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path):
-    first, second, third, fourth = registry.NAMES[:4]
+    first, second, third, fourth = study_registry.NAMES[:4]
     write(tmp_path, Findings(first, "First", origin=MINE))
     (tmp_path / f"{second}.json").write_text('{"title": "cut o')
     (tmp_path / f"{third}.json").write_text("{}")  # of another program
     write(tmp_path, Findings(fourth, "Fourth", files={"x.png": b"\x89PNG"}, origin=MINE))
     (tmp_path / "x.png").unlink()
-    titles = [section["title"] for section in data_of(report.report(str(tmp_path), "Inside mine", MINE).decode())]
+    titles = [
+        section["title"] for section in data_of(analysis_report.report(str(tmp_path), "Inside mine", MINE).decode())
+    ]
     assert titles[0] == "First" and len(titles) == 4
-    assert all(f"{name}.json and its pictures cannot be read; run --what={name} again" in title
-               for name, title in zip((second, third, fourth), titles[1:]))
+    assert all(
+        f"{name}.json and its pictures cannot be read; run --what={name} again" in title
+        for name, title in zip((second, third, fourth), titles[1:])
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_app.analysis import sentences, texts
+from keras_bert_app.analysis import encoded_sentences, input_texts
 from keras_bert_app.errors import UserError
 from tests.analysis.tiny_subject import tiny_subject
 
@@ -11,7 +11,7 @@ SUBJECT = tiny_subject()
 
 
 def test_words_stand_where_the_text_has_them():
-    first, second = texts.cut(SUBJECT.tokenizer, ["The  unflapp, \u00e7at.", " "])
+    first, second = input_texts.cut(SUBJECT.tokenizer, ["The  unflapp, \u00e7at.", " "])
     assert first.words() == ["The", "unflapp", ",", "\u00e7at", "."]
     assert first.word_spans() == [(0, 3), (5, 12), (12, 13), (14, 17), (17, 18)]
     assert [len(pieces) for pieces in first.pieces] == [1, 3, 1, 1, 1]
@@ -19,14 +19,19 @@ def test_words_stand_where_the_text_has_them():
 
 
 def test_a_beginning_ends_with_a_whole_word():
-    text, = texts.cut(SUBJECT.tokenizer, ["the unflapp cat"])
+    (text,) = input_texts.cut(SUBJECT.tokenizer, ["the unflapp cat"])
     assert [text.beginning(size).words() for size in (0, 1, 3, 4, 5)] == [
-        [], ["the"], ["the"], ["the", "unflapp"], ["the", "unflapp", "cat"]]
+        [],
+        ["the"],
+        ["the"],
+        ["the", "unflapp"],
+        ["the", "unflapp", "cat"],
+    ]
 
 
 def test_the_words_of_a_pair_are_on_both_sides_of_the_separator():
-    a, b = texts.cut(SUBJECT.tokenizer, ["the unflapp", "cat unflapp"])
-    encoded, = sentences.encode_rows(SUBJECT, [(a.pieces, b.pieces)], with_attention=True)
+    a, b = input_texts.cut(SUBJECT.tokenizer, ["the unflapp", "cat unflapp"])
+    (encoded,) = encoded_sentences.encode_rows(SUBJECT, [(a.pieces, b.pieces)], with_attention=True)
     #  [CLS] the un ##fl ##app [SEP] cat un ##fl ##app [SEP]
     assert encoded.spans.tolist() == [[1, 2], [2, 5], [6, 7], [7, 10]]
     assert encoded.unit_starts().tolist() == [0, 1, 2, 5, 6, 7, 10]
@@ -37,25 +42,28 @@ def test_the_words_of_a_pair_are_on_both_sides_of_the_separator():
 
 
 def test_segment_b_changes_what_the_encoder_sees_and_a_row_alone_is_a_sentence():
-    a, = texts.cut(SUBJECT.tokenizer, ["the cat sat"])
-    alone, = sentences.encode_rows(SUBJECT, [(a.pieces, None)])
-    of_words, = sentences.encode(SUBJECT, [("the", "cat", "sat")])
+    (a,) = input_texts.cut(SUBJECT.tokenizer, ["the cat sat"])
+    (alone,) = encoded_sentences.encode_rows(SUBJECT, [(a.pieces, None)])
+    (of_words,) = encoded_sentences.encode(SUBJECT, [("the", "cat", "sat")])
     np.testing.assert_allclose(alone.states, of_words.states, atol=1e-6)
-    pair, = sentences.encode_rows(SUBJECT, [([], a.pieces)])
-    assert pair.token_ids.tolist()[2:] == alone.token_ids.tolist()[1:] and pair.spans.tolist() == [[2, 3], [3, 4],
-                                                                                                   [4, 5]]
+    (pair,) = encoded_sentences.encode_rows(SUBJECT, [([], a.pieces)])
+    assert pair.token_ids.tolist()[2:] == alone.token_ids.tolist()[1:] and pair.spans.tolist() == [
+        [2, 3],
+        [3, 4],
+        [4, 5],
+    ]
     assert abs(pair.states[0, 2:] - alone.states[0, 1:]).max() > 0.1
 
 
 def test_sentences_keep_their_document_and_what_does_not_fit_is_told(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("The cat sat. The river was by.\n" + "The cat " * 30 + "\n", encoding="utf-8")
-    given, documents = texts.corpus_sentences(str(path))
+    given, documents = input_texts.corpus_sentences(str(path))
     assert given[:2] == ["The cat sat.", "The river was by."] and documents[0] == documents[1] != documents[2]
-    found, kept, remark = texts.encodable(SUBJECT, given)
+    found, kept, remark = input_texts.encodable(SUBJECT, given)
     assert kept == [0, 1] and len(found) == 2 and "1 of more than 21 pieces" in remark
     with pytest.raises(UserError, match="all 1 sentences are empty or longer than 1 pieces"):
-        texts.encodable(SUBJECT, ["the cat"], 1)
+        input_texts.encodable(SUBJECT, ["the cat"], 1)
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(UserError, match="holds no text"):
-        texts.corpus_sentences(str(tmp_path / "empty.txt"))
+        input_texts.corpus_sentences(str(tmp_path / "empty.txt"))

@@ -31,8 +31,11 @@ def test_uuas_is_that_of_scipys_minimum_spanning_trees():
         found = {frozenset((kept[a], kept[b])) for a, b in zip(spanning.row, spanning.col)}
         gold = {frozenset((word, tree.heads[word])) for word in kept if tree.heads[word] in kept}
         right, edges = right + len(found & gold), edges + len(gold)
-    scores = tree_scores.score(groups, [np.stack([predicted[number] for number in group.numbers]) for group in groups],
-                               [np.zeros(group.heads.shape) for group in groups])
+    scores = tree_scores.score(
+        groups,
+        [np.stack([predicted[number] for number in group.numbers]) for group in groups],
+        [np.zeros(group.heads.shape) for group in groups],
+    )
     assert 0 < right < edges and scores["uuas"] == right / edges and tree_scores.num_edges(groups) == edges
 
 
@@ -41,7 +44,11 @@ def test_gold_distances_and_depths_score_one_throughout():
     groups = tree_scores.groups_of(trees, np.zeros(len(trees), int))
     scores = tree_scores.score(groups, [group.distances for group in groups], [group.depths for group in groups])
     assert {name: round(value, 12) for name, value in scores.items()} == {
-        "uuas": 1.0, "root_accuracy": 1.0, "distance_spearman": 1.0, "depth_spearman": 1.0}
+        "uuas": 1.0,
+        "root_accuracy": 1.0,
+        "distance_spearman": 1.0,
+        "depth_spearman": 1.0,
+    }
 
 
 def test_correlations_of_each_length_are_the_mean_of_its_sentences():
@@ -55,7 +62,9 @@ def test_correlations_of_each_length_are_the_mean_of_its_sentences():
         if (length := group.heads.shape[1]) >= 5:
             expected = np.mean([spearmanr(*pair)[0] for pair in zip(one, group.depths)])
             assert found["depth_spearman"][length] == pytest.approx(expected)
-    assert tree_scores.score(groups, distances, depths)["distance_spearman"] == np.mean(list(found["distance_spearman"].values()))
+    assert tree_scores.score(groups, distances, depths)["distance_spearman"] == np.mean(
+        list(found["distance_spearman"].values())
+    )
 
 
 def test_the_shallowest_word_that_is_no_punctuation_is_taken_for_the_root():

@@ -11,12 +11,19 @@ def rows(*words):
     return "".join("{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t{}\n".format(*fields) for fields in words)
 
 
-TEXT = ("# newdoc id = a\n# text = Don't go.\n" + rows(
-    ("1-2", "Don't", "_", "_", "_", "_"), ("1", "Do", "AUX", "3", "aux", "_"),
-    ("2", "n't", "PART", "3", "advmod", "X=1"),
-    ("3", "go", "VERB", "0", "root", "_"), ("3.1", "away", "ADV", "_", "_", "_"),
-    ("4", ".", "PUNCT", "3", "punct", "_"))
-    + "\n# newdoc id = b\n" + rows(("1", "So", "ADV", "0", "root", "_")))
+TEXT = (
+    "# newdoc id = a\n# text = Don't go.\n"
+    + rows(
+        ("1-2", "Don't", "_", "_", "_", "_"),
+        ("1", "Do", "AUX", "3", "aux", "_"),
+        ("2", "n't", "PART", "3", "advmod", "X=1"),
+        ("3", "go", "VERB", "0", "root", "_"),
+        ("3.1", "away", "ADV", "_", "_", "_"),
+        ("4", ".", "PUNCT", "3", "punct", "_"),
+    )
+    + "\n# newdoc id = b\n"
+    + rows(("1", "So", "ADV", "0", "root", "_"))
+)
 
 
 def test_words_heads_relations_and_misc_are_read_and_ranges_and_empty_nodes_left_out(tmp_path):
@@ -30,15 +37,25 @@ def test_words_heads_relations_and_misc_are_read_and_ranges_and_empty_nodes_left
     assert len(treebank.read_trees(str(path), max_sentences=1)) == 1
 
 
-@pytest.mark.parametrize("words, why", [
-    ([("1", "a", "X", "2", "dep", "_")], r":1: HEAD is 2; expected another word of the sentence's 1"),
-    ([("1", "a", "X", "1", "dep", "_")], r":1: HEAD is 1"),
-    ([("1", "a", "X", "_", "dep", "_")], r":1: HEAD is '_'; expected a word's number"),
-    ([("1", "a", "X", "0", "root", "_"), ("3", "b", "X", "1", "dep", "_")], r":2: ID is '3'; expected 2"),
-    ([("1", "a", "X", "0", "root", "_"), ("2", "b", "X", "0", "root", "_")], r":1: the sentence is no tree: 2 words"),
-    ([("1", "a", "X", "0", "root", "_"), ("2", "b", "X", "3", "x", "_"), ("3", "c", "X", "2", "x", "_")], "a circle"),
-    ([("1", "", "X", "0", "root", "_")], r":1: the column FORM is empty"),
-    ([], "holds no sentence")])
+@pytest.mark.parametrize(
+    "words, why",
+    [
+        ([("1", "a", "X", "2", "dep", "_")], r":1: HEAD is 2; expected another word of the sentence's 1"),
+        ([("1", "a", "X", "1", "dep", "_")], r":1: HEAD is 1"),
+        ([("1", "a", "X", "_", "dep", "_")], r":1: HEAD is '_'; expected a word's number"),
+        ([("1", "a", "X", "0", "root", "_"), ("3", "b", "X", "1", "dep", "_")], r":2: ID is '3'; expected 2"),
+        (
+            [("1", "a", "X", "0", "root", "_"), ("2", "b", "X", "0", "root", "_")],
+            r":1: the sentence is no tree: 2 words",
+        ),
+        (
+            [("1", "a", "X", "0", "root", "_"), ("2", "b", "X", "3", "x", "_"), ("3", "c", "X", "2", "x", "_")],
+            "a circle",
+        ),
+        ([("1", "", "X", "0", "root", "_")], r":1: the column FORM is empty"),
+        ([], "holds no sentence"),
+    ],
+)
 def test_what_is_no_tree_is_refused_with_its_line(tmp_path, words, why):
     path = tmp_path / "a.conllu"
     path.write_text(rows(*words))
@@ -56,4 +73,9 @@ def test_distances_and_depths_are_those_worked_out_by_hand():
     heads = np.array([1, -1, 1, 2, 2])  # 1 is the root; 0 and 2 hang on it, 3 and 4 on 2
     assert treebank.depths(heads).tolist() == [1, 0, 1, 2, 2]
     assert treebank.distances(heads).tolist() == [
-        [0, 1, 2, 3, 3], [1, 0, 1, 2, 2], [2, 1, 0, 1, 1], [3, 2, 1, 0, 2], [3, 2, 1, 2, 0]]
+        [0, 1, 2, 3, 3],
+        [1, 0, 1, 2, 2],
+        [2, 1, 0, 1, 1],
+        [3, 2, 1, 0, 2],
+        [3, 2, 1, 2, 0],
+    ]

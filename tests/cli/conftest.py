@@ -9,9 +9,13 @@ import pytest
 from absl import app as absl_app
 from absl import flags
 
-
-SENTENCES = ("The cat sat on the mat.", "A dog ran over the hill.", "Birds sang in the cold rain.",
-             "Old stones lay in the river.", "Bread and salt stood on the table.")
+SENTENCES = (
+    "The cat sat on the mat.",
+    "A dog ran over the hill.",
+    "Birds sang in the cold rain.",
+    "Old stones lay in the river.",
+    "Bread and salt stood on the table.",
+)
 
 
 @pytest.fixture
@@ -32,6 +36,7 @@ def run(monkeypatch, capsys):
                 delattr(flags.FLAGS, name)
         out, err = capsys.readouterr()
         return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+
     return call
 
 
@@ -41,8 +46,19 @@ def texts(tmp_path_factory):
     directory = tmp_path_factory.mktemp("my texts")
     documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
     (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
-    result = subprocess.run([sys.executable, "-m", "keras_bert_app.cli.learn_vocab", f"--input_files={directory}/text.txt",
-                             f"--vocab_file={directory}/vocab.txt", "--vocab_size=90"], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "keras_bert_app.cli.learn_vocab",
+            f"--input_files={directory}/text.txt",
+            f"--vocab_file={directory}/vocab.txt",
+            "--vocab_size=90",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     assert "90 pieces" in result.stdout
     return directory

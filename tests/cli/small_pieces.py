@@ -2,7 +2,8 @@
 
 import time
 
-from pipelines import corpus_tasks, readers, shards, spool
+from pipelines.corpus import corpus_tasks, shards, spool
+from pipelines.text import readers
 
 
 def use(setter, num_bytes, pause=0.0):
@@ -15,10 +16,15 @@ def use(setter, num_bytes, pause=0.0):
         list to which the path of each piece is added as it is written.
     """
     written = []
-    for module, name, value in ((corpus_tasks, "_TASK_BYTES", num_bytes), (corpus_tasks, "_RUN_BYTES", num_bytes),
-                                (readers, "_BATCH_BYTES", 1000), (spool, "_RANGE_BYTES", 5000), (spool, "_SLICE_BYTES", 10),
-                                (corpus_tasks, "write_run", _watched(corpus_tasks.write_run, written, pause)),
-                                (shards, "_write_shard", _watched(shards._write_shard, written, pause))):
+    for module, name, value in (
+        (corpus_tasks, "_TASK_BYTES", num_bytes),
+        (corpus_tasks, "_RUN_BYTES", num_bytes),
+        (readers, "_BATCH_BYTES", 1000),
+        (spool, "_RANGE_BYTES", 5000),
+        (spool, "_SLICE_BYTES", 10),
+        (corpus_tasks, "write_run", _watched(corpus_tasks.write_run, written, pause)),
+        (shards, "_write_shard", _watched(shards._write_shard, written, pause)),
+    ):
         setter(module, name, value)
     return written
 
@@ -28,4 +34,5 @@ def _watched(function, written, pause):
         time.sleep(pause)
         written.append(path)
         return function(path, *arguments)
+
     return watched

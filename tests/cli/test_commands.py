@@ -20,8 +20,14 @@ def command(verb, *arguments):
 
 def run_process(verb, *arguments, cwd=None):
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
-    return subprocess.run(command(verb, *arguments), capture_output=True, text=True, cwd=cwd,
-                          env={**environment, "PYTHONPATH": str(ROOT)}, check=False)
+    return subprocess.run(
+        command(verb, *arguments),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
 
 
 def assert_refused(result, *parts):
@@ -33,13 +39,24 @@ def assert_refused(result, *parts):
 
 
 def pretrain_flags(texts, workdir, *more):
-    return ("pretrain", f"--input_files={texts}/text.txt", f"--vocab_file={texts}/vocab.txt", "--config=tiny",
-            f"--workdir={workdir}", "--max_seq_length=32", "--global_batch_size=4", "--holdout_fraction=0.2", *more)
+    return (
+        "pretrain",
+        f"--input_files={texts}/text.txt",
+        f"--vocab_file={texts}/vocab.txt",
+        "--config=tiny",
+        f"--workdir={workdir}",
+        "--max_seq_length=32",
+        "--global_batch_size=4",
+        "--holdout_fraction=0.2",
+        *more,
+    )
 
 
 def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     workdir, export_dir = tmp_path / "run", tmp_path / "models" / "mine"
-    result = run_process(*pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2", "--save_checkpoints_steps=2"))
+    result = run_process(
+        *pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2", "--save_checkpoints_steps=2")
+    )
     assert result.returncode == 0, result.stderr
     assert "step 4/4" in result.stdout and "majority share" in result.stdout
     assert result.stderr == ""  # none of TensorFlow's chatter
@@ -48,7 +65,9 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")
     # A multiple of the run's own --save_checkpoints_steps, not of the default.
     resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6", "--keep_every_steps=4")
-    assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout, resumed.stderr
+    assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout, (
+        resumed.stderr
+    )
 
     exported = run("export", f"--workdir={workdir}", f"--export_dir={export_dir}")
     assert exported.returncode == 0 and (export_dir / "1" / "saved_model.pb").exists(), exported.stderr
@@ -62,8 +81,12 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
 def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
     workdir = tmp_path / "run"
     process = subprocess.Popen(
-        command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5", "--jit_compile=none")), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5", "--jit_compile=none")),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     for line in process.stdout:
         if line.startswith("step "):
             break
@@ -79,43 +102,61 @@ def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
-    code = (f"import runpy, sys; sys.argv = ['{verb}', '--help']\n"
-            f"try:\n    runpy.run_module('keras_bert_app.cli.{verb}', run_name='__main__', alter_sys=True)\n"
-            "except SystemExit as stop:\n    assert not stop.code\n"
-            "assert not {'tensorflow', 'keras', 'numpy'} & sys.modules.keys()\n"
-            "from absl import flags\n"
-            "print('\\n'.join(flag.name for module, found in flags.FLAGS.flags_by_module_dict().items()\n"
-            "                for flag in found if not module.startswith('absl')), file=sys.stderr)\n")
+    code = (
+        f"import runpy, sys; sys.argv = ['{verb}', '--help']\n"
+        f"try:\n    runpy.run_module('keras_bert_app.cli.{verb}', run_name='__main__', alter_sys=True)\n"
+        "except SystemExit as stop:\n    assert not stop.code\n"
+        "assert not {'tensorflow', 'keras', 'numpy'} & sys.modules.keys()\n"
+        "from absl import flags\n"
+        "print('\\n'.join(flag.name for module, found in flags.FLAGS.flags_by_module_dict().items()\n"
+        "                for flag in found if not module.startswith('absl')), file=sys.stderr)\n"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert result.returncode == 0, result.stderr
-    shown = {line.split(":")[0].strip().replace("--[no]", "--") for line in result.stdout.split("\n") if line.startswith("  --")}
+    shown = {
+        line.split(":")[0].strip().replace("--[no]", "--")
+        for line in result.stdout.split("\n")
+        if line.startswith("  --")
+    }
     assert {f"--{name}" for name in result.stderr.split()} == shown
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--input_files=/nowhere/*.txt"], ["/nowhere/*.txt", "matches no file"]),
-    (["--max_seq_length=513"], ["--max_seq_length=513", "512"]),
-    (["--strategy=all"], ["--strategy=all", "mirrored"]),
-    (["--config=tinny"], ["did you mean 'tiny'"]),
-    (["--num_train_steps=many"], ["num_train_steps", "many"]),
-    (["--no_such_flag=1"], ["no_such_flag"]),
-    (["--vocab_file="], ["--vocab_file is missing"]),
-    (["--corpus_dir=somewhere"], ["--corpus_dir", "not as both"]),
-    (["surplus"], ["unexpected argument 'surplus'"]),
-    (["--masking=words"], ["--masking=words", "whole_word"]),
-    (["--masking=lexicon"], ["--lexicon_file"]),
-    (["--masking=lexicon", "--lexicon_file=/nowhere/phrases.txt"], ["/nowhere/phrases.txt", "no such file"]),
-    (["--mask_token_rate=0.8", "--random_token_rate=0.3"], ["--random_token_rate=0.3", "1 or less"]),
-    (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
-    (["--input_files=", "--corpus_dir=a", "--strict"], ["is for --input_files; with --corpus_dir it was settled by prepare_corpus"]),
-    (["--train_minutes=inf"], ["--train_minutes=inf: expected a finite number"]),
-    (["--decay_power=2"], ["--decay_power=2.0: is for --learning_rate_schedule=polynomial, which is linear here; leave it out"]),
-    (["--optimizer=adafactor", "--adam_beta_1=0.8"], ["--adam_beta_1=0.8: is for --optimizer=adamw or lamb or muon, which is adafactor here"]),
-    (["--max_ngram=2"], ["--max_ngram=2: is for --masking=span, which is piece here"]),
-    (["--allow_missing=pooler"], ["--allow_missing=pooler: there is no --init_checkpoint that could lack it"]),
-    (["--clip_norm=inf"], ["--clip_norm=inf: expected a finite number"]),
-    (["--seed=9223372036854775808"], ["--seed=9223372036854775808: expected less than 9223372036854775808"]),
-])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--input_files=/nowhere/*.txt"], ["/nowhere/*.txt", "matches no file"]),
+        (["--max_seq_length=513"], ["--max_seq_length=513", "512"]),
+        (["--strategy=all"], ["--strategy=all", "mirrored"]),
+        (["--config=tinny"], ["did you mean 'tiny'"]),
+        (["--num_train_steps=many"], ["num_train_steps", "many"]),
+        (["--no_such_flag=1"], ["no_such_flag"]),
+        (["--vocab_file="], ["--vocab_file is missing"]),
+        (["--corpus_dir=somewhere"], ["--corpus_dir", "not as both"]),
+        (["surplus"], ["unexpected argument 'surplus'"]),
+        (["--masking=words"], ["--masking=words", "whole_word"]),
+        (["--masking=lexicon"], ["--lexicon_file"]),
+        (["--masking=lexicon", "--lexicon_file=/nowhere/phrases.txt"], ["/nowhere/phrases.txt", "no such file"]),
+        (["--mask_token_rate=0.8", "--random_token_rate=0.3"], ["--random_token_rate=0.3", "1 or less"]),
+        (["--input_files=", "--corpus_dir=a,b,a"], ["names a directory twice"]),
+        (
+            ["--input_files=", "--corpus_dir=a", "--strict"],
+            ["is for --input_files; with --corpus_dir it was settled by prepare_corpus"],
+        ),
+        (["--train_minutes=inf"], ["--train_minutes=inf: expected a finite number"]),
+        (
+            ["--decay_power=2"],
+            ["--decay_power=2.0: is for --learning_rate_schedule=polynomial, which is linear here; leave it out"],
+        ),
+        (
+            ["--optimizer=adafactor", "--adam_beta_1=0.8"],
+            ["--adam_beta_1=0.8: is for --optimizer=adamw or lamb or muon, which is adafactor here"],
+        ),
+        (["--max_ngram=2"], ["--max_ngram=2: is for --masking=span, which is piece here"]),
+        (["--allow_missing=pooler"], ["--allow_missing=pooler: there is no --init_checkpoint that could lack it"]),
+        (["--clip_norm=inf"], ["--clip_norm=inf: expected a finite number"]),
+        (["--seed=9223372036854775808"], ["--seed=9223372036854775808: expected less than 9223372036854775808"]),
+    ],
+)
 def test_a_wrong_flag_is_one_line_and_exit_code_2(run, texts, tmp_path, flags, parts):
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--num_train_steps=2", *flags)), *parts)
     assert not (tmp_path / "run").exists()
@@ -125,23 +166,36 @@ def test_a_model_s_own_directory_is_no_work_directory(run, texts, tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text('{"model_type": "bert"}')
-    assert_refused(run("pretrain", f"--workdir={model}", f"--init_checkpoint={model}", f"--input_files={texts}/*.txt"),
-                   "has no key 'pretraining', so no run lives there")
+    assert_refused(
+        run("pretrain", f"--workdir={model}", f"--init_checkpoint={model}", f"--input_files={texts}/*.txt"),
+        "has no key 'pretraining', so no run lives there",
+    )
     assert (model / "config.json").read_text() == '{"model_type": "bert"}'
 
 
 def test_a_casing_that_contradicts_the_vocabulary_is_refused_before_any_text_is_read(run, texts, tmp_path):
     path = tmp_path / "vocab.txt"
-    path.write_text((texts / "vocab.txt").read_text() + "".join(f"##{letter}z\n{letter}\n" for letter in string.ascii_lowercase
-                                                                if f"\n{letter}\n" not in (texts / "vocab.txt").read_text()))
-    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}", "--do_lower_case=false")),
-                   "is uncased", "set do_lower_case to true")
+    path.write_text(
+        (texts / "vocab.txt").read_text()
+        + "".join(
+            f"##{letter}z\n{letter}\n"
+            for letter in string.ascii_lowercase
+            if f"\n{letter}\n" not in (texts / "vocab.txt").read_text()
+        )
+    )
+    assert_refused(
+        run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}", "--do_lower_case=false")),
+        "is uncased",
+        "set do_lower_case to true",
+    )
 
 
 def test_a_vocabulary_without_mask_is_refused_by_name(run, texts, tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text((texts / "vocab.txt").read_text().replace("[MASK]\n", ""))
-    assert_refused(run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}")), str(path), "[MASK] is missing")
+    assert_refused(
+        run(*pretrain_flags(texts, tmp_path / "run", f"--vocab_file={path}")), str(path), "[MASK] is missing"
+    )
 
 
 def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, texts, tmp_path):
@@ -149,7 +203,9 @@ def test_an_empty_file_is_refused_with_counts_and_leaves_no_run_behind(run, text
     result = run(*pretrain_flags(texts, tmp_path / "run", f"--input_files={tmp_path}/empty.txt"))
     assert_refused(result, "0 documents")
     assert not (tmp_path / "run" / "config.json").exists()
-    assert_refused(run("learn_vocab", f"--input_files={tmp_path}/empty.txt", f"--vocab_file={tmp_path}/v.txt"), "no word")
+    assert_refused(
+        run("learn_vocab", f"--input_files={tmp_path}/empty.txt", f"--vocab_file={tmp_path}/v.txt"), "no word"
+    )
 
 
 def test_text_in_the_place_of_the_corpus_is_refused_and_stays(run, texts, tmp_path):

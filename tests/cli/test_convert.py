@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert_app import load_pretrained
-from keras_bert_app.interop import load, workdir
+from keras_bert_app.interop import load, own_layout
 from keras_bert_app.interop.weights import part_of
 from keras_bert_app.runs import checkpoints
 from tests.cli.test_commands import assert_refused
@@ -22,20 +22,24 @@ TEXT = "".join(f"a b c {letter}.\nd e f g.\nh i {letter} j.\n\n" for letter in "
 def source(tmp_path_factory):
     """A work directory of random weights, its name with a space."""
     directory = str(tmp_path_factory.mktemp("my models") / "a source")
-    workdir.write(make_weights(CONFIGS["three_layers"]), directory)
+    own_layout.write(make_weights(CONFIGS["three_layers"]), directory)
     return directory
 
 
-@pytest.mark.parametrize("layout, dropped", [
-    ("workdir", ""), ("huggingface", ""), ("google_tf1", ""), ("keras_hub", "next_sentence"), ("model_garden", "")])
-def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cannot_hold(run, source, tmp_path, layout, dropped):
+@pytest.mark.parametrize(
+    "layout, dropped",
+    [("workdir", ""), ("huggingface", ""), ("google_tf1", ""), ("keras_hub", "next_sentence"), ("model_garden", "")],
+)
+def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cannot_hold(
+    run, source, tmp_path, layout, dropped
+):
     out, back = str(tmp_path / "out"), str(tmp_path / "back")
     result = run("convert", f"--input={source}", f"--to={layout}", f"--output={out}")
     assert result.returncode == 0, result.stderr
     assert "read back bit for bit" in result.stdout and (not dropped or f"{dropped} is left out" in result.stdout)
     result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}", f"--allow_missing={dropped}")
     assert result.returncode == 0, result.stderr
-    first, last = workdir.read(source), workdir.read(back)
+    first, last = own_layout.read(source), own_layout.read(back)
     kept = [path for path in first.tensors if not dropped or not path.startswith(dropped)]
     assert set(last.tensors) == set(kept)
     for path in kept:
@@ -61,28 +65,39 @@ def test_check_compares_with_stored_values_and_a_changed_weight_is_exit_code_1(r
 def test_surgery_is_done_in_one_command_and_said(run, source, tmp_path):
     out = str(tmp_path / "out")
     vocabulary = tmp_path / "larger.txt"
-    vocabulary.write_bytes(workdir.read(source).vocabulary.replace(b"a\n", b"a\nzz\n"))
-    result = run("convert", f"--input={source}", "--to=workdir", f"--output={out}", "--keep_layers=0,2",
-                 "--max_position_embeddings=40", "--tie_word_embeddings=false", "--drop_parts=next_sentence",
-                 f"--vocab_file={vocabulary}")
+    vocabulary.write_bytes(own_layout.read(source).vocabulary.replace(b"a\n", b"a\nzz\n"))
+    result = run(
+        "convert",
+        f"--input={source}",
+        "--to=workdir",
+        f"--output={out}",
+        "--keep_layers=0,2",
+        "--max_position_embeddings=40",
+        "--tie_word_embeddings=false",
+        "--drop_parts=next_sentence",
+        f"--vocab_file={vocabulary}",
+    )
     assert result.returncode == 0, result.stderr
     for said in ("layers 3 -> 2", "positions 23 -> 40", "untied", "dropped: next_sentence", "entries:"):
         assert said in result.stdout
-    weights = workdir.read(out)
+    weights = own_layout.read(out)
     assert weights.config.num_hidden_layers == 2 and weights.parts() == ("encoder", "pooler", "masked_lm")
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    (["--input="], ["--input is missing"]),
-    (["--input={source}", "--to=huggingface"], ["--output", "belong together"]),
-    (["--input={tmp}/nothing"], ["no such file or directory", "huggingface"]),
-    (["--input={tmp}"], ["in none of the layouts", "other.txt"]),
-    (["--input={source}", "--allow_missing=encoder"], ["--allow_missing=encoder", "pooler"]),
-    (["--input={source}", "--to=workdir", "--output={tmp}"], ["not empty"]),
-    (["--input={source}", "--keep_layers=first"], ["--keep_layers=first"]),
-    (["--input={source}", "--vocab_file={tmp}/none.txt"], ["none.txt", "cannot be read"]),
-    (["--input=hf://nobody/nothing"], ["hf://nobody/nothing", "cannot be fetched"]),
-])
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["--input="], ["--input is missing"]),
+        (["--input={source}", "--to=huggingface"], ["--output", "belong together"]),
+        (["--input={tmp}/nothing"], ["no such file or directory", "huggingface"]),
+        (["--input={tmp}"], ["in none of the layouts", "other.txt"]),
+        (["--input={source}", "--allow_missing=encoder"], ["--allow_missing=encoder", "pooler"]),
+        (["--input={source}", "--to=workdir", "--output={tmp}"], ["not empty"]),
+        (["--input={source}", "--keep_layers=first"], ["--keep_layers=first"]),
+        (["--input={source}", "--vocab_file={tmp}/none.txt"], ["none.txt", "cannot be read"]),
+        (["--input=hf://nobody/nothing"], ["hf://nobody/nothing", "cannot be fetched"]),
+    ],
+)
 def test_wrong_flags_are_refused_in_one_line(run, source, tmp_path, monkeypatch, arguments, parts):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # so that no network is waited for
     (tmp_path / "other.txt").touch()
@@ -103,13 +118,20 @@ def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocab
     start = str(tmp_path / "hf")
     run("convert", f"--input={source}", "--to=huggingface", f"--output={start}", "--drop_parts=next_sentence")
     (tmp_path / "text.txt").write_text(TEXT)
-    arguments = [f"--init_checkpoint={start}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
-                 "--max_seq_length=16", "--global_batch_size=4", "--num_train_steps=2", "--learning_rate=0"]
+    arguments = [
+        f"--init_checkpoint={start}",
+        f"--input_files={tmp_path}/text.txt",
+        f"--workdir={tmp_path}/run",
+        "--max_seq_length=16",
+        "--global_batch_size=4",
+        "--num_train_steps=2",
+        "--learning_rate=0",
+    ]
     assert_refused(run("pretrain", *arguments), "next_sentence", "--allow_missing")
     result = run("pretrain", *arguments, "--allow_missing=pooler,next_sentence")
     assert result.returncode == 0, result.stderr
     assert "from scratch, seed 12345: next_sentence, pooler" in result.stdout
-    first, trained = workdir.read(source), workdir.read(f"{tmp_path}/run")
+    first, trained = own_layout.read(source), own_layout.read(f"{tmp_path}/run")
     assert trained.parts() == ("encoder", "pooler", "masked_lm", "next_sentence")
     assert trained.vocabulary == first.vocabulary and trained.config.hidden_act == first.config.hidden_act
     for path, tensor in trained.tensors.items():
@@ -118,8 +140,14 @@ def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocab
 
 def test_what_changes_the_outputs_but_no_shape_may_not_differ_from_the_start(run, source, tmp_path):
     (tmp_path / "text.txt").write_text(TEXT)
-    result = run("pretrain", f"--init_checkpoint={source}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
-                 "--max_seq_length=16", "--hidden_act=gelu_tanh")
+    result = run(
+        "pretrain",
+        f"--init_checkpoint={source}",
+        f"--input_files={tmp_path}/text.txt",
+        f"--workdir={tmp_path}/run",
+        "--max_seq_length=16",
+        "--hidden_act=gelu_tanh",
+    )
     assert_refused(result, "hidden_act", "gelu_exact", "gelu_tanh")
     assert not (tmp_path / "run" / "config.json").exists()
 
@@ -132,10 +160,14 @@ def test_a_converted_directory_is_no_run_and_pretrain_says_how_to_go_on(run, sou
 def test_a_work_directory_keeps_task_and_labels(tmp_path):
     weights = make_weights(CONFIGS["one_layer"])
     hidden = weights.config.hidden_size
-    weights.tensors.update({"classifier/kernel": np.ones((hidden, 3), np.float32), "classifier/bias": np.zeros(3, np.float32)})
-    weights = weights.__class__(**{**vars(weights), "task": "sequence_classification", "labels": ("no", "maybe", "yes")})
-    workdir.write(weights, str(tmp_path / "classes"))
-    assert_same(workdir.read(str(tmp_path / "classes")), weights)
+    weights.tensors.update(
+        {"classifier/kernel": np.ones((hidden, 3), np.float32), "classifier/bias": np.zeros(3, np.float32)}
+    )
+    weights = weights.__class__(
+        **{**vars(weights), "task": "sequence_classification", "labels": ("no", "maybe", "yes")}
+    )
+    own_layout.write(weights, str(tmp_path / "classes"))
+    assert_same(own_layout.read(str(tmp_path / "classes")), weights)
     with open(tmp_path / "classes" / "config.json", encoding="utf-8") as file:
         assert json.load(file)["id2label"] == {"0": "no", "1": "maybe", "2": "yes"}
 
@@ -163,22 +195,48 @@ def test_a_directory_of_the_user_beside_the_output_stays(run, source, tmp_path):
     assert (tmp_path / "new.writing" / "thesis.txt").exists()
 
 
-@pytest.mark.parametrize("flag, part", [
-    ("--num_hidden_layers=1", "layer_1"), ("--num_hidden_layers=5", "layer_3"), ("--tie_word_embeddings=false", "output_embeddings"),
-    ("--max_position_embeddings=40", "position_embeddings")])
+@pytest.mark.parametrize(
+    "flag, part",
+    [
+        ("--num_hidden_layers=1", "layer_1"),
+        ("--num_hidden_layers=5", "layer_3"),
+        ("--tie_word_embeddings=false", "output_embeddings"),
+        ("--max_position_embeddings=40", "position_embeddings"),
+    ],
+)
 def test_weights_that_would_be_lost_or_begin_anew_in_silence_are_refused(run, source, tmp_path, flag, part):
     (tmp_path / "text.txt").write_text(TEXT)
-    result = run("pretrain", f"--init_checkpoint={source}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
-                 "--max_seq_length=16", "--num_train_steps=1", flag)
+    result = run(
+        "pretrain",
+        f"--init_checkpoint={source}",
+        f"--input_files={tmp_path}/text.txt",
+        f"--workdir={tmp_path}/run",
+        "--max_seq_length=16",
+        "--num_train_steps=1",
+        flag,
+    )
     assert_refused(result, part, "convert")
 
 
-@pytest.mark.parametrize("flag, key", [("--is_causal", "is_causal"), ("--hidden_act=relu", "hidden_act"),
-                                       ("--num_attention_heads=1", "num_attention_heads")])
+@pytest.mark.parametrize(
+    "flag, key",
+    [
+        ("--is_causal", "is_causal"),
+        ("--hidden_act=relu", "hidden_act"),
+        ("--num_attention_heads=1", "num_attention_heads"),
+    ],
+)
 def test_arithmetic_other_than_that_of_the_start_is_refused(run, source, tmp_path, flag, key):
     (tmp_path / "text.txt").write_text(TEXT)
-    result = run("pretrain", f"--init_checkpoint={source}", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
-                 "--max_seq_length=16", "--num_train_steps=1", flag)
+    result = run(
+        "pretrain",
+        f"--init_checkpoint={source}",
+        f"--input_files={tmp_path}/text.txt",
+        f"--workdir={tmp_path}/run",
+        "--max_seq_length=16",
+        "--num_train_steps=1",
+        flag,
+    )
     assert_refused(result, f"{key} ", "was asked for", "leave --config")
 
 
@@ -187,23 +245,37 @@ def test_a_vocabulary_larger_than_the_table_of_the_start_is_refused(run, tmp_pat
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(100))]
     (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
     start = GOLDEN / "huggingface_files" / "pretraining"
-    assert_refused(run("pretrain", f"--init_checkpoint={start}", f"--vocab_file={tmp_path}/vocab.txt",
-                       f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run", "--max_seq_length=8"),
-                   "105 entries", "convert --vocab_file")
+    assert_refused(
+        run(
+            "pretrain",
+            f"--init_checkpoint={start}",
+            f"--vocab_file={tmp_path}/vocab.txt",
+            f"--input_files={tmp_path}/text.txt",
+            f"--workdir={tmp_path}/run",
+            "--max_seq_length=8",
+        ),
+        "105 entries",
+        "convert --vocab_file",
+    )
 
 
 def test_a_preset_name_reaches_the_hub_as_it_is(run, monkeypatch, tmp_path):
     monkeypatch.setattr("keras_bert_app.interop.hub._keras_hub_preset", lambda handle: 1 / 0)
-    result = run("pretrain", "--init_checkpoint=bert_tiny_en_uncased", f"--input_files={tmp_path}", f"--workdir={tmp_path}/run")
+    result = run(
+        "pretrain", "--init_checkpoint=bert_tiny_en_uncased", f"--input_files={tmp_path}", f"--workdir={tmp_path}/run"
+    )
     assert_refused(result, "bert_tiny_en_uncased: cannot be fetched (division by zero)")
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    (["--to=workdir", "--output=ram://x/y"], ["ram://x/y", "no local directory"]),
-    (["--keep_layers=²"], ["--keep_layers=²"]),
-    (["--write_parity"], ["--write_parity", "--output"]),
-    (["--reference_python=python"], ["--reference_python", "--check"]),
-])
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["--to=workdir", "--output=ram://x/y"], ["ram://x/y", "no local directory"]),
+        (["--keep_layers=²"], ["--keep_layers=²"]),
+        (["--write_parity"], ["--write_parity", "--output"]),
+        (["--reference_python=python"], ["--reference_python", "--check"]),
+    ],
+)
 def test_flags_that_could_not_be_followed_are_refused(run, source, arguments, parts):
     assert_refused(run("convert", f"--input={source}", *arguments), *parts)
 
@@ -212,24 +284,49 @@ def test_a_vocabulary_is_given_to_weights_that_have_none(run, tmp_path):
     encoder, out = GOLDEN / "huggingface_files" / "encoder", tmp_path / "out"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
     (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces))
-    result = run("convert", f"--input={encoder}", "--allow_missing=masked_lm,next_sentence", "--to=workdir",
-                 f"--output={out}", f"--vocab_file={tmp_path}/vocab.txt")
+    result = run(
+        "convert",
+        f"--input={encoder}",
+        "--allow_missing=masked_lm,next_sentence",
+        "--to=workdir",
+        f"--output={out}",
+        f"--vocab_file={tmp_path}/vocab.txt",
+    )
     assert result.returncode == 0 and "which has none" in result.stdout, result.stderr
-    assert workdir.read(str(out)).vocabulary == (tmp_path / "vocab.txt").read_bytes()
+    assert own_layout.read(str(out)).vocabulary == (tmp_path / "vocab.txt").read_bytes()
 
 
 def test_an_untied_head_that_is_dropped_leaves_a_model_that_every_layout_holds(run, source, tmp_path):
-    result = run("convert", f"--input={source}", "--tie_word_embeddings=false", "--to=workdir", f"--output={tmp_path}/untied")
+    result = run(
+        "convert", f"--input={source}", "--tie_word_embeddings=false", "--to=workdir", f"--output={tmp_path}/untied"
+    )
     assert result.returncode == 0, result.stderr
-    result = run("convert", f"--input={tmp_path}/untied", "--drop_parts=masked_lm", "--to=google_tf1", f"--output={tmp_path}/out")
+    result = run(
+        "convert", f"--input={tmp_path}/untied", "--drop_parts=masked_lm", "--to=google_tf1", f"--output={tmp_path}/out"
+    )
     assert result.returncode == 0, result.stderr
 
 
 def test_a_part_that_the_run_does_not_train_need_not_be_there(run, source, tmp_path):
-    result = run("convert", f"--input={source}", "--drop_parts=pooler,next_sentence", "--to=workdir", f"--output={tmp_path}/start")
+    result = run(
+        "convert",
+        f"--input={source}",
+        "--drop_parts=pooler,next_sentence",
+        "--to=workdir",
+        f"--output={tmp_path}/start",
+    )
     assert result.returncode == 0, result.stderr
     (tmp_path / "text.txt").write_text("\n\n".join(f"a b {number}.\nc d e f." for number in range(20)) + "\n")
-    result = run("pretrain", f"--init_checkpoint={tmp_path}/start", f"--input_files={tmp_path}/text.txt", f"--workdir={tmp_path}/run",
-                 "--max_seq_length=16", "--sentence_objective=none", "--num_train_steps=1", "--global_batch_size=2",
-                 "--holdout_fraction=0.2", "--jit_compile=none")
+    result = run(
+        "pretrain",
+        f"--init_checkpoint={tmp_path}/start",
+        f"--input_files={tmp_path}/text.txt",
+        f"--workdir={tmp_path}/run",
+        "--max_seq_length=16",
+        "--sentence_objective=none",
+        "--num_train_steps=1",
+        "--global_batch_size=2",
+        "--holdout_fraction=0.2",
+        "--jit_compile=none",
+    )
     assert result.returncode == 0 and "step 1/1" in result.stdout, result.stderr

@@ -13,9 +13,9 @@ import types
 import numpy as np
 import pytest
 
-from keras_bert_app.export import embeddings
-from keras_bert_app.export.embeddings import Pooling
-from keras_bert_app.interop import workdir
+from keras_bert_app.export import sentence_vectors
+from keras_bert_app.export.sentence_vectors import Pooling
+from keras_bert_app.interop import own_layout
 from tests.cli.test_commands import ROOT, assert_refused, command
 from tests.export.small_model import WEIGHTS
 
@@ -26,8 +26,8 @@ LINES = ["a b c", "", "d e f", "ab. h", "a b c", "c b a " * 20]
 def place(tmp_path_factory):
     """A directory, its name with a space, with a model, its export, and texts."""
     directory = tmp_path_factory.mktemp("my vectors")
-    workdir.write(WEIGHTS, str(directory / "model"))
-    embeddings.export_embeddings(str(directory / "model"), str(directory / "export"), Pooling(normalize=True))
+    own_layout.write(WEIGHTS, str(directory / "model"))
+    sentence_vectors.export_embeddings(str(directory / "model"), str(directory / "export"), Pooling(normalize=True))
     (directory / "texts.txt").write_text("".join(f"{line}\n" for line in LINES))
     return directory
 
@@ -39,8 +39,9 @@ def embed(run, place):
 
 @pytest.fixture
 def search(run, place):
-    return lambda *arguments: run("search", f"--saved_model={place}/export", f"--corpus_file={place}/texts.txt",
-                                  *arguments)
+    return lambda *arguments: run(
+        "search", f"--saved_model={place}/export", f"--corpus_file={place}/texts.txt", *arguments
+    )
 
 
 def test_lines_become_rows_and_the_nearest_of_them_are_found(embed, search, place):
@@ -68,20 +69,37 @@ def test_lines_become_rows_and_the_nearest_of_them_are_found(embed, search, plac
 def test_a_model_is_pooled_as_asked_without_an_export_and_from_json_lines(run, place):
     with gzip.open(place / "x.jsonl.gz", "wt") as file:
         file.writelines(json.dumps({"body": line}) + "\n" for line in LINES)
-    result = run("embed", f"--init_checkpoint={place}/model", "--pooling=mean_max", "--layer=1", "--text_field=body",
-                 f"--input_file={place}/x.jsonl.gz", f"--output_file={place}/new/x.tsv", "--batch_size=2")
+    result = run(
+        "embed",
+        f"--init_checkpoint={place}/model",
+        "--pooling=mean_max",
+        "--layer=1",
+        "--text_field=body",
+        f"--input_file={place}/x.jsonl.gz",
+        f"--output_file={place}/new/x.tsv",
+        "--batch_size=2",
+    )
     assert result.returncode == 0, result.stderr
     assert "layers 3 -> 1" in result.stdout
-    module, _ = embeddings.embedding_module(str(place / "model"), Pooling("mean_max", 1))
+    module, _ = sentence_vectors.embedding_module(str(place / "model"), Pooling("mean_max", 1))
     expected = module.exported["serving_default"](LINES)["embedding"]
     np.testing.assert_allclose(np.loadtxt(place / "new" / "x.tsv", delimiter="\t"), expected, atol=1e-6)
 
 
 def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
-    assert run("embed", f"--saved_model={place}/export", f"--input_file={place}/texts.txt",
-               f"--output_file={place}/corpus.npy").returncode == 0
+    assert (
+        run(
+            "embed",
+            f"--saved_model={place}/export",
+            f"--input_file={place}/texts.txt",
+            f"--output_file={place}/corpus.npy",
+        ).returncode
+        == 0
+    )
     flags = (f"--vectors={place}/corpus.npy", "--output_format=jsonl", "--top_k=1")
-    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"d e f\r\n\xff a"), isatty=lambda: False))
+    monkeypatch.setattr(
+        sys, "stdin", types.SimpleNamespace(buffer=io.BytesIO(b"d e f\r\n\xff a"), isatty=lambda: False)
+    )
     piped = search(*flags, "--query_file=-")
     assert [json.loads(line)["query"] for line in piped.stdout.splitlines()] == ["d e f", "\ufffd a"], piped.stderr
     (place / "queries.txt").write_text("d e f\nh\n")
@@ -96,41 +114,59 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     assert "1 queries had more tokens than the model reads" in once.stderr
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--input_file="], ["--input_file is missing"]),
-    ([], ["--saved_model is missing", "--init_checkpoint"]),
-    (["--saved_model=PLACE/export", "--init_checkpoint=PLACE/model"], ["give one of them"]),
-    (["--saved_model=PLACE/export", "--layer=1"], ["--layer goes with --init_checkpoint"]),
-    (["--saved_model=PLACE/export", "--output_file=PLACE/x.txt"], [".npy", ".tsv"]),
-    (["--saved_model=PLACE/export", "--output_file=PLACE/folder.npy"], ["is a directory"]),
-    (["--saved_model=PLACE/export", "--input_file=PLACE/none.txt"], ["none.txt", "o such file"]),
-    (["--saved_model=PLACE/export", "--input_file=PLACE/empty.txt"], ["empty.txt", "has no text"]),
-    (["--saved_model=PLACE/export", "--input_format=xml"], ["--input_format=xml", "jsonl"]),
-    (["--saved_model=PLACE/none"], ["no SavedModel there"]),
-    (["--init_checkpoint=PLACE/model", "--pooling=avg"], ["--pooling=avg"]),
-    (["--init_checkpoint=PLACE/model", "--layer=7"], ["layers 1 to 3"]),
-    (["--saved_model=PLACE/export", "surplus"], ["unexpected argument 'surplus'"]),
-    (["--saved_model=PLACE/export", "--input_file=PLACE/texts.tsv", "--output_file=PLACE/../PLACE_NAME/texts.tsv"],
-     ["is the --input_file, whose texts would be lost"]),
-])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--input_file="], ["--input_file is missing"]),
+        ([], ["--saved_model is missing", "--init_checkpoint"]),
+        (["--saved_model=PLACE/export", "--init_checkpoint=PLACE/model"], ["give one of them"]),
+        (["--saved_model=PLACE/export", "--layer=1"], ["--layer goes with --init_checkpoint"]),
+        (["--saved_model=PLACE/export", "--output_file=PLACE/x.txt"], [".npy", ".tsv"]),
+        (["--saved_model=PLACE/export", "--output_file=PLACE/folder.npy"], ["is a directory"]),
+        (["--saved_model=PLACE/export", "--input_file=PLACE/none.txt"], ["none.txt", "o such file"]),
+        (["--saved_model=PLACE/export", "--input_file=PLACE/empty.txt"], ["empty.txt", "has no text"]),
+        (["--saved_model=PLACE/export", "--input_format=xml"], ["--input_format=xml", "jsonl"]),
+        (["--saved_model=PLACE/none"], ["no SavedModel there"]),
+        (["--init_checkpoint=PLACE/model", "--pooling=avg"], ["--pooling=avg"]),
+        (["--init_checkpoint=PLACE/model", "--layer=7"], ["layers 1 to 3"]),
+        (["--saved_model=PLACE/export", "surplus"], ["unexpected argument 'surplus'"]),
+        (
+            [
+                "--saved_model=PLACE/export",
+                "--input_file=PLACE/texts.tsv",
+                "--output_file=PLACE/../PLACE_NAME/texts.tsv",
+            ],
+            ["is the --input_file, whose texts would be lost"],
+        ),
+    ],
+)
 def test_a_wrong_flag_of_embed_is_one_line_and_leaves_nothing(embed, place, flags, parts):
     (place / "empty.txt").touch()
     (place / "texts.tsv").write_text("a b c\n")
     (place / "folder.npy").mkdir(exist_ok=True)
     (place / "out.npy").unlink(missing_ok=True)
     before = set(os.listdir(place))
-    assert_refused(embed(*(flag.replace("PLACE_NAME", place.name).replace("PLACE", str(place)) for flag in flags)), *parts)
+    assert_refused(
+        embed(*(flag.replace("PLACE_NAME", place.name).replace("PLACE", str(place)) for flag in flags)), *parts
+    )
     assert set(os.listdir(place)) == before
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    ([], ["no query was given"]), (["x", "--query_file=-"], ["give one of them"]),
-    (["x", "--output_format=csv"], ["csv", "table"]), (["x", "--top_k=0"], ["top_k"]),
-    (["x", "--corpus_file=PLACE/empty.txt"], ["has no text"]),
-    (["x", "--vectors=PLACE/texts.txt"], ["texts.txt", "embed"]),
-    (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]), (["x", "--vectors=PLACE/none.npy"], ["none.npy", "`embed` wrote"]),
-    (["x", "--corpus_file=/dev/null"], ["is no file that can be read several times"]),
-    (["x", "--vectors=PLACE/other.npy"], ["vector 1 is not that of text 1"])])
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        ([], ["no query was given"]),
+        (["x", "--query_file=-"], ["give one of them"]),
+        (["x", "--output_format=csv"], ["csv", "table"]),
+        (["x", "--top_k=0"], ["top_k"]),
+        (["x", "--corpus_file=PLACE/empty.txt"], ["has no text"]),
+        (["x", "--vectors=PLACE/texts.txt"], ["texts.txt", "embed"]),
+        (["x", "--vectors=PLACE/few.npy"], ["5 vectors", "6 texts"]),
+        (["x", "--vectors=PLACE/none.npy"], ["none.npy", "`embed` wrote"]),
+        (["x", "--corpus_file=/dev/null"], ["is no file that can be read several times"]),
+        (["x", "--vectors=PLACE/other.npy"], ["vector 1 is not that of text 1"]),
+    ],
+)
 def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
     (place / "empty.txt").touch()
     (place / "none.npy").touch()
@@ -143,9 +179,14 @@ def test_ctrl_c_leaves_nothing_half_written(place):
     (place / "many.txt").write_text("a b c d e f\n" * 500_000)
     flags = (f"--init_checkpoint={place}/model", f"--input_file={place}/many.txt", f"--output_file={place}/many.npy")
     # A shell that starts the tests in the background has them ignore SIGINT; the command is to be at a terminal.
-    process = subprocess.Popen(command("embed", *flags), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-                               env={**os.environ, "PYTHONPATH": str(ROOT)})
+    process = subprocess.Popen(
+        command("embed", *flags),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     while not (place / "many.npy.writing").exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)

@@ -22,8 +22,9 @@ def test_an_estimate_is_a_table_and_a_file_of_the_same_figures(run, tmp_path):
 
 
 def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
-    result = run("estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu",
-                 "--peak_gflops=70")
+    result = run(
+        "estimate", "--recipe=original", "--config=tiny", "--hidden_size=64", "--hardware=cpu", "--peak_gflops=70"
+    )
     assert result.returncode == 0, result.stderr
     assert "hidden 64" in result.stdout and "256 rows of 128 tokens with 20 predictions" in result.stdout
     assert "900,000, 29.49 billion tokens" in result.stdout
@@ -34,17 +35,23 @@ def test_a_recipe_gives_what_flags_do_not(run, tmp_path):
     assert " 1.0 hours" in by_the_clock.stdout or " 60.0 minutes" in by_the_clock.stdout, by_the_clock.stderr
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--config=bsae"], ["did you mean 'base'"]),
-    (["--precision=bfloat61"], ["bfloat61", "did you mean 'bfloat16'"]),
-    (["--hardware="], ["--hardware is missing"]),
-    (["--max_seq_length=513"], ["513", "512"]),
-    (["--utilization=0"], ["--utilization=0"]),
-    (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words and --num_train_steps", "one of them"]),
-    (["--corpus_words=3e9", "--max_seq_length=256"], ["--positions_per_word is missing", "2.28", "--max_seq_length=256"]),
-    (["--memory_gb=inf"], ["--memory_gb=inf", "expected a finite number"]),
-    (["--utilization=nan"], ["--utilization=nan", "expected a finite number"]),
-    (["--num_epochs=40"], ["--num_epochs", "without --corpus_words"]),
-])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--config=bsae"], ["did you mean 'base'"]),
+        (["--precision=bfloat61"], ["bfloat61", "did you mean 'bfloat16'"]),
+        (["--hardware="], ["--hardware is missing"]),
+        (["--max_seq_length=513"], ["513", "512"]),
+        (["--utilization=0"], ["--utilization=0"]),
+        (["--corpus_words=3e9", "--num_train_steps=10"], ["--corpus_words and --num_train_steps", "one of them"]),
+        (
+            ["--corpus_words=3e9", "--max_seq_length=256"],
+            ["--positions_per_word is missing", "2.28", "--max_seq_length=256"],
+        ),
+        (["--memory_gb=inf"], ["--memory_gb=inf", "expected a finite number"]),
+        (["--utilization=nan"], ["--utilization=nan", "expected a finite number"]),
+        (["--num_epochs=40"], ["--num_epochs", "without --corpus_words"]),
+    ],
+)
 def test_a_wrong_flag_is_one_line_and_exit_code_2(run, flags, parts):
     assert_refused(run(*BASE, *flags), *parts)

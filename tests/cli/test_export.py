@@ -3,12 +3,16 @@
 import pytest
 
 
-@pytest.mark.parametrize("flags, said", [
-    (["--pooling=max"], "--pooling: says nothing for --kind=auto; it is for --kind=embeddings"),
-    (["--kind=embeddings", "--top_k=3"], "--top_k: says nothing for vectors of texts"),
-    (["--max_windows=3"], "--max_windows: says nothing for a pre-trained model"),
-    (["--kind=vectors"], "should be one of <auto|embeddings>"),
-    (["more"], "unexpected argument 'more'")])
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--pooling=max"], "--pooling: says nothing for --kind=auto; it is for --kind=embeddings"),
+        (["--kind=embeddings", "--top_k=3"], "--top_k: says nothing for vectors of texts"),
+        (["--max_windows=3"], "--max_windows: says nothing for a pre-trained model"),
+        (["--kind=vectors"], "should be one of <auto|embeddings>"),
+        (["more"], "unexpected argument 'more'"),
+    ],
+)
 def test_flags_that_say_nothing_are_refused_in_one_line(run, golden, tmp_path, flags, said):
     model = golden / "huggingface_files" / "encoder"
     result = run("export", f"--workdir={model}", f"--export_dir={tmp_path}/out", *flags)

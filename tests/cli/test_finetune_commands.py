@@ -21,9 +21,18 @@ def folder(tmp_path_factory):
 
 def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder, tmp_path):
     workdir = f"{tmp_path}/run"
-    trained = run("finetune", "--task=classification", f"--data_dir={folder}", f"--config={folder}/bert_config.json",
-                  f"--vocab_file={folder}/vocab.txt", f"--workdir={workdir}", "--max_seq_length=29", "--global_batch_size=8",
-                  "--num_train_steps=3", "--jit_compile=none")
+    trained = run(
+        "finetune",
+        "--task=classification",
+        f"--data_dir={folder}",
+        f"--config={folder}/bert_config.json",
+        f"--vocab_file={folder}/vocab.txt",
+        f"--workdir={workdir}",
+        "--max_seq_length=29",
+        "--global_batch_size=8",
+        "--num_train_steps=3",
+        "--jit_compile=none",
+    )
     assert trained.returncode == 0 and "classification dev, 10 examples" in trained.stdout, trained.stderr
     accuracy = json.loads((tmp_path / "run" / "results.json").read_text())["dev"]["accuracy"]
 
@@ -32,7 +41,11 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
     scores = json.loads((tmp_path / "scores" / "scores.json").read_text())
     assert scores["examples"] == 10 and scores["accuracy"] == pytest.approx(accuracy, abs=1e-6)
 
-    assert_refused(run("evaluate", f"--workdir={workdir}", "--ensemble"), f"--workdir={workdir} holds no runs of several seeds", "leave it out")
+    assert_refused(
+        run("evaluate", f"--workdir={workdir}", "--ensemble"),
+        f"--workdir={workdir} holds no runs of several seeds",
+        "leave it out",
+    )
 
     rows = (folder / "dev.tsv").read_text().splitlines()
     (tmp_path / "unlabelled.tsv").write_text("".join(f"{row.split(chr(9))[0]}\n" for row in rows))
@@ -41,7 +54,9 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
         refused = run(verb, f"--workdir={workdir}", f"--output_dir={tmp_path}/a file", *given)
         assert_refused(refused, "a file")
         assert "rows" not in refused.stdout  # before the answers are made
-    answered = run("predict", f"--workdir={workdir}", f"--input_file={tmp_path}/unlabelled.tsv", f"--output_dir={tmp_path}/answers")
+    answered = run(
+        "predict", f"--workdir={workdir}", f"--input_file={tmp_path}/unlabelled.tsv", f"--output_dir={tmp_path}/answers"
+    )
     assert answered.returncode == 0 and "10 examples" in answered.stdout, answered.stderr
     answers = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     right = sum(answer["label"] == row.split("\t")[1] for answer, row in zip(answers, rows[1:], strict=True))
@@ -54,16 +69,33 @@ def test_all_tasks_are_listed_with_their_files(run):
     assert any(line.startswith("sst-2 ") and "train.tsv" in line for line in result.stdout.splitlines())
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--random_init"], ["--random_init takes the shape of --init_checkpoint, which is missing"]),
-    (["--config=tiny"], ["--config and --vocab_file go together"]),
-    (["--config=tiny", "--init_checkpoint=somewhere"], ["--init_checkpoint brings its configuration and vocabulary"]),
-    ([], ["--init_checkpoint is missing"]),
-    (["--task=sst2"], ["sst2", "did you mean 'sst-2'"]),
-    (["--learning_rate=nan"], ["--learning_rate=nan: expected a finite number"]),
-    (["--decay_share=0.5", "--config={folder}/bert_config.json", "--vocab_file={folder}/vocab.txt"], ["is for --learning_rate_schedule"])])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--random_init"], ["--random_init takes the shape of --init_checkpoint, which is missing"]),
+        (["--config=tiny"], ["--config and --vocab_file go together"]),
+        (
+            ["--config=tiny", "--init_checkpoint=somewhere"],
+            ["--init_checkpoint brings its configuration and vocabulary"],
+        ),
+        ([], ["--init_checkpoint is missing"]),
+        (["--task=sst2"], ["sst2", "did you mean 'sst-2'"]),
+        (["--learning_rate=nan"], ["--learning_rate=nan: expected a finite number"]),
+        (
+            ["--decay_share=0.5", "--config={folder}/bert_config.json", "--vocab_file={folder}/vocab.txt"],
+            ["is for --learning_rate_schedule"],
+        ),
+    ],
+)
 def test_a_start_that_cannot_be_is_one_line_and_leaves_nothing_behind(run, folder, tmp_path, flags, parts):
     given = [flag.format(folder=folder) for flag in flags]
-    result = run("finetune", "--task=classification", f"--data_dir={folder}", f"--workdir={tmp_path}/run", "--max_seq_length=29", *given)
+    result = run(
+        "finetune",
+        "--task=classification",
+        f"--data_dir={folder}",
+        f"--workdir={tmp_path}/run",
+        "--max_seq_length=29",
+        *given,
+    )
     assert_refused(result, *parts)
     assert not (tmp_path / "run").exists()

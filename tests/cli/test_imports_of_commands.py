@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keras_bert_app.cli import app
+from keras_bert_app.cli.common import app
 
 
 @pytest.fixture

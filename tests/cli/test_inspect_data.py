@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.inspection import source as sources
-from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.runs import checkpoints
-from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data
-from pipelines import BertTokenizer, corpus
-from pipelines.vocab import SPECIAL_PIECES
+from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.training import pretraining_data
+from pipelines import BertTokenizer
+from pipelines.corpus import preparation
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.cli.test_commands import assert_refused
 from tests.cli.test_vocab_commands import start
 
@@ -29,14 +29,16 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("my data")
     generator = np.random.RandomState(1)
     for name, size in (("corpus", 60), ("other", 30)):
-        documents = [[" ".join(generator.choice(WORDS, generator.randint(3, 9))) + "."
-                      for _ in range(generator.randint(2, 13))] for _ in range(size)]
-        corpus.prepare_corpus(str(folder / name), documents=iter(documents), num_shards=3)
+        documents = [
+            [" ".join(generator.choice(WORDS, generator.randint(3, 9))) + "." for _ in range(generator.randint(2, 13))]
+            for _ in range(size)
+        ]
+        preparation.prepare_corpus(str(folder / name), documents=iter(documents), num_shards=3)
     (folder / "vocab.txt").write_text(VOCABULARY)
     (folder / "phrases.txt").write_text("the cat\ngreen hills\n")
     configured = dataclasses.replace(RUN, corpus_dir=(str(folder / "corpus"),))
     model_config = BertConfig.of_size("tiny", vocab_size=VOCABULARY.count("\n"))
-    workdirs.write_config(str(folder / "run"), model_config, configured, VOCABULARY.encode())
+    work_directory.write_config(str(folder / "run"), model_config, configured, VOCABULARY.encode())
     source = sources.from_run(str(folder / "run"))
     stream = sources.batches(source, sources.first_position(source), 0)
     positions = [position for _, (_, position) in zip(range(7), stream)]
@@ -47,8 +49,15 @@ def folder(tmp_path_factory):
 
 
 def of_corpus(folder, *more):
-    return ("inspect_data", f"--corpus_dir={folder}/corpus", f"--vocab_file={folder}/vocab.txt", "--max_seq_length=29",
-            "--global_batch_size=8", "--statistics_batches=9", *more)
+    return (
+        "inspect_data",
+        f"--corpus_dir={folder}/corpus",
+        f"--vocab_file={folder}/vocab.txt",
+        "--max_seq_length=29",
+        "--global_batch_size=8",
+        "--statistics_batches=9",
+        *more,
+    )
 
 
 def examples_of(output):
@@ -68,11 +77,11 @@ def test_a_run_is_shown_exactly_as_its_trainer_gets_it(run, folder):  # noqa: F8
     assert result.returncode == 0 and result.stderr == "", result.stderr
     shown = examples_of(result.stdout)
     assert len(shown) == 11 and shown[8].startswith("step 2, row 1 of 8; ")
-    configured = workdirs.read_config(folder / "run")[1]
+    configured = work_directory.read_config(folder / "run")[1]
     tokenizer = BertTokenizer(str(folder / "vocab.txt"))
     shards = [str(path) for path in sorted((folder / "corpus").glob("train-*"))]
-    arguments = data.example_arguments(configured, tokenizer, str(folder / "run"))
-    dataset = data.training_dataset(configured, [shards], tokenizer, None, arguments)
+    arguments = pretraining_data.example_arguments(configured, tokenizer, str(folder / "run"))
+    dataset = pretraining_data.training_dataset(configured, [shards], tokenizer, None, arguments)
     batch = [batch for batch, _ in dataset.take(2)][1]
     for label in batch["masked_lm_ids"][0].numpy()[batch["masked_lm_weights"][0].numpy() > 0]:
         assert f"→{tokenizer.vocabulary[label]}]" in shown[8] or f"[={tokenizer.vocabulary[label]}]" in shown[8]
@@ -85,6 +94,7 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
         assert result.returncode == 0, result.stderr
         # Lines break elsewhere when the place is named otherwise.
         return [" ".join(text.split()).split("; ", 1)[1] for text in examples_of(result.stdout)]
+
     position = checkpoints.read_manifest(str(folder / "run/checkpoints/step-00000007"))["position"]
     assert shown("--step=7") == shown(f"--position={','.join(map(str, position))}") != shown()
     manifest = folder / "run/checkpoints/step-00000007/manifest.json"
@@ -99,14 +109,17 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
         manifest.write_text(kept)
 
 
-@pytest.mark.parametrize("flags, parts", [
-    ([], ["9 batches", "B random"]),
-    (["--sentence_objective=sop", "--masking=span"], ["A and B swapped"]),
-    (["--sentence_objective=none", "--masking=segmented"], ["one segment"]),
-    (["--masking=lexicon", "--lexicon_file={folder}/phrases.txt"], ["hidden"]),
-    (["--num=0"], ["72 examples in 9 batches"]),
-    (["--corpus_dir={folder}/corpus,{folder}/other"], ["% {folder}/corpus", "% {folder}/other"]),
-])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        ([], ["9 batches", "B random"]),
+        (["--sentence_objective=sop", "--masking=span"], ["A and B swapped"]),
+        (["--sentence_objective=none", "--masking=segmented"], ["one segment"]),
+        (["--masking=lexicon", "--lexicon_file={folder}/phrases.txt"], ["hidden"]),
+        (["--num=0"], ["72 examples in 9 batches"]),
+        (["--corpus_dir={folder}/corpus,{folder}/other"], ["% {folder}/corpus", "% {folder}/other"]),
+    ],
+)
 def test_every_kind_of_example_is_shown_and_counted(run, folder, flags, parts):  # noqa: F811
     result = run(*of_corpus(folder, *(flag.format(folder=folder) for flag in flags)))
     assert result.returncode == 0, result.stderr
@@ -123,40 +136,46 @@ def test_statistics_and_their_picture_are_written(run, folder, tmp_path):  # noq
     assert (tmp_path / "new/report/statistics.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--corpus_dir="], ["no data were named", "--workdir"]),
-    (["--workdir={folder}/run"], ["--workdir and --corpus_dir were both given"]),
-    (["--vocab_file="], ["--vocab_file is missing"]),
-    (["--vocab_file={folder}/none.txt"], ["none.txt"]),
-    (["--corpus_dir={folder}/none"], ["--corpus_dir={folder}/none", "not there"]),
-    (["--corpus_dir={folder}/run"], ["manifest.json"]),
-    (["--corpus_dir={folder}/corpus,{folder}/corpus"], ["names a directory twice"]),
-    (["--masking=word"], ["--masking=word", "whole_word"]),
-    (["--masking=lexicon"], ["--lexicon_file"]),
-    (["--masking=lexicon", "--lexicon_file={folder}/none"], ["--lexicon_file={folder}/none", "not there"]),
-    (["--max_predictions_per_seq=30"], ["--max_predictions_per_seq=30", "--max_seq_length=29"]),
-    (["--num=-1"], ["num", "-1"]),
-    (["--num=some"], ["num", "some"]),
-    (["--color=blue"], ["color", "blue"]),
-    (["--step=-1"], ["step", "-1"]),
-    (["--step=1", "--position=0,0,0"], ["--step and --position"]),
-    (["--position=0,0"], ["--position=0,0", "epoch,block,offset"]),
-    (["--position=0,x,0"], ["--position=0,x,0", "whole numbers"]),
-    (["--position=0,3,0"], ["block 3", "less than 3"]),
-    (["--statistics_batches=0", "--output_dir=x"], ["--output_dir", "--statistics_batches"]),
-    (["surplus"], ["unexpected argument 'surplus'"]),
-])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--corpus_dir="], ["no data were named", "--workdir"]),
+        (["--workdir={folder}/run"], ["--workdir and --corpus_dir were both given"]),
+        (["--vocab_file="], ["--vocab_file is missing"]),
+        (["--vocab_file={folder}/none.txt"], ["none.txt"]),
+        (["--corpus_dir={folder}/none"], ["--corpus_dir={folder}/none", "not there"]),
+        (["--corpus_dir={folder}/run"], ["manifest.json"]),
+        (["--corpus_dir={folder}/corpus,{folder}/corpus"], ["names a directory twice"]),
+        (["--masking=word"], ["--masking=word", "whole_word"]),
+        (["--masking=lexicon"], ["--lexicon_file"]),
+        (["--masking=lexicon", "--lexicon_file={folder}/none"], ["--lexicon_file={folder}/none", "not there"]),
+        (["--max_predictions_per_seq=30"], ["--max_predictions_per_seq=30", "--max_seq_length=29"]),
+        (["--num=-1"], ["num", "-1"]),
+        (["--num=some"], ["num", "some"]),
+        (["--color=blue"], ["color", "blue"]),
+        (["--step=-1"], ["step", "-1"]),
+        (["--step=1", "--position=0,0,0"], ["--step and --position"]),
+        (["--position=0,0"], ["--position=0,0", "epoch,block,offset"]),
+        (["--position=0,x,0"], ["--position=0,x,0", "whole numbers"]),
+        (["--position=0,3,0"], ["block 3", "less than 3"]),
+        (["--statistics_batches=0", "--output_dir=x"], ["--output_dir", "--statistics_batches"]),
+        (["surplus"], ["unexpected argument 'surplus'"]),
+    ],
+)
 def test_a_wrong_flag_is_one_line_and_exit_code_2(run, folder, flags, parts):  # noqa: F811
     result = run(*of_corpus(folder, *(flag.format(folder=folder) for flag in flags)))
     assert_refused(result, *(part.format(folder=folder) for part in parts))
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--workdir={folder}/corpus"], ["{folder}/corpus", "holds no run"]),
-    (["--masking=span"], ["masking=whole_word", "--masking=span"]),
-    (["--vocab_file={folder}/vocab.txt"], ["--vocab_file does not go with --workdir"]),
-    (["--nodo_lower_case"], ["--do_lower_case does not go with --workdir"]),
-])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--workdir={folder}/corpus"], ["{folder}/corpus", "holds no run"]),
+        (["--masking=span"], ["masking=whole_word", "--masking=span"]),
+        (["--vocab_file={folder}/vocab.txt"], ["--vocab_file does not go with --workdir"]),
+        (["--nodo_lower_case"], ["--do_lower_case does not go with --workdir"]),
+    ],
+)
 def test_a_flag_against_the_run_is_refused(run, folder, flags, parts):  # noqa: F811
     result = run("inspect_data", f"--workdir={folder}/run", *(flag.format(folder=folder) for flag in flags))
     assert_refused(result, *(part.format(folder=folder) for part in parts))

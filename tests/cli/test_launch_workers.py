@@ -14,18 +14,37 @@ from keras_bert_app.training import local_cluster
 from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags, run_process
 from tests.standard_error import own_lines
 
-FLAGS = ("--num_train_steps=60", "--log_steps=2", "--iterations_per_loop=1", "--save_checkpoints_steps=10",
-         "--eval_steps=1000", "--num_hidden_layers=1", "--hidden_size=16", "--num_attention_heads=1",
-         "--intermediate_size=16", "--hidden_dropout_prob=0", "--attention_probs_dropout_prob=0")
+FLAGS = (
+    "--num_train_steps=60",
+    "--log_steps=2",
+    "--iterations_per_loop=1",
+    "--save_checkpoints_steps=10",
+    "--eval_steps=1000",
+    "--num_hidden_layers=1",
+    "--hidden_size=16",
+    "--num_attention_heads=1",
+    "--intermediate_size=16",
+    "--hidden_dropout_prob=0",
+    "--attention_probs_dropout_prob=0",
+)
 needs_proc = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), reason="children are listed in /proc")
 
 
 def launch(texts, workdir, *more):
     """The running launcher of two workers."""
     return subprocess.Popen(
-        command("launch_workers", "--num_workers=2", "--grace_seconds=0.5", "--",
-                *pretrain_flags(texts, workdir, *FLAGS, *more)),
-        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        command(
+            "launch_workers",
+            "--num_workers=2",
+            "--grace_seconds=0.5",
+            "--",
+            *pretrain_flags(texts, workdir, *FLAGS, *more),
+        ),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def wait_for_step(process, step):
@@ -64,24 +83,35 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     assert checkpoints.read_manifest(newest)["step"] == step
 
     # One process takes as many steps of the same schedule.
-    alone = run(*pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", "--save_checkpoints_steps=1",
-                        "--keep_checkpoints=100"))
+    alone = run(
+        *pretrain_flags(
+            texts,
+            tmp_path / "one",
+            *FLAGS,
+            "--strategy=one_device",
+            "--save_checkpoints_steps=1",
+            "--keep_checkpoints=100",
+        )
+    )
     assert alone.returncode == 0, alone.stderr
     one, two = weights_of(tmp_path / "one", step), weights_of(workdir, step)
     assert max(np.abs(one[name] - two[name]).max() for name in one) < 1e-6
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    ((), ["no command"]),
-    (("--", "no_such_verb"), ["'no_such_verb'", "-- pretrain"]),
-    (("--", "../pretrain"), ["'../pretrain'"]),
-    (("--", "launch_workers"), ["'launch_workers'"]),
-    (("--", "tokenize"), ["'tokenize'", "expected pretrain, finetune, evaluate, predict"]),
-    (("--", "--workdir=somewhere"), ["'--workdir=somewhere'"]),
-    (("--", "pretrain", "--strategy", "mirrored"), ["--strategy=mirrored", "multi_worker"]),
-    (("--num_workers=0", "--", "pretrain"), ["num_workers"]),
-    (("--", "pretrain", "--learning_rate=-1"), ["--workdir is missing"]),
-])
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        ((), ["no command"]),
+        (("--", "no_such_verb"), ["'no_such_verb'", "-- pretrain"]),
+        (("--", "../pretrain"), ["'../pretrain'"]),
+        (("--", "launch_workers"), ["'launch_workers'"]),
+        (("--", "tokenize"), ["'tokenize'", "expected pretrain, finetune, evaluate, predict"]),
+        (("--", "--workdir=somewhere"), ["'--workdir=somewhere'"]),
+        (("--", "pretrain", "--strategy", "mirrored"), ["--strategy=mirrored", "multi_worker"]),
+        (("--num_workers=0", "--", "pretrain"), ["num_workers"]),
+        (("--", "pretrain", "--learning_rate=-1"), ["--workdir is missing"]),
+    ],
+)
 def test_a_wrong_command_is_one_line_and_exit_code_2_and_is_not_tried_again(arguments, parts):
     assert_refused(run_process("launch_workers", *arguments), *parts)
 
@@ -107,8 +137,10 @@ def test_workers_that_keep_dying_are_given_up_and_the_last_words_are_shown(tmp_p
 
 def test_a_neighbour_of_the_dead_that_fails_is_not_blamed(tmp_path):
     fake = FakeWorkers(tmp_path)
-    code = fake.run("test -e again && exit 0; sleep 0.3; echo error: no connection >&2; exit 2",
-                    "test -e again && exit 0; touch again; kill -9 $$")
+    code = fake.run(
+        "test -e again && exit 0; sleep 0.3; echo error: no connection >&2; exit 2",
+        "test -e again && exit 0; touch again; kill -9 $$",
+    )
     assert code == 0 and len(fake.said) == 1 and "worker 1 was killed by SIGKILL" in fake.said[0]
 
 
@@ -133,8 +165,10 @@ def test_workers_have_a_cluster_of_their_own_and_share_the_cores(tmp_path):
 @needs_proc
 def test_workers_of_a_killed_launcher_are_told_to_stop(tmp_path):
     script = f'trap "echo > {tmp_path}/$$; exit 0" TERM; echo ready; while :; do sleep 0.1; done'
-    code = ("from keras_bert_app.training import local_cluster; "
-            f"local_cluster.run_workers(['sh', '-c', {script!r}], 2, 0, 1.0, print)")
+    code = (
+        "from keras_bert_app.training import local_cluster; "
+        f"local_cluster.run_workers(['sh', '-c', {script!r}], 2, 0, 1.0, print)"
+    )
     process = subprocess.Popen([*command("launch_workers")[:1], "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
     process.stdout.readline()
     process.kill()

@@ -12,8 +12,16 @@ from keras_bert_app.runs import checkpoints
 from tests.cli.test_commands import ROOT, assert_refused, command, pretrain_flags
 from tests.tasks.conftest import write_table
 
-CONFIG = {"vocab_size": 90, "hidden_size": 22, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 37,
-          "max_position_embeddings": 41, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+CONFIG = {
+    "vocab_size": 90,
+    "hidden_size": 22,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "intermediate_size": 37,
+    "max_position_embeddings": 41,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 
 
 def free_ports(count):
@@ -37,16 +45,35 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
     (tmp_path / "bert_config.json").write_text(json.dumps(CONFIG))
 
     def flags_of(name, *more):
-        return ("finetune", "--task=classification", f"--data_dir={tmp_path}", f"--config={tmp_path}/bert_config.json",
-                f"--vocab_file={texts}/vocab.txt", f"--workdir={tmp_path}/{name}", "--max_seq_length=32", "--global_batch_size=4",
-                "--num_train_steps=6", "--eval_steps=3", "--learning_rate=1e-3", "--classifier_dropout=0", *more)
+        return (
+            "finetune",
+            "--task=classification",
+            f"--data_dir={tmp_path}",
+            f"--config={tmp_path}/bert_config.json",
+            f"--vocab_file={texts}/vocab.txt",
+            f"--workdir={tmp_path}/{name}",
+            "--max_seq_length=32",
+            "--global_batch_size=4",
+            "--num_train_steps=6",
+            "--eval_steps=3",
+            "--learning_rate=1e-3",
+            "--classifier_dropout=0",
+            *more,
+        )
+
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     workers = []
     for index in range(2):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
-        workers.append(subprocess.Popen(
-            command(*flags_of("two", "--strategy=multi_worker")), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": config}))
+        workers.append(
+            subprocess.Popen(
+                command(*flags_of("two", "--strategy=multi_worker")),
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CONFIG": config},
+            )
+        )
     for index, worker in enumerate(workers):
         output, errors = worker.communicate(timeout=300)
         assert worker.returncode == 0, errors
@@ -59,8 +86,9 @@ def test_two_workers_fine_tune_to_the_weights_and_scores_of_one_process(run, tex
     assert scores[0] == scores[1] and set(scores[0]) >= {"accuracy"}
 
 
-@pytest.mark.parametrize("value, part", [
-    ('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "no JSON object")])
+@pytest.mark.parametrize(
+    "value, part", [('{"cluster": {"worker": ["a:1", "b:1"]}}', "multi_worker"), ("garbage", "no JSON object")]
+)
 def test_a_cluster_that_no_strategy_was_asked_to_use_is_refused(run, texts, tmp_path, monkeypatch, value, part):
     monkeypatch.setenv("TF_CONFIG", value)
     assert_refused(run(*pretrain_flags(texts, tmp_path / "run", "--strategy=one_device")), part)

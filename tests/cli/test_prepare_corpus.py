@@ -12,9 +12,9 @@ import time
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.drawing.corpus_report import draw_corpus_report
-from pipelines import corpus
-from pipelines.corpus import load_manifest, shard_paths
+from keras_bert_app.drawing.corpus_picture import draw_corpus_report
+from pipelines.corpus import preparation
+from pipelines.corpus.preparation import load_manifest, shard_paths
 from tests.cli import small_pieces
 from tests.cli.test_commands import ROOT, assert_refused, command, run_process
 
@@ -42,7 +42,8 @@ def texts(tmp_path_factory):
 def prepare(run):
     """A function that runs the command in this process."""
     return lambda texts, output_dir, *more: run(
-        "prepare_corpus", f"--input_files={texts}", f"--output_dir={output_dir}", *more)
+        "prepare_corpus", f"--input_files={texts}", f"--output_dir={output_dir}", *more
+    )
 
 
 def contents(directory):
@@ -55,8 +56,11 @@ def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
     assert "read 8 files, 320 documents" in result.stdout and "1 documents dropped as equal" in result.stdout
     manifest = load_manifest(str(tmp_path / "out"))
     assert len(manifest["train"]["shards"]) == 3 and (manifest["seed"], manifest["dedup"]) == (7, "near")
-    records = [record for split in ("train", "heldout") for record in
-               tf.data.TFRecordDataset(shard_paths(str(tmp_path / "out"), manifest, split)).as_numpy_iterator()]
+    records = [
+        record
+        for split in ("train", "heldout")
+        for record in tf.data.TFRecordDataset(shard_paths(str(tmp_path / "out"), manifest, split)).as_numpy_iterator()
+    ]
     assert len(records) + manifest["counts"]["heldout_documents_dropped"] == 319
     assert (tmp_path / "out/report.png").read_bytes().startswith(b"\x89PNG")
     report = json.loads((tmp_path / "out/report.json").read_text())
@@ -66,17 +70,21 @@ def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
     assert_refused(again, "manifest.json is there already")
 
 
-@pytest.mark.parametrize("flags, parts", [
-    (["--input_files=/nowhere/*.txt"], ["/nowhere/*.txt", "matches no file"]),
-    (["--input_files="], ["--input_files is missing"]),
-    (["--output_dir="], ["--output_dir is missing"]),
-    (["--input_format=jsn"], ["--input_format=jsn", "did you mean 'jsonl'"]),
-    (["--dedup=fuzzy"], ["dedup", "fuzzy", "exact"]),
-    (["--holdout_fraction=1"], ["holdout_fraction is 1.0"]),
-    (["--num_shards=0"], ["num_shards is 0"]),
-    (["--workers=0"], ["workers is 0"]),
-    (["--input_format=jsonl"], ["0.txt:1: not JSON"]),
-    (["surplus"], ["unexpected argument 'surplus'"])])
+@pytest.mark.parametrize(
+    "flags, parts",
+    [
+        (["--input_files=/nowhere/*.txt"], ["/nowhere/*.txt", "matches no file"]),
+        (["--input_files="], ["--input_files is missing"]),
+        (["--output_dir="], ["--output_dir is missing"]),
+        (["--input_format=jsn"], ["--input_format=jsn", "did you mean 'jsonl'"]),
+        (["--dedup=fuzzy"], ["dedup", "fuzzy", "exact"]),
+        (["--holdout_fraction=1"], ["holdout_fraction is 1.0"]),
+        (["--num_shards=0"], ["num_shards is 0"]),
+        (["--workers=0"], ["workers is 0"]),
+        (["--input_format=jsonl"], ["0.txt:1: not JSON"]),
+        (["surplus"], ["unexpected argument 'surplus'"]),
+    ],
+)
 def test_a_wrong_flag_is_one_line_and_exit_code_2(prepare, texts, tmp_path, flags, parts):
     assert_refused(prepare(texts, tmp_path / "out", *flags), *parts)
     assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
@@ -92,8 +100,9 @@ def test_an_empty_corpus_is_refused_with_what_was_seen(prepare, tmp_path):
 
 def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(prepare, texts, tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"Good one. And two.\nbad \xff\n")
-    assert_refused(prepare(f"{texts},{tmp_path}/bad.txt", tmp_path / "out", "--strict"),
-                   "bad.txt:2: invalid UTF-8 at byte 23")
+    assert_refused(
+        prepare(f"{texts},{tmp_path}/bad.txt", tmp_path / "out", "--strict"), "bad.txt:2: invalid UTF-8 at byte 23"
+    )
     result = prepare(f"{texts},{tmp_path}/bad.txt", tmp_path / "out")
     assert result.returncode == 0 and "1 lines with invalid UTF-8" in result.stdout
 
@@ -109,19 +118,26 @@ sys.argv = ["prepare_corpus"] + sys.argv[1:]
 prepare_corpus.app.run(prepare_corpus.main, "")
 """
     arguments = command("", f"--input_files={texts}", f"--output_dir={output_dir}", "--num_shards=9", *more)
-    return subprocess.Popen([arguments[0], "-c", code, *arguments[3:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return subprocess.Popen(
+        [arguments[0], "-c", code, *arguments[3:]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 @pytest.fixture
 def finish(prepare, texts, tmp_path, monkeypatch):
     """A function that runs the same command to its end in this process, with pieces as small; what it printed and the paths
     of the pieces that it wrote."""
+
     def run():
         written = small_pieces.use(monkeypatch.setattr, 3000)
         result = prepare(texts, tmp_path / "out", "--num_shards=9")
         assert result.returncode == 0, result.stderr
         return result.stdout, written
+
     return run
 
 
@@ -136,14 +152,20 @@ def wait_for(output_dir, pattern):
 def uninterrupted(texts, tmp_path_factory):
     """The files that are made of the texts at once, in pieces of the usual size."""
     directory = tmp_path_factory.mktemp("uninterrupted") / "out"
-    corpus.prepare_corpus(str(directory), input_files=[str(texts)], num_shards=9, seed=12345,
-                          draw=lambda report: draw_corpus_report(report, "out"))
+    preparation.prepare_corpus(
+        str(directory),
+        input_files=[str(texts)],
+        num_shards=9,
+        seed=12345,
+        draw=lambda report: draw_corpus_report(report, "out"),
+    )
     return contents(directory)
 
 
 @pytest.mark.parametrize("moment", ["spool/00001.json", "shards/train-00003-of-00009.tfrecord.json"])
 def test_a_killed_run_goes_on_to_the_same_bytes_without_doing_finished_work_again(
-        texts, tmp_path, finish, uninterrupted, moment):
+    texts, tmp_path, finish, uninterrupted, moment
+):
     process = start(texts, tmp_path / "out")
     wait_for(tmp_path / "out", moment)
     process.kill()
@@ -199,8 +221,14 @@ def test_a_full_disk_is_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
 def test_a_corpus_is_made_though_nobody_reads_what_is_printed(texts, tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
-    result = subprocess.run(command("prepare_corpus", f"--input_files={texts}", f"--output_dir={tmp_path}/corpus"), stdout=writer,
-                            stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
+    result = subprocess.run(
+        command("prepare_corpus", f"--input_files={texts}", f"--output_dir={tmp_path}/corpus"),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
     os.close(writer)
     assert result.returncode == 0 and not result.stderr, result.stderr
     assert load_manifest(f"{tmp_path}/corpus")["train"]["documents"] > 200

@@ -38,7 +38,9 @@ def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, fi
     config = json.loads((workdir / "config.json").read_text(encoding="utf-8"))
     config["finetuning"]["precision"] = "bfloat16"
     (workdir / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    result = run("analyze", "--what=head_importance,pruning", f"--workdir={workdir}", f"--output_dir={seen}", "--num_seeds=1")
+    result = run(
+        "analyze", "--what=head_importance,pruning", f"--workdir={workdir}", f"--output_dir={seen}", "--num_seeds=1"
+    )
     assert result.returncode == 0, result.stderr
     found = json.loads((seen / "pruning.json").read_text(encoding="utf-8"))
     assert found["values"]["difference"] <= 1e-5  # both encoders are looked at in float32
@@ -52,10 +54,19 @@ def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, fi
     # The other half of the dev examples, which analyze scores, is in these.
     assert "37 examples" in result.stdout and FinetunedRun(f"{workdir}-pruned").model.config.head_counts == (1,)
     assert found["origin"]["weights"].startswith(f"fine-tuned run {workdir}/checkpoints/best-")
-    assert found["files"] == ["pruning.png"] and found["origin"]["weights"] in (seen / "report.html").read_text(encoding="utf-8")
+    assert found["files"] == ["pruning.png"] and found["origin"]["weights"] in (seen / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_what_a_run_has_no_place_for_is_refused(run, finished, tmp_path):  # noqa: F811
-    result = run("convert", f"--input={finished[0]}", "--to=workdir", f"--output={tmp_path}/out", "--prune_heads=0:0", "--keep_layers=0")
+    result = run(
+        "convert",
+        f"--input={finished[0]}",
+        "--to=workdir",
+        f"--output={tmp_path}/out",
+        "--prune_heads=0:0",
+        "--keep_layers=0",
+    )
     assert result.returncode == 2 and "--keep_layers: does not go together with --prune_heads" in result.stderr
     assert len(result.stderr.splitlines()) == 1 and not (tmp_path / "out").exists()

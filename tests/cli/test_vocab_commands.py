@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from pipelines.vocab import SPECIAL_PIECES, load_vocabulary, write_vocabulary
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, load_vocabulary, write_vocabulary
 from tests.cli.test_commands import ROOT, assert_refused, command
 
 TEXT = "the fever and the rash\n" * 10 + "中文 and Käse\n" * 5
@@ -32,8 +32,12 @@ def folder(tmp_path):
 
 
 def test_learn_vocab_draws_the_same_sample_every_time_and_says_its_size(run, folder):
-    arguments = ("learn_vocab", f"--input_files={folder}/text.txt", f"--vocab_file={folder}/new/v.txt",
-                 "--vocab_size=60")
+    arguments = (
+        "learn_vocab",
+        f"--input_files={folder}/text.txt",
+        f"--vocab_file={folder}/new/v.txt",
+        "--vocab_size=60",
+    )
     assert "text: all 15 documents" in run(*arguments).stdout
     whole = load_vocabulary(folder / "new/v.txt")
     sampled = run(*arguments, "--sample_megabytes=0.0002")
@@ -50,8 +54,12 @@ def test_check_vocab_lists_every_fault_and_exits_with_2(run, folder):
     result = run("check_vocab", f"--vocab_file={folder}/bad.txt")
     assert_refused(result, "not usable, 5 faults", str(folder / "bad.txt"))
     assert result.stdout.splitlines() == [
-        "fault: line 2 repeats line 1 ('a')", "fault: line 3 is empty", "fault: line 8 is not UTF-8",
-        "fault: [MASK] is missing", "fault: [PAD] stands in line 4, not in line 1 (id 0)"]
+        "fault: line 2 repeats line 1 ('a')",
+        "fault: line 3 is empty",
+        "fault: line 8 is not UTF-8",
+        "fault: [MASK] is missing",
+        "fault: [PAD] stands in line 4, not in line 1 (id 0)",
+    ]
 
 
 def test_check_vocab_notes_what_no_text_can_give_as_no_fault(run, folder):
@@ -63,8 +71,12 @@ def test_check_vocab_notes_what_no_text_can_give_as_no_fault(run, folder):
 
 
 def test_check_vocab_reports_on_a_text_in_print_and_in_three_files(run, folder):
-    result = run("check_vocab", f"--vocab_file={folder}/vocab.txt", f"--input_files={folder}/text.txt",
-                 f"--output_dir={folder}/a report")
+    result = run(
+        "check_vocab",
+        f"--vocab_file={folder}/vocab.txt",
+        f"--input_files={folder}/text.txt",
+        f"--output_dir={folder}/a report",
+    )
     assert result.returncode == 0, result.stderr
     assert "by script" in result.stdout and "f ##e ##v ##e ##r" in result.stdout
     report = json.loads((folder / "a report/report.json").read_text(encoding="utf-8"))
@@ -75,15 +87,22 @@ def test_check_vocab_reports_on_a_text_in_print_and_in_three_files(run, folder):
 
 
 def test_extend_vocab_prints_words_and_saving_and_warns_of_a_larger_table(run, folder):
-    result = run("extend_vocab", f"--vocab_file={folder}/vocab.txt", f"--input_files={folder}/text.txt",
-                 "--num_words=2", f"--output_file={folder}/out/v.txt", f"--words_file={folder}/out/words.tsv")
+    result = run(
+        "extend_vocab",
+        f"--vocab_file={folder}/vocab.txt",
+        f"--input_files={folder}/text.txt",
+        "--num_words=2",
+        f"--output_file={folder}/out/v.txt",
+        f"--words_file={folder}/out/words.tsv",
+    )
     assert result.returncode == 0, result.stderr
     assert "2 words added, 1 in [unused] entries, 1 at the end" in result.stdout
     assert "on 70 words: 155 pieces -> 85, 2.2143 a word -> 1.2143; [UNK] 5 -> 5" in result.stdout
     assert "vocab_size 63 -> 64" in result.stdout
     assert load_vocabulary(folder / "out/v.txt") == [*ENTRIES[:5], "fever", *ENTRIES[6:], "rash"]
-    assert (folder / "out/words.tsv").read_text() == ("word\tid\tcount\tpieces\tsaved\n"
-                                                      "fever\t5\t10\t5\t40\nrash\t63\t10\t4\t30\n")
+    assert (folder / "out/words.tsv").read_text() == (
+        "word\tid\tcount\tpieces\tsaved\nfever\t5\t10\t5\t40\nrash\t63\t10\t4\t30\n"
+    )
 
 
 def test_tokenize_prints_each_piece_with_its_place_in_the_original(run, folder):
@@ -95,18 +114,28 @@ def test_tokenize_prints_each_piece_with_its_place_in_the_original(run, folder):
     assert [str(k), "k", "0-1", "0-1", "K"] in lines and [str(a), "##a", "1-2", "1-3", "ä"] in lines
     assert [str(mask), "m", "1-2", "1-2", "M"] in lines and ["2:", "[MASK]\\x1b"] in lines
     assert lines[-2] == ["no", "pieces"]
-    special = run("tokenize", f"--vocab_file={folder}/vocab.txt", "--special_tokens_in_text", "[MASK]",
-                  "--output_format=jsonl")
+    special = run(
+        "tokenize", f"--vocab_file={folder}/vocab.txt", "--special_tokens_in_text", "[MASK]", "--output_format=jsonl"
+    )
     assert json.loads(special.stdout) == {
-        "line": 1, "text": "[MASK]", "ids": [4], "pieces": ["[MASK]"], "start_chars": [0], "end_chars": [6],
-        "start_bytes": [0], "end_bytes": [6], "substrings": ["[MASK]"]}
+        "line": 1,
+        "text": "[MASK]",
+        "ids": [4],
+        "pieces": ["[MASK]"],
+        "start_chars": [0],
+        "end_chars": [6],
+        "start_bytes": [0],
+        "end_bytes": [6],
+        "substrings": ["[MASK]"],
+    }
 
 
 def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, folder):
     long_line = b"the rash " * 20_000
     (folder / "lines.txt").write_bytes(b"and\xff\r\n" + long_line + b"\n\nthe")
-    result = run("tokenize", f"--vocab_file={folder}/vocab.txt", f"--input_file={folder}/lines.txt",
-                 "--output_format=jsonl")
+    result = run(
+        "tokenize", f"--vocab_file={folder}/vocab.txt", f"--input_file={folder}/lines.txt", "--output_format=jsonl"
+    )
     assert result.returncode == 0, result.stderr
     records = [json.loads(line) for line in result.stdout.splitlines()]
     assert records[0]["text"] == "and\ufffd" and records[0]["substrings"] == ["and"]
@@ -116,47 +145,111 @@ def test_tokenize_takes_long_lines_in_parts_and_bytes_that_are_no_utf8(run, fold
     assert [record["pieces"] for record in records[-2:]] == [[], ["the"]]
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    (["tokenize"], ["--vocab_file is missing"]),
-    (["tokenize", "--vocab_file={}/vocab.txt"], ["no text was given"]),
-    (["tokenize", "--vocab_file={}/vocab.txt", "--input_file=-", "text"], ["both given"]),
-    (["tokenize", "--vocab_file={}/vocab.txt", "--input_file={}/none.txt"], ["none.txt: cannot be read"]),
-    (["tokenize", "--vocab_file={}/vocab.txt", "--output_format=json", "text"], ["did you mean 'jsonl'"]),
-    (["tokenize", "--vocab_file={}/none.txt", "text"], ["none.txt: cannot be read"]),
-    (["check_vocab"], ["--vocab_file is missing"]),
-    (["check_vocab", "vocab.txt"], ["unexpected argument 'vocab.txt'"]),
-    (["check_vocab", "--vocab_file={}/empty.txt"], ["not usable"]),
-    (["check_vocab", "--vocab_file={}/vocab.txt", "--output_dir=out"], ["--output_dir", "--input_files"]),
-    (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/empty.txt"], ["no word"]),
-    (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/none"], ["matches no file"]),
-    (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--input_format=json"], ["jsonl"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt"], ["--output_file is missing"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/vocab.txt"],
-     ["is the --vocab_file too, which would be lost"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/o.txt", "--words_file={}/./vocab.txt"],
-     ["--words_file", "is the --vocab_file too"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/o.txt", "--words_file={}/o.txt"],
-     ["--words_file", "is the --output_file too"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/empty.txt", "--output_file={}/o.txt"],
-     ["no word"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/o.txt",
-      "--num_words=0"], ["--num_words=0"]),
-    (["extend_vocab", "--vocab_file={}/empty.txt", "--input_files={}/text.txt", "--output_file={}/o.txt"],
-     ["the file is empty"]),
-    (["learn_vocab", "--input_files=https://host/a.txt", "--vocab_file={}/o.txt"], ["File system scheme 'https' not implemented"]),
-    (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/o.txt", "--vocab_size=5"], ["--vocab_size=5"]),
-    (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/o.txt", "--sample_megabytes=-1"],
-     ["--sample_megabytes=-1"]),
-    (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}"], ["is a directory"]),
-    (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/./text.txt"], ["is one of --input_files, whose text would be lost"]),
-    (["learn_vocab", "--input_files={}/te*.txt,{}/o*.txt,{}/empty.txt", "--vocab_file={}/other.txt"], ["matches no file"]),
-    (["learn_vocab", "--input_files={}", "--vocab_file={}/sub/o.txt"], ["would take it for text the next time; give another place"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/*.txt", "--output_file={}/o.txt"], ["--output_file=", "for text the next time"]),
-    (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/o.txt", "--words_file={}/text.txt"],
-     ["--words_file=", "whose text would be lost"]),
-    (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/te?t.txt,{}", "--output_dir={}/o"], ["--output_dir=", "for text the next time"]),
-    (["tokenize", "--vocab_file={}/vocab.txt", "--input_file={}/cut.gz"], ["cut.gz: cannot be read", "expected a whole, readable file"]),
-])
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["tokenize"], ["--vocab_file is missing"]),
+        (["tokenize", "--vocab_file={}/vocab.txt"], ["no text was given"]),
+        (["tokenize", "--vocab_file={}/vocab.txt", "--input_file=-", "text"], ["both given"]),
+        (["tokenize", "--vocab_file={}/vocab.txt", "--input_file={}/none.txt"], ["none.txt: cannot be read"]),
+        (["tokenize", "--vocab_file={}/vocab.txt", "--output_format=json", "text"], ["did you mean 'jsonl'"]),
+        (["tokenize", "--vocab_file={}/none.txt", "text"], ["none.txt: cannot be read"]),
+        (["check_vocab"], ["--vocab_file is missing"]),
+        (["check_vocab", "vocab.txt"], ["unexpected argument 'vocab.txt'"]),
+        (["check_vocab", "--vocab_file={}/empty.txt"], ["not usable"]),
+        (["check_vocab", "--vocab_file={}/vocab.txt", "--output_dir=out"], ["--output_dir", "--input_files"]),
+        (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/empty.txt"], ["no word"]),
+        (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/none"], ["matches no file"]),
+        (["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--input_format=json"], ["jsonl"]),
+        (["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt"], ["--output_file is missing"]),
+        (
+            ["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/text.txt", "--output_file={}/vocab.txt"],
+            ["is the --vocab_file too, which would be lost"],
+        ),
+        (
+            [
+                "extend_vocab",
+                "--vocab_file={}/vocab.txt",
+                "--input_files={}/text.txt",
+                "--output_file={}/o.txt",
+                "--words_file={}/./vocab.txt",
+            ],
+            ["--words_file", "is the --vocab_file too"],
+        ),
+        (
+            [
+                "extend_vocab",
+                "--vocab_file={}/vocab.txt",
+                "--input_files={}/text.txt",
+                "--output_file={}/o.txt",
+                "--words_file={}/o.txt",
+            ],
+            ["--words_file", "is the --output_file too"],
+        ),
+        (
+            ["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/empty.txt", "--output_file={}/o.txt"],
+            ["no word"],
+        ),
+        (
+            [
+                "extend_vocab",
+                "--vocab_file={}/vocab.txt",
+                "--input_files={}/text.txt",
+                "--output_file={}/o.txt",
+                "--num_words=0",
+            ],
+            ["--num_words=0"],
+        ),
+        (
+            ["extend_vocab", "--vocab_file={}/empty.txt", "--input_files={}/text.txt", "--output_file={}/o.txt"],
+            ["the file is empty"],
+        ),
+        (
+            ["learn_vocab", "--input_files=https://host/a.txt", "--vocab_file={}/o.txt"],
+            ["File system scheme 'https' not implemented"],
+        ),
+        (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/o.txt", "--vocab_size=5"], ["--vocab_size=5"]),
+        (
+            ["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/o.txt", "--sample_megabytes=-1"],
+            ["--sample_megabytes=-1"],
+        ),
+        (["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}"], ["is a directory"]),
+        (
+            ["learn_vocab", "--input_files={}/text.txt", "--vocab_file={}/./text.txt"],
+            ["is one of --input_files, whose text would be lost"],
+        ),
+        (
+            ["learn_vocab", "--input_files={}/te*.txt,{}/o*.txt,{}/empty.txt", "--vocab_file={}/other.txt"],
+            ["matches no file"],
+        ),
+        (
+            ["learn_vocab", "--input_files={}", "--vocab_file={}/sub/o.txt"],
+            ["would take it for text the next time; give another place"],
+        ),
+        (
+            ["extend_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/*.txt", "--output_file={}/o.txt"],
+            ["--output_file=", "for text the next time"],
+        ),
+        (
+            [
+                "extend_vocab",
+                "--vocab_file={}/vocab.txt",
+                "--input_files={}/text.txt",
+                "--output_file={}/o.txt",
+                "--words_file={}/text.txt",
+            ],
+            ["--words_file=", "whose text would be lost"],
+        ),
+        (
+            ["check_vocab", "--vocab_file={}/vocab.txt", "--input_files={}/te?t.txt,{}", "--output_dir={}/o"],
+            ["--output_dir=", "for text the next time"],
+        ),
+        (
+            ["tokenize", "--vocab_file={}/vocab.txt", "--input_file={}/cut.gz"],
+            ["cut.gz: cannot be read", "expected a whole, readable file"],
+        ),
+    ],
+)
 def test_a_wrong_flag_or_file_is_one_line_and_exit_code_2(run, folder, arguments, parts):
     assert_refused(run(*(argument.replace("{}", str(folder)) for argument in arguments)), *parts)
     assert not (folder / "o.txt").exists()
@@ -164,9 +257,14 @@ def test_a_wrong_flag_or_file_is_one_line_and_exit_code_2(run, folder, arguments
 
 def start(*arguments, **more):
     # A shell that starts the tests in the background has them ignore SIGINT; the command is to be at a terminal.
-    return subprocess.Popen(command(*map(str, arguments)), stdout=subprocess.PIPE,
-                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), stderr=subprocess.PIPE,
-                            env={**os.environ, "PYTHONPATH": str(ROOT)}, **more)
+    return subprocess.Popen(
+        command(*map(str, arguments)),
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        **more,
+    )
 
 
 def test_tokenize_answers_a_pipe_line_by_line_and_stops_quietly_at_ctrl_c(folder):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from keras_bert_app.drawing import finetuning
-from keras_bert_app.drawing.finetuning import draw_answers, most_frequent
+from keras_bert_app.drawing import finetuning_pictures
+from keras_bert_app.drawing.finetuning_pictures import draw_answers, most_frequent
 
 
 def test_of_many_classes_the_most_frequent_are_kept_and_what_went_elsewhere_is_counted():
@@ -18,18 +18,24 @@ def test_of_many_classes_the_most_frequent_are_kept_and_what_went_elsewhere_is_c
 
 def test_a_picture_of_forty_classes_can_be_drawn():
     gold = np.arange(200) % 40
-    assert draw_answers(gold, (gold + gold % 3) % 40, [str(number) for number in range(40)], "many").startswith(b"\x89PNG")
+    assert draw_answers(gold, (gold + gold % 3) % 40, [str(number) for number in range(40)], "many").startswith(
+        b"\x89PNG"
+    )
 
 
-@pytest.mark.parametrize("gold, predicted, names", [
-    ([], [], ("a", "none")),  # label sets of which all are empty, and answered so
-    ([0, 1, 2], [0, 2, 2], ("$", "$$", r"\frac{")),  # two dollars set mathematics
-    ([0, 1], [1, 1], ("\ue000", "a" * 200))])
+@pytest.mark.parametrize(
+    "gold, predicted, names",
+    [
+        ([], [], ("a", "none")),  # label sets of which all are empty, and answered so
+        ([0, 1, 2], [0, 2, 2], ("$", "$$", r"\frac{")),  # two dollars set mathematics
+        ([0, 1], [1, 1], ("\ue000", "a" * 200)),
+    ],
+)
 def test_a_picture_of_whatever_names_and_however_few_answers_can_be_drawn(gold, predicted, names):
     assert draw_answers(gold, predicted, names, "a run of $5 or $6").startswith(b"\x89PNG")
 
 
 def test_each_of_sixteen_scores_has_a_line_that_no_other_has():
     axis, keys = Figure().subplots(), [f"eval_accuracy_{number}" for number in range(16)]
-    finetuning._lines(axis, [{"step": step, **dict.fromkeys(keys, 0.5)} for step in (1, 2)], keys, "dev")
+    finetuning_pictures._lines(axis, [{"step": step, **dict.fromkeys(keys, 0.5)} for step in (1, 2)], keys, "dev")
     assert len(axis.lines) == len({(line.get_color(), line.get_linestyle()) for line in axis.lines}) == 16

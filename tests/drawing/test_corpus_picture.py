@@ -4,18 +4,28 @@ import json
 
 import pytest
 
-from keras_bert_app.drawing.corpus_report import draw_corpus_report
-from pipelines.corpus import prepare_corpus
+from keras_bert_app.drawing.corpus_picture import draw_corpus_report
+from pipelines.corpus.preparation import prepare_corpus
 
 LINES = ["$x$ and $y$", "中文字。", "\ue000\ue001", "a line of many words " * 30, "\x00\x1b"]
 
 
 @pytest.mark.filterwarnings("error")  # matplotlib warns of a glyph that no font has
-@pytest.mark.parametrize("documents", [
-    [["One.", "Two."]], [[f"Own {i}.", *LINES] for i in range(30)], [["word " * 5000 + str(i), "b"] for i in range(9)]])
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [["One.", "Two."]],
+        [[f"Own {i}.", *LINES] for i in range(30)],
+        [["word " * 5000 + str(i), "b"] for i in range(9)],
+    ],
+)
 def test_a_picture_comes_out_whatever_the_corpus_holds(tmp_path, documents):
-    prepare_corpus(str(tmp_path), documents=documents, holdout_fraction=0.2, draw=lambda report: draw_corpus_report(
-        report, "corpus \ue000 中"))
+    prepare_corpus(
+        str(tmp_path),
+        documents=documents,
+        holdout_fraction=0.2,
+        draw=lambda report: draw_corpus_report(report, "corpus \ue000 中"),
+    )
     picture = (tmp_path / "report.png").read_bytes()
     assert picture.startswith(b"\x89PNG") and len(picture) > 20_000
 

@@ -10,11 +10,31 @@ from keras_bert_app.drawing.curves import draw_curves
 @pytest.mark.parametrize("has_pairs, width", [(True, 1540), (False, 1540)])
 def test_a_picture_is_drawn_of_whatever_rows_there_are(has_pairs, width):
     pairs = {"next_sentence_loss": 0.7, "next_sentence_accuracy": 0.5} if has_pairs else {}
-    rows = [{"step": step, "loss": 9.0 - step / 50, "masked_lm_loss": 8.3, "masked_lm_accuracy": 0.1, "learning_rate": 1e-4,
-             "gradient_norm": 1.0, "update_norm": 0.1, "parameter_norm": 50.0, "tokens_per_second": 1e4,
-             "input_wait_share": 0.01, **pairs} for step in range(10, 60, 10)]
-    rows.append({"step": 50, "eval_loss": 8.0, "eval_masked_lm_loss": 7.5, "eval_masked_lm_accuracy": 0.1,
-                 "eval_unigram_accuracy": 0.05})
+    rows = [
+        {
+            "step": step,
+            "loss": 9.0 - step / 50,
+            "masked_lm_loss": 8.3,
+            "masked_lm_accuracy": 0.1,
+            "learning_rate": 1e-4,
+            "gradient_norm": 1.0,
+            "update_norm": 0.1,
+            "parameter_norm": 50.0,
+            "tokens_per_second": 1e4,
+            "input_wait_share": 0.01,
+            **pairs,
+        }
+        for step in range(10, 60, 10)
+    ]
+    rows.append(
+        {
+            "step": 50,
+            "eval_loss": 8.0,
+            "eval_masked_lm_loss": 7.5,
+            "eval_masked_lm_accuracy": 0.1,
+            "eval_unigram_accuracy": 0.05,
+        }
+    )
     for some in (rows, rows[:1], []):
         picture = draw_curves(some, "a $run$")
         assert picture.startswith(b"\x89PNG") and struct.unpack(">I", picture[16:20])[0] == width
@@ -24,16 +44,20 @@ def test_bars_of_negative_figures_and_headings_of_any_text_are_drawn():
     from matplotlib.figure import Figure
 
     from keras_bert_app.drawing.bars import draw_results
+
     limits = []
     real = Figure.savefig
 
     def savefig(self, *arguments, **more):
         limits.extend(axis.get_xlim() for axis in self.axes)
         return real(self, *arguments, **more)
+
     Figure.savefig = savefig
     try:
-        image = draw_results([("negative rmse", {"ours": -0.5}, {"mean": -1.5}), ("accuracy", {"ours": 0.5}, {"most": 0.25})],
-                             "of $a_$\nit cost $5 or $10, \\frac{")
+        image = draw_results(
+            [("negative rmse", {"ours": -0.5}, {"mean": -1.5}), ("accuracy", {"ours": 0.5}, {"most": 0.25})],
+            "of $a_$\nit cost $5 or $10, \\frac{",
+        )
     finally:
         Figure.savefig = real
     assert image.startswith(b"\x89PNG")

@@ -5,27 +5,38 @@ import math
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config import SIZES, BertConfig
+from keras_bert_app.config.bert_config import PARTS, SIZES, BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.estimation import memory
 from keras_bert_app.estimation.counts import flop_per_token, optimizer_flop, parameters, weight_shapes
-from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.training.optimizers import make_optimizer
+from keras_bert_app.training.optimizers.choice import make_optimizer
 from tests.estimation.traced_step import kept_bytes, product_flop, traced_step, traced_update
 
-PRUNED = BertConfig(vocab_size=101, hidden_size=14, num_hidden_layers=2, num_attention_heads=2, intermediate_size=53,
-                    max_position_embeddings=17, type_vocab_size=3, num_heads_by_layer=(1, 2))
-RUN = PretrainingConfig(max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7, precision="float32",
-                       jit_compile="none")
+PRUNED = BertConfig(
+    vocab_size=101,
+    hidden_size=14,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=53,
+    max_position_embeddings=17,
+    type_vocab_size=3,
+    num_heads_by_layer=(1, 2),
+)
+RUN = PretrainingConfig(
+    max_seq_length=11, max_predictions_per_seq=5, global_batch_size=7, precision="float32", jit_compile="none"
+)
 
 
-@pytest.mark.parametrize("changes, parts", [
-    ({}, PARTS),
-    ({"tie_word_embeddings": False}, PARTS),
-    ({"num_heads_by_layer": ()}, ("encoder", "masked_lm")),
-    ({"num_hidden_layers": 0, "num_heads_by_layer": ()}, ("encoder",)),
-])
+@pytest.mark.parametrize(
+    "changes, parts",
+    [
+        ({}, PARTS),
+        ({"tie_word_embeddings": False}, PARTS),
+        ({"num_heads_by_layer": ()}, ("encoder", "masked_lm")),
+        ({"num_hidden_layers": 0, "num_heads_by_layer": ()}, ("encoder",)),
+    ],
+)
 def test_every_weight_is_counted_with_its_path_and_shape(changes, parts):
     config = PRUNED.replace(**changes)
     model = BertPretrainer(config, parts=parts)
@@ -44,9 +55,13 @@ def test_published_sizes_follow_the_formula_of_the_goals(size):
     layers, hidden, _ = SIZES[size]
     config, length, predictions = BertConfig.of_size(size), 128, 20
     # The goals' 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)), without what the last layer need not do but at P + 1 places.
-    spared = (1 - (predictions + 1) / length) * (20 * hidden ** 2 + 4 * length * hidden)
-    expected = 3 * (24 * layers * hidden ** 2 + 4 * length * hidden * layers - spared
-                    + predictions / length * 2 * (hidden ** 2 + hidden * config.vocab_size))
+    spared = (1 - (predictions + 1) / length) * (20 * hidden**2 + 4 * length * hidden)
+    expected = 3 * (
+        24 * layers * hidden**2
+        + 4 * length * hidden * layers
+        - spared
+        + predictions / length * 2 * (hidden**2 + hidden * config.vocab_size)
+    )
     assert flop_per_token(config, length, predictions) == pytest.approx(expected, rel=1e-12)
 
 
@@ -78,22 +93,28 @@ def test_activations_are_what_the_traced_backward_pass_reads(pruned_step):
 
 
 @pytest.mark.parametrize("compiled", ["none", "parts"])
-@pytest.mark.parametrize("precision, changes", [
-    ("bfloat16", {}),
-    ("bfloat16", {"hidden_act": "gelu_exact", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}),
-    ("float32", {"hidden_act": "silu", "attention_probs_dropout_prob": 0.0}),
-    ("float32", {"hidden_act": "relu", "hidden_dropout_prob": 0.0}),
-    ("float32", {"hidden_act": "tanh"}),
-])
+@pytest.mark.parametrize(
+    "precision, changes",
+    [
+        ("bfloat16", {}),
+        ("bfloat16", {"hidden_act": "gelu_exact", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}),
+        ("float32", {"hidden_act": "silu", "attention_probs_dropout_prob": 0.0}),
+        ("float32", {"hidden_act": "relu", "hidden_dropout_prob": 0.0}),
+        ("float32", {"hidden_act": "tanh"}),
+    ],
+)
 def test_activations_follow_compilation_precision_activation_and_dropout(precision, changes, compiled):
     config = PRUNED.replace(num_hidden_layers=1, num_heads_by_layer=(), **changes)
-    run = PretrainingConfig(max_seq_length=13, max_predictions_per_seq=3, global_batch_size=5, precision=precision,
-                           jit_compile=compiled)
+    run = PretrainingConfig(
+        max_seq_length=13, max_predictions_per_seq=3, global_batch_size=5, precision=precision, jit_compile=compiled
+    )
     assert memory.activations(config, run, PARTS, 5) == pytest.approx(kept_bytes(traced_step(config, run)), rel=0.01)
 
 
-@pytest.mark.parametrize("size, rows, length, megabytes", [
-    ("base", 32, 128, 2285), ("base", 544, 128, 14_938), ("base", 136, 512, 14_895), ("tiny", 7208, 128, 13_254)])
+@pytest.mark.parametrize(
+    "size, rows, length, megabytes",
+    [("base", 32, 128, 2285), ("base", 544, 128, 14_938), ("base", 136, 512, 14_895), ("tiny", 7208, 128, 13_254)],
+)
 def test_memory_on_a_tpu_is_what_its_compiler_says(size, rows, length, megabytes):
     # HBM without code and batches of pretrain/SIZE/S/bfloat16/B/1 for v5e: libtpu 0.0.42.1 (benchmarks/compile_tpu).
     run = PretrainingConfig(max_seq_length=length, precision="bfloat16", jit_compile="step").resolved()
@@ -111,11 +132,15 @@ def test_flop_of_an_optimizer_are_those_of_all_matrix_products_of_its_traced_upd
 
 def test_muon_costs_base_what_its_matrices_say():
     # 12 layers of 4 matrices 768 x 768 (6 x 768^3 an iteration) and 2 of 768 x 3,072 (18 x 768^3), 5 iterations.
-    assert optimizer_flop(BertConfig.of_size("base"), "muon") == 12 * 5 * (4 * 6 + 2 * 18) * 768 ** 3
+    assert optimizer_flop(BertConfig.of_size("base"), "muon") == 12 * 5 * (4 * 6 + 2 * 18) * 768**3
 
 
 def made_variables():
-    return {path: tf.Variable(tf.zeros(shape)) for shapes in weight_shapes(PRUNED).values() for path, shape in shapes.items()}
+    return {
+        path: tf.Variable(tf.zeros(shape))
+        for shapes in weight_shapes(PRUNED).values()
+        for path, shape in shapes.items()
+    }
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "lamb", "muon", "adafactor"])

@@ -7,39 +7,52 @@ import sys
 
 import pytest
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import hardware
 from keras_bert_app.estimation.counts import optimizer_flop
 from keras_bert_app.estimation.estimate import USABLE_SHARE, Work, estimate, positions_per_word
-from keras_bert_app.estimation.report import report_lines
-from keras_bert_app.pretraining_config import PretrainingConfig
+from keras_bert_app.estimation.estimate_report import report_lines
 
 TINY = BertConfig.of_size("tiny")
 RUN = PretrainingConfig(global_batch_size=96, max_seq_length=128, max_predictions_per_seq=20, precision="float32")
-ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10 ** 9)  # a device of round numbers
+ROUND = hardware.Device({"float32": 1e12, "bfloat16": 2e12}, 10**9)  # a device of round numbers
 
 
-@pytest.mark.parametrize("name, count, peak", [
-    ("v5e-8", 8, 197e12), ("V6E-4", 4, 918e12), ("v5e", 1, 197e12), ("a100-80gb", 1, 312e12),
-    ("a100-80gb-16", 16, 312e12),
-    ("v4-8", 4, 275e12),  # 8 TensorCores are 4 chips
-    ("v4", 1, 275e12),
-])
+@pytest.mark.parametrize(
+    "name, count, peak",
+    [
+        ("v5e-8", 8, 197e12),
+        ("V6E-4", 4, 918e12),
+        ("v5e", 1, 197e12),
+        ("a100-80gb", 1, 312e12),
+        ("a100-80gb-16", 16, 312e12),
+        ("v4-8", 4, 275e12),  # 8 TensorCores are 4 chips
+        ("v4", 1, 275e12),
+    ],
+)
 def test_a_name_says_which_devices_and_how_many(name, count, peak):
     device, number = hardware.parse(name)
     assert (number, device.peaks["bfloat16"]) == (count, peak)
 
 
 def test_bfloat16_is_the_default_on_a_tpu_as_it_is_in_training():
-    assert [PretrainingConfig().with_precision(hardware.parse(name)[0].is_tpu).precision for name in ("v5e-8", "l4")] == [
-        "bfloat16", "float32"]
+    assert [
+        PretrainingConfig().with_precision(hardware.parse(name)[0].is_tpu).precision for name in ("v5e-8", "l4")
+    ] == ["bfloat16", "float32"]
 
 
-@pytest.mark.parametrize("name, message", [
-    ("v5f-8", "did you mean 'v5e'"), ("v4-3", "multiple of 2"), ("h100-0", "1 or more"), ("cpu", "--peak_gflops"),
-    ("", "is not known"),
-])
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("v5f-8", "did you mean 'v5e'"),
+        ("v4-3", "multiple of 2"),
+        ("h100-0", "1 or more"),
+        ("cpu", "--peak_gflops"),
+        ("", "is not known"),
+    ],
+)
 def test_a_wrong_device_is_named_with_what_was_expected(name, message):
     with pytest.raises(UserError, match=message):
         hardware.parse(name)
@@ -47,7 +60,7 @@ def test_a_wrong_device_is_named_with_what_was_expected(name, message):
 
 def test_a_given_peak_and_memory_replace_the_published_ones():
     device, _ = hardware.parse("cpu-2", peak_gflops=70, memory_gb=16)
-    assert device.peaks == {"bfloat16": 70e9, "float32": 70e9} and device.memory == 16 * 10 ** 9
+    assert device.peaks == {"bfloat16": 70e9, "float32": 70e9} and device.memory == 16 * 10**9
 
 
 def test_time_and_cost_follow_from_flop_and_peak():
@@ -61,32 +74,52 @@ def test_time_and_cost_follow_from_flop_and_peak():
 
 def test_every_device_does_all_of_muons_products():
     run, work = dataclasses.replace(RUN, precision="bfloat16"), Work(num_train_steps=10)
-    adamw, muon = (estimate(TINY, dataclasses.replace(run, optimizer=name), ROUND, 3, work, utilization=0.5) for name in ("adamw", "muon"))
+    adamw, muon = (
+        estimate(TINY, dataclasses.replace(run, optimizer=name), ROUND, 3, work, utilization=0.5)
+        for name in ("adamw", "muon")
+    )
     flop = optimizer_flop(TINY, "muon")
     assert muon["optimizer_flop_per_step"] == flop > 0 == adamw["optimizer_flop_per_step"]
     assert muon["step_seconds"] - adamw["step_seconds"] == pytest.approx(flop / 1e12)  # half of 2 x 10^12
     assert muon["flop"] - adamw["flop"] == pytest.approx(10 * 3 * flop)
-    shown, not_shown = ("\n".join(report_lines(found, TINY, dataclasses.replace(run, optimizer=name), "round"))
-                        for name, found in (("muon", muon), ("adamw", adamw)))
+    shown, not_shown = (
+        "\n".join(report_lines(found, TINY, dataclasses.replace(run, optimizer=name), "round"))
+        for name, found in (("muon", muon), ("adamw", adamw))
+    )
     assert "muon, a step on each device" in shown and "a step on each device" not in not_shown
 
 
 def test_positions_a_word_are_assumed_where_they_were_measured_alone_and_shown():
     assert [positions_per_word("nsp", length) for length in (128, 512)] == [2.28, 4.78]
     for objective, length in (("nsp", 256), ("none", 128)):
-        with pytest.raises(UserError, match=f"--positions_per_word is missing.*--sentence_objective={objective} --max_seq_length={length}"):
+        with pytest.raises(
+            UserError,
+            match=f"--positions_per_word is missing.*--sentence_objective={objective} --max_seq_length={length}",
+        ):
             positions_per_word(objective, length)
     found = estimate(TINY, RUN, ROUND, 1, Work(corpus_words=1e6, positions_per_word=3.5), utilization=0.5)
     assert found["num_train_steps"] == round(3.5e6 / (96 * 128))
     assert "3.5 (--positions_per_word)" in "\n".join(report_lines(found, TINY, RUN, "round"))
 
 
-@pytest.mark.parametrize("arguments, compiled", [
-    (["--hardware=cpu", "--peak_gflops=70"], "parts"), (["--hardware=cpu", "--peak_gflops=70", "--num_train_steps=100"], "none"),
-    (["--hardware=cpu", "--peak_gflops=70", "--jit_compile=step"], "step"), (["--hardware=v5e", "--jit_compile=parts"], "step"),
-    (["--hardware=l4"], "none")])
+@pytest.mark.parametrize(
+    "arguments, compiled",
+    [
+        (["--hardware=cpu", "--peak_gflops=70"], "parts"),
+        (["--hardware=cpu", "--peak_gflops=70", "--num_train_steps=100"], "none"),
+        (["--hardware=cpu", "--peak_gflops=70", "--jit_compile=step"], "step"),
+        (["--hardware=v5e", "--jit_compile=parts"], "step"),
+        (["--hardware=l4"], "none"),
+    ],
+)
 def test_it_takes_for_compiled_what_training_would_compile(arguments, compiled, tmp_path):
-    command = [sys.executable, "-m", "keras_bert_app.cli.estimate", "--config=tiny", f"--output_file={tmp_path}/found.json"]
+    command = [
+        sys.executable,
+        "-m",
+        "keras_bert_app.cli.estimate",
+        "--config=tiny",
+        f"--output_file={tmp_path}/found.json",
+    ]
     subprocess.run([*command, *arguments], check=True, capture_output=True)
     assert json.loads((tmp_path / "found.json").read_text())["jit_compile"] == compiled
 
@@ -99,8 +132,9 @@ def test_words_and_minutes_become_steps():
     assert Work(minutes=2).steps(1, 0.5) == 240 and Work().steps(1, 0.5) is None
 
 
-@pytest.mark.parametrize("changes", [
-    {}, {"gradient_accumulation_steps": 3}, {"precision": "bfloat16", "optimizer": "adafactor"}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"gradient_accumulation_steps": 3}, {"precision": "bfloat16", "optimizer": "adafactor"}]
+)
 def test_one_row_more_than_the_largest_batch_does_not_fit(changes):
     run = dataclasses.replace(RUN, **changes)
     found = estimate(TINY, run, ROUND, 2, Work(), 0.5)
@@ -109,7 +143,7 @@ def test_one_row_more_than_the_largest_batch_does_not_fit(changes):
     assert largest == share * found["largest_rows_at_a_time"] > 0
     for size, fits in ((largest, True), (largest + share, False)):
         again = estimate(TINY, dataclasses.replace(run, global_batch_size=size), ROUND, 2, Work(), 0.5)
-        assert again["fits"] is fits and (again["memory"]["peak"] <= USABLE_SHARE * 10 ** 9) is fits
+        assert again["fits"] is fits and (again["memory"]["peak"] <= USABLE_SHARE * 10**9) is fits
 
 
 def test_a_batch_that_devices_cannot_share_is_refused():

@@ -7,8 +7,8 @@ import tensorflow as tf
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training.losses import PretrainingObjective
-from keras_bert_app.training.optimizers import make_optimizer
-from keras_bert_app.training.strategy import KERAS_POLICIES
+from keras_bert_app.training.optimizers.choice import make_optimizer
+from keras_bert_app.training.strategies import KERAS_POLICIES
 
 PRODUCTS = ("MatMul", "BatchMatMulV2")
 # Ops whose result is their first input's memory; transposes of a product's input are folded into it.
@@ -32,10 +32,12 @@ def traced_step(config, run):
 
     rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
     of_tokens, of_predictions = tf.TensorSpec([rows, length], tf.int32), tf.TensorSpec([rows, predictions], tf.int32)
-    batch = {**dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), of_tokens),
-             **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), of_predictions),
-             "masked_lm_weights": tf.TensorSpec([rows, predictions], tf.float32),
-             "next_sentence_labels": tf.TensorSpec([rows], tf.int32)}
+    batch = {
+        **dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), of_tokens),
+        **dict.fromkeys(("masked_lm_positions", "masked_lm_ids"), of_predictions),
+        "masked_lm_weights": tf.TensorSpec([rows, predictions], tf.float32),
+        "next_sentence_labels": tf.TensorSpec([rows], tf.int32),
+    }
     graph = tf.function(gradients).get_concrete_function(batch, tf.TensorSpec([2], tf.int64)).graph
     return TracedStep(model, graph.get_operations(), num_forward[-1])
 
@@ -46,17 +48,26 @@ def traced_update(run, variables, num_hidden_layers):
 
     def update():
         for path, variable in variables.items():
-            optimizer.update(variable, optimizer.slots_of(path), tf.ones_like(variable), tf.constant(1e-3),
-                             optimizer.step_terms(tf.constant(0)), optimizer.traits_of(path))
+            optimizer.update(
+                variable,
+                optimizer.slots_of(path),
+                tf.ones_like(variable),
+                tf.constant(1e-3),
+                optimizer.step_terms(tf.constant(0)),
+                optimizer.traits_of(path),
+            )
+
     return TracedStep(None, tf.function(update).get_concrete_function().graph.get_operations(), 0)
 
 
 def product_flop(step):
     """FLOP of all matrix products of the graph."""
+
     def of(operation):
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
         inner = operation.inputs[0].shape[-2 if is_transposed else -1]
         return 2 * inner * operation.outputs[0].shape.num_elements()
+
     return sum(of(operation) for operation in step.operations if operation.type in PRODUCTS)
 
 
@@ -67,15 +78,18 @@ def kept_bytes(step):
 
 def kept_arrays(step):
     """The forward pass's arrays that the backward pass reads, as graph tensors."""
-    forward = {operation.name for operation in step.operations[:step.num_forward]}
+    forward = {operation.name for operation in step.operations[: step.num_forward]}
     kept = {}
-    for operation in step.operations[step.num_forward:]:
+    for operation in step.operations[step.num_forward :]:
         for tensor in operation.inputs:
             if tensor.op.name in forward:
                 tensor = _owner(tensor)
                 kept[tensor.name] = tensor
-    return [tensor for tensor in kept.values()
-            if tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const") and tensor.shape.rank]
+    return [
+        tensor
+        for tensor in kept.values()
+        if tensor.op.type not in ("ReadVariableOp", "Placeholder", "Const") and tensor.shape.rank
+    ]
 
 
 def _owner(tensor):

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from pipelines.vocab import SPECIAL_PIECES
-from pipelines.wordpiece import BertTokenizer
+from pipelines.wordpiece.tokenizer import BertTokenizer
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, make_weights
 
 PIECES = (*SPECIAL_PIECES, "a", "b", "c", "##a", "##b", "d", "e", "f", ".", "g", "h", "##h", "[", "]")
@@ -17,4 +17,4 @@ TEXTS = ("", "a", "ab c dh. [mask]", "zzz ab zzz", "a b c d e f g h " * 4)
 def rows_of(texts, max_seq_length=23):
     """List of lists of ids, [CLS] text [SEP]; longer texts lose their ends."""
     pieces = TOKENIZER.tokenize(list(texts)).to_list()
-    return [[TOKENIZER.cls_id, *row[:max_seq_length - 2], TOKENIZER.sep_id] for row in pieces]
+    return [[TOKENIZER.cls_id, *row[: max_seq_length - 2], TOKENIZER.sep_id] for row in pieces]

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import embeddings, saved_models
-from keras_bert_app.export.embeddings import Pooling
-from keras_bert_app.interop import load, workdir
+from keras_bert_app.export import saved_models, sentence_vectors
+from keras_bert_app.export.sentence_vectors import Pooling
+from keras_bert_app.interop import load, own_layout
 from keras_bert_app.vectors import embedding
 from tests.export.small_model import TEXTS, TOKENIZER, WEIGHTS, rows_of
 from tests.export.test_export import run_python
@@ -21,7 +21,7 @@ from tests.export.test_export import run_python
 def model(tmp_path_factory):
     """Directory of the small model."""
     directory = str(tmp_path_factory.mktemp("models") / "small")
-    workdir.write(WEIGHTS, directory)
+    own_layout.write(WEIGHTS, directory)
     return directory
 
 
@@ -34,26 +34,33 @@ def states():
         ids = np.array([row])
         outputs = whole.encoder({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})
         return np.concatenate([outputs["embedding_output"], *outputs["encoder_outputs"]])
+
     return [of(row) for row in rows_of(TEXTS)]
 
 
 @pytest.fixture(scope="module")
 def live(model):
-    return embeddings.embedding_module(model, Pooling(normalize=True))[0]
+    return sentence_vectors.embedding_module(model, Pooling(normalize=True))[0]
 
 
 def in_numpy(states, pooling, layer):
     """The vector of a text from its states [4, S, H]."""
     x = states[layer]
     inner = x[1:-1] if len(x) > 2 else x
-    return {"cls": x[0], "mean": inner.mean(0), "max": inner.max(0), "mean_max": np.r_[inner.mean(0), inner.max(0)],
-            "cls_mean": np.r_[x[0], inner.mean(0)]}[pooling]
+    return {
+        "cls": x[0],
+        "mean": inner.mean(0),
+        "max": inner.max(0),
+        "mean_max": np.r_[inner.mean(0), inner.max(0)],
+        "cls_mean": np.r_[x[0], inner.mean(0)],
+    }[pooling]
 
 
-@pytest.mark.parametrize("pooling, layer", [("cls", None), ("mean", 0), ("max", 3), ("mean_max", -1), ("cls_mean", 1),
-                                            ("mean", -2)])
+@pytest.mark.parametrize(
+    "pooling, layer", [("cls", None), ("mean", 0), ("max", 3), ("mean_max", -1), ("cls_mean", 1), ("mean", -2)]
+)
 def test_vectors_are_the_pooled_states_of_the_layer_and_no_layer_above_it_is_there(model, states, pooling, layer):
-    module, _ = embeddings.embedding_module(model, Pooling(pooling, layer))
+    module, _ = sentence_vectors.embedding_module(model, Pooling(pooling, layer))
     number = 2 if layer is None else layer % 4
     rows = tf.ragged.constant(rows_of(TEXTS), dtype=tf.int32)
     ids, mask = rows.to_tensor(), tf.cast(tf.sequence_mask(rows.row_lengths()), tf.int32)
@@ -64,7 +71,7 @@ def test_vectors_are_the_pooled_states_of_the_layer_and_no_layer_above_it_is_the
 
 
 def test_first_last_reads_layer_1_and_the_last(model, states):
-    module, _ = embeddings.embedding_module(model, Pooling("first_last"))
+    module, _ = sentence_vectors.embedding_module(model, Pooling("first_last"))
     ids = tf.constant([rows_of(TEXTS)[2]])
     found = module.exported["ids"](ids, tf.ones_like(ids), tf.zeros_like(ids))["embedding"]
     expected = (in_numpy(states[2], "mean", 1) + in_numpy(states[2], "mean", 3)) / 2
@@ -72,7 +79,7 @@ def test_first_last_reads_layer_1_and_the_last(model, states):
 
 
 def test_special_tokens_are_pooled_and_long_texts_cut_when_asked_for(model, states):
-    module, _ = embeddings.embedding_module(model, Pooling(layer=-1, pool_special_tokens=True, max_seq_length=7))
+    module, _ = sentence_vectors.embedding_module(model, Pooling(layer=-1, pool_special_tokens=True, max_seq_length=7))
     found = module.exported["serving_default"](tf.constant(TEXTS[:4]))
     assert found["truncated"].numpy().tolist() == [False, False, True, False]
     np.testing.assert_allclose(found["embedding"][3], states[3][3].mean(0), atol=2e-6)
@@ -84,7 +91,8 @@ def test_special_tokens_are_pooled_and_long_texts_cut_when_asked_for(model, stat
 def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
     together = live.exported["serving_default"](tf.constant(TEXTS))
     assert live.exported["num_tokens"](tf.constant(TEXTS))["num_tokens"].numpy().tolist() == [
-        len(row) for row in rows_of(TEXTS, 100)]
+        len(row) for row in rows_of(TEXTS, 100)
+    ]
     assert together["truncated"].numpy().tolist() == [False] * 4 + [True]
     for text, vector in zip(TEXTS, together["embedding"].numpy()):
         alone = live.exported["serving_default"](tf.constant([text]))["embedding"][0]
@@ -92,9 +100,11 @@ def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
         np.testing.assert_allclose(np.linalg.norm(vector), 1.0, atol=1e-6)
 
 
-@pytest.mark.parametrize("how", [Pooling("mean_max", normalize=True), Pooling("first_last", pool_special_tokens=True)], ids=str)
+@pytest.mark.parametrize(
+    "how", [Pooling("mean_max", normalize=True), Pooling("first_last", pool_special_tokens=True)], ids=str
+)
 def test_with_litert_the_vectors_are_the_same_for_batches_of_every_shape(model, tmp_path, how):
-    directory = embeddings.export_embeddings(model, str(tmp_path / "vectors"), how, has_litert=True)
+    directory = sentence_vectors.export_embeddings(model, str(tmp_path / "vectors"), how, has_litert=True)
     fast = embedding.load_embedder(directory)
     os.remove(os.path.join(directory, "model.tflite"))
     os.remove(os.path.join(directory, "manifest.json"))
@@ -107,18 +117,25 @@ def test_with_litert_the_vectors_are_the_same_for_batches_of_every_shape(model, 
 
 
 def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(model, live, tmp_path):
-    written = embeddings.export_embeddings(model, str(tmp_path / "vectors"), Pooling(normalize=True))
+    written = sentence_vectors.export_embeddings(model, str(tmp_path / "vectors"), Pooling(normalize=True))
     assert os.path.relpath(written, tmp_path) == os.path.join("vectors", "1")
     moved = str(tmp_path / "with space")
     shutil.move(tmp_path / "vectors", moved)
-    code = ("import sys, json; from keras_bert_app.vectors import embedding; "
-            "print(json.dumps(embedding.load_embedder(sys.argv[1])(json.loads(sys.argv[2]))[0].tolist()))")
+    code = (
+        "import sys, json; from keras_bert_app.vectors import embedding; "
+        "print(json.dumps(embedding.load_embedder(sys.argv[1])(json.loads(sys.argv[2]))[0].tolist()))"
+    )
     found = json.loads(run_python(code, moved, json.dumps(TEXTS)))
     np.testing.assert_allclose(found, live.exported["serving_default"](tf.constant(TEXTS))["embedding"], atol=1e-6)
     about = json.loads(saved_models.read_file(moved, 1, "export.json"))
     assert about["kind"] == "embeddings" and about["max_seq_length"] == 23
-    assert about["how"] == {"pooling": "mean", "layer": 2, "normalize": True, "pool_special_tokens": False,
-                            "max_seq_length": 23}
+    assert about["how"] == {
+        "pooling": "mean",
+        "layer": 2,
+        "normalize": True,
+        "pool_special_tokens": False,
+        "max_seq_length": 23,
+    }
     assert json.loads(saved_models.read_file(moved, 1, "config.json"))["num_hidden_layers"] == 2
     assert b"- mean of layer 2\n- [CLS] and [SEP] are not pooled" in saved_models.read_file(moved, 1, "README.md")
     signatures = saved_models.load(moved).signatures
@@ -133,8 +150,11 @@ def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(mod
             assert found["embedding"].shape == (1, 33)
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["x" * 1_000_000], ["a " * 500_000], [b"\xff\xfe a"], ["", "\x00"]],
-                         ids=["empty", "blank", "1 MB word", "1 MB of words", "bad utf-8", "nul"])
+@pytest.mark.parametrize(
+    "texts",
+    [[], [""], ["x" * 1_000_000], ["a " * 500_000], [b"\xff\xfe a"], ["", "\x00"]],
+    ids=["empty", "blank", "1 MB word", "1 MB of words", "bad utf-8", "nul"],
+)
 def test_odd_batches_get_finite_vectors(live, texts):
     found = live.exported["serving_default"](tf.constant(texts, tf.string))
     assert found["embedding"].shape == (len(texts), 33) and np.isfinite(found["embedding"]).all()
@@ -150,9 +170,15 @@ def test_a_scalar_is_refused(live):
         live.exported["serving_default"](tf.constant("scalar"))
 
 
-@pytest.mark.parametrize("how, message", [
-    (Pooling(layer=4), "layers 1 to 3"), (Pooling(max_seq_length=24), "23 positions"),
-    (Pooling(max_seq_length=2), "give 3 to 23"), (Pooling("first_last", 1), "leave one")])
+@pytest.mark.parametrize(
+    "how, message",
+    [
+        (Pooling(layer=4), "layers 1 to 3"),
+        (Pooling(max_seq_length=24), "23 positions"),
+        (Pooling(max_seq_length=2), "give 3 to 23"),
+        (Pooling("first_last", 1), "leave one"),
+    ],
+)
 def test_a_way_of_pooling_that_the_model_has_not_is_refused(model, how, message):
     with pytest.raises(UserError, match=message):
-        embeddings.embedding_module(model, how)
+        sentence_vectors.embedding_module(model, how)

@@ -15,9 +15,9 @@ import tensorflow as tf
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import answers, chunks, saved_models
-from keras_bert_app.export.pretrained import export_pretrained
+from keras_bert_app.export.pretrained_export import export_pretrained
 from keras_bert_app.export.signatures import FillMaskModule
-from keras_bert_app.interop import load, surgery, workdir
+from keras_bert_app.interop import load, own_layout, surgery
 from keras_bert_app.runs import checkpoints
 from pipelines import BertTokenizer
 from tests.interop.conftest import CONFIGS, make_weights
@@ -39,18 +39,26 @@ def exported(plain_run, tmp_path_factory):  # noqa: F811
 
 def run_python(code, *arguments):
     """Standard output of a fresh process that stands in another directory."""
-    return subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True, cwd="/",
-                          env={**os.environ, "PYTHONPATH": str(ROOT)}).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ).stdout
 
 
 def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported):
     workdir, text_export, _ = exported
-    code = ("import sys, json, tensorflow as tf; from keras_bert_app.export import answers, saved_models; "
-            "path, texts = sys.argv[1], json.loads(sys.argv[2]); signatures = saved_models.load(path).signatures; "
-            "score = signatures['pseudo_log_likelihood'](text=tf.constant(texts))['token_log_probabilities']; "
-            "pairs = signatures['next_sentence'](text_a=tf.constant(texts), text_b=tf.constant(texts[::-1])); "
-            "print(json.dumps([answers.fill_mask(path, texts), score.numpy().tolist(), "
-            "pairs['is_next_probability'].numpy().tolist()]))")
+    code = (
+        "import sys, json, tensorflow as tf; from keras_bert_app.export import answers, saved_models; "
+        "path, texts = sys.argv[1], json.loads(sys.argv[2]); signatures = saved_models.load(path).signatures; "
+        "score = signatures['pseudo_log_likelihood'](text=tf.constant(texts))['token_log_probabilities']; "
+        "pairs = signatures['next_sentence'](text_a=tf.constant(texts), text_b=tf.constant(texts[::-1])); "
+        "print(json.dumps([answers.fill_mask(path, texts), score.numpy().tolist(), "
+        "pairs['is_next_probability'].numpy().tolist()]))"
+    )
     (found, truncated), scores, pairs = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
     assert [len(masks) for masks in found] == [2, 1, 0] and truncated == [False] * 3
 
@@ -75,8 +83,11 @@ def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, 
     workdir, _, ids_export = exported
     model = load_pretrained(workdir)
     ids = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 10, 3]], np.int32)
-    inputs = {"input_word_ids": ids, "input_mask": (ids > 0).astype(np.int32),
-              "input_type_ids": np.array([[0] * 5, [0, 0, 0, 1, 1]], np.int32)}
+    inputs = {
+        "input_word_ids": ids,
+        "input_mask": (ids > 0).astype(np.int32),
+        "input_type_ids": np.array([[0] * 5, [0, 0, 0, 1, 1]], np.int32),
+    }
     live = model({**inputs, "masked_lm_positions": np.array([[1], [3]])})
     constants = {name: tf.constant(values) for name, values in inputs.items()}
     signatures = loaded.signatures
@@ -93,9 +104,11 @@ def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, 
         with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
             signatures["ids"](**{**constants, "input_word_ids": tf.constant([[wrong] * 5] * 2)})
     # Plain TensorFlow, tensorflow_text never imported.
-    code = ("import sys, json, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures['serving_default']; "
-            "out = f(**{k: tf.constant(v, tf.int32) for k, v in json.loads(sys.argv[2]).items()}); "
-            "assert 'tensorflow_text' not in sys.modules; print(json.dumps(out['pooled_output'].numpy().tolist()))")
+    code = (
+        "import sys, json, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures['serving_default']; "
+        "out = f(**{k: tf.constant(v, tf.int32) for k, v in json.loads(sys.argv[2]).items()}); "
+        "assert 'tensorflow_text' not in sys.modules; print(json.dumps(out['pooled_output'].numpy().tolist()))"
+    )
     listed = {name: values.tolist() for name, values in inputs.items()}
     pooled = json.loads(run_python(code, saved_models.find(ids_export), json.dumps(listed)))
     np.testing.assert_allclose(pooled, live["pooled_output"], atol=1e-6)
@@ -117,8 +130,11 @@ def loaded(exported):
     return saved_models.load(exported[1])
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["[MASK]" * 100], ["x" * 1_000_000], [b"\xff\xfe [MASK]"],
-                                   ["", "the [MASK]"]], ids=["empty", "blank", "masks", "1 MB", "bad utf-8", "mixed"])
+@pytest.mark.parametrize(
+    "texts",
+    [[], [""], ["[MASK]" * 100], ["x" * 1_000_000], [b"\xff\xfe [MASK]"], ["", "the [MASK]"]],
+    ids=["empty", "blank", "masks", "1 MB", "bad utf-8", "mixed"],
+)
 def test_odd_batches_get_an_answer(loaded, texts):
     outputs = loaded.signatures["serving_default"](text=tf.constant(texts, tf.string))
     assert outputs["tokens"].shape[0] == len(texts) and outputs["tokens"].shape[2] == 5
@@ -127,15 +143,16 @@ def test_odd_batches_get_an_answer(loaded, texts):
 
 
 def test_a_scalar_string_gives_an_error_and_not_a_crash(exported):
-    code = ("import sys, tensorflow as tf; from keras_bert_app.export import saved_models\n"
-            "serve = saved_models.load(sys.argv[1]).signatures['serving_default']\n"
-            "try:\n    serve(text=tf.constant('scalar'))\n"
-            "except (ValueError, TypeError, tf.errors.InvalidArgumentError):\n    print('refused')\n")
+    code = (
+        "import sys, tensorflow as tf; from keras_bert_app.export import saved_models\n"
+        "serve = saved_models.load(sys.argv[1]).signatures['serving_default']\n"
+        "try:\n    serve(text=tf.constant('scalar'))\n"
+        "except (ValueError, TypeError, tf.errors.InvalidArgumentError):\n    print('refused')\n"
+    )
     assert run_python(code, exported[1]).strip() == "refused"
 
 
-def test_the_next_export_gets_a_version_that_is_free_in_all_places_and_as_many_pieces_as_asked_for(
-        plain_run, tmp_path):  # noqa: F811
+def test_the_next_export_gets_a_version_that_is_free_in_all_places_and_as_many_pieces_as_asked_for(plain_run, tmp_path):  # noqa: F811
     (tmp_path / "bert_preprocess" / "4").mkdir(parents=True)
     for top_k in (0, 1000):
         with pytest.raises(UserError, match=f"--top_k={top_k}"):
@@ -162,7 +179,9 @@ def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(pla
     os.utime(tmp_path / "bert" / f"writing-1-{dead.pid}-over-here", (0, 0))
     export_pretrained(plain_run[0], str(tmp_path / "bert"))
     assert not (tmp_path / "bert" / "1" / "model.tflite").exists()
-    assert sorted(os.listdir(tmp_path / "bert")) == sorted(["1", f"writing-1-{os.getppid()}", f"writing-1-{dead.pid}-over-there", "writing-notes"])
+    assert sorted(os.listdir(tmp_path / "bert")) == sorted(
+        ["1", f"writing-1-{os.getppid()}", f"writing-1-{dead.pid}-over-there", "writing-notes"]
+    )
     (tmp_path / "bert" / "1").rename(tmp_path / "bert" / "007")
     assert saved_models.find(tmp_path / "bert") == str(tmp_path / "bert" / "007")
 
@@ -178,6 +197,7 @@ def test_what_a_run_saves_while_it_is_exported_is_not_told_of_these_weights(plai
     def saved_meanwhile(weights):
         shutil.move(tmp_path / "later", newest)
         return build(weights)
+
     monkeypatch.setattr(load, "build_model", saved_meanwhile)
     raw_text, *_ = export_pretrained(workdir, str(tmp_path / "bert"))
     step = json.loads((pathlib.Path(raw_text) / "training.json").read_text())["step"]
@@ -236,7 +256,7 @@ def test_a_model_without_heads_is_exported_over_ids_alone_and_its_signatures_lac
     assert fill_mask is None and not (tmp_path / "encoder").exists()
     assert "nsp_logits" not in saved_models.load(ids_export).signatures["serving_default"].structured_outputs
     weights, _ = surgery.drop_parts(make_weights(CONFIGS["one_layer"]), ["pooler", "next_sentence"])
-    workdir.write(weights, str(tmp_path / "without pairs"))
+    own_layout.write(weights, str(tmp_path / "without pairs"))
     fill_mask, ids_export, _ = export_pretrained(str(tmp_path / "without pairs"), str(tmp_path / "masked"))
     signatures = saved_models.load(fill_mask).signatures
     assert set(signatures["ids"].structured_outputs) == {"sequence_output"}

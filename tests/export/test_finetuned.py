@@ -15,8 +15,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
-from keras_bert_app.export.embeddings import embedding_module
-from keras_bert_app.export.finetuned import export_finetuned, is_finetuned, refuse_single_checkpoint
+from keras_bert_app.export.finetuned_export import export_finetuned, is_finetuned, refuse_single_checkpoint
+from keras_bert_app.export.sentence_vectors import embedding_module
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import results
 from keras_bert_app.tasks.scoring import FinetunedRun
@@ -26,8 +26,10 @@ from tests.tasks.conftest import finished, table_dir  # noqa: F401  fixtures
 
 TENSORFLOW = pathlib.Path(tf.__file__).parent
 # The kernels that the tokenizer's graph has nodes for.
-KERNELS = [pathlib.Path(tensorflow_text.__file__).parent / "python" / "ops" / f"_{name}.so"
-           for name in ("fast_wordpiece_tokenizer", "normalize_ops", "whitespace_tokenizer")]
+KERNELS = [
+    pathlib.Path(tensorflow_text.__file__).parent / "python" / "ops" / f"_{name}.so"
+    for name in ("fast_wordpiece_tokenizer", "normalize_ops", "whitespace_tokenizer")
+]
 _ASK = """
 import json, sys
 from keras_bert_app.export import saved_models
@@ -56,7 +58,9 @@ def test_a_fresh_process_answers_what_predict_writes(exported, tmp_path):
     FinetunedRun(workdir).predict(str(file), str(tmp_path / "answers"))
     expected = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     found = json.loads(run_python(_ASK, raw, json.dumps(texts)))
-    np.testing.assert_allclose(found["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=1e-6)
+    np.testing.assert_allclose(
+        found["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=1e-6
+    )
     assert found["truncated"] == [False, False, False, True]
 
 
@@ -65,7 +69,10 @@ def test_the_ids_export_answers_the_same_from_ids(exported):
     rows = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 0, 0]], np.int32)
     inputs = {"input_word_ids": rows, "input_mask": (rows > 0).astype(np.int32), "input_type_ids": rows * 0}
     inputs = {name: tf.constant(values) for name, values in inputs.items()}
-    of_both = [saved_models.load(raw).signatures["ids"](**inputs), saved_models.load(ids).signatures["serving_default"](**inputs)]
+    of_both = [
+        saved_models.load(raw).signatures["ids"](**inputs),
+        saved_models.load(ids).signatures["serving_default"](**inputs),
+    ]
     np.testing.assert_array_equal(*(found["probabilities"] for found in of_both))
     assert set(saved_models.load(ids).signatures) == {"serving_default"}
 
@@ -73,12 +80,18 @@ def test_the_ids_export_answers_the_same_from_ids(exported):
 def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
     directory = pathlib.Path(saved_models.find(exported[1]))
     told = json.loads((directory / "export.json").read_text())
-    assert (told["kind"], told["task"], told["labels"], told["max_seq_length"]) == ("classification", "classification",
-                                                                                     ["0", "1"], 29)
+    assert (told["kind"], told["task"], told["labels"], told["max_seq_length"]) == (
+        "classification",
+        "classification",
+        ["0", "1"],
+        29,
+    )
     card = (directory / "README.md").read_text()
     assert card.startswith("# good or bad\n") and "accuracy" in card and "always" in card and "curl" in card
     assert "`text` string [?]" in card and "`probabilities` float32 [?, 2]" in card
-    requests = list(tf.data.TFRecordDataset(str(directory / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator())
+    requests = list(
+        tf.data.TFRecordDataset(str(directory / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator()
+    )
     request = prediction_log_pb2.PredictionLog.FromString(requests[0]).predict_log.request
     assert request.model_spec.signature_name == "serving_default"
     inputs = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
@@ -97,7 +110,10 @@ def test_only_fine_tuned_runs_are_taken_for_such(exported, tmp_path):
 
 def test_a_single_checkpoint_of_a_fine_tuned_run_is_refused_and_so_is_no_name(exported):
     (best,) = checkpoints.best_checkpoints(exported[0])
-    with pytest.raises(UserError, match=f"is a checkpoint of a fine-tuned run, whose best weights are exported; give --workdir={exported[0]}"):
+    with pytest.raises(
+        UserError,
+        match=f"is a checkpoint of a fine-tuned run, whose best weights are exported; give --workdir={exported[0]}",
+    ):
         refuse_single_checkpoint(best)
     refuse_single_checkpoint(exported[0])
     with pytest.raises(UserError, match="--export_dir is empty"):
@@ -108,7 +124,10 @@ def test_vectors_of_several_seeds_are_those_of_the_best(exported, tmp_path):
     shutil.copytree(exported[0], tmp_path / "seeds" / "seed-3")
     values = {"metric": "accuracy", "runs": [{"seed": 3, "dev": {"accuracy": 0.9}}, {"seed": 4, "failed": "step 1"}]}
     (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
-    vectors = [embedding_module(str(path))[0].exported["serving_default"](["so kind"])["embedding"] for path in (tmp_path / "seeds", exported[0])]
+    vectors = [
+        embedding_module(str(path))[0].exported["serving_default"](["so kind"])["embedding"]
+        for path in (tmp_path / "seeds", exported[0])
+    ]
     np.testing.assert_array_equal(*vectors)
 
 
@@ -126,16 +145,30 @@ def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_pa
 def test_a_program_in_c_gets_the_same_probabilities(exported, tmp_path):
     directory = saved_models.find(exported[1])
     program = tmp_path / "ask"
-    subprocess.run(["gcc", "-o", str(program), str(pathlib.Path(__file__).with_name("ask_saved_model.c")),
-                    f"-I{TENSORFLOW / 'include'}", str(TENSORFLOW / "libtensorflow_cc.so.2"),
-                    str(TENSORFLOW / "libtensorflow_framework.so.2"), f"-Wl,-rpath,{TENSORFLOW}"], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-o",
+            str(program),
+            str(pathlib.Path(__file__).with_name("ask_saved_model.c")),
+            f"-I{TENSORFLOW / 'include'}",
+            str(TENSORFLOW / "libtensorflow_cc.so.2"),
+            str(TENSORFLOW / "libtensorflow_framework.so.2"),
+            f"-Wl,-rpath,{TENSORFLOW}",
+        ],
+        check=True,
+    )
     model = saved_model_pb2.SavedModel.FromString((pathlib.Path(directory) / "saved_model.pb").read_bytes())
     signature = model.meta_graphs[0].signature_def["serving_default"]
     input_operation = signature.inputs["text"].name.split(":")[0]
     output_operation, index = signature.outputs["probabilities"].name.split(":")
     text = "the day was very warm."
-    done = subprocess.run([str(program), directory, input_operation, output_operation, index, text, *map(str, KERNELS)],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(program), directory, input_operation, output_operation, index, text, *map(str, KERNELS)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     expected = saved_models.load(directory).signatures["serving_default"](text=tf.constant([text]))["probabilities"]
     np.testing.assert_allclose([float(line) for line in done.stdout.split()], expected[0], atol=1e-6)
@@ -144,9 +177,12 @@ def test_a_program_in_c_gets_the_same_probabilities(exported, tmp_path):
 def test_a_fine_tuned_run_is_exported_for_its_task_and_can_be_for_its_vectors(run, exported, tmp_path):  # noqa: F811
     result = run("export", f"--workdir={exported[0]}", f"--export_dir={tmp_path}/my task")
     assert result.returncode == 0 and result.stdout == (
-        f"exported {tmp_path}/my task/1\nexported {tmp_path}/my task_ids/1\n"), result.stderr
+        f"exported {tmp_path}/my task/1\nexported {tmp_path}/my task_ids/1\n"
+    ), result.stderr
     assert json.loads((tmp_path / "my task/1/export.json").read_text())["kind"] == "classification"
-    result = run("export", f"--workdir={exported[0]}", f"--export_dir={tmp_path}/vectors", "--kind=embeddings", "--layer=-1")
+    result = run(
+        "export", f"--workdir={exported[0]}", f"--export_dir={tmp_path}/vectors", "--kind=embeddings", "--layer=-1"
+    )
     assert result.returncode == 0 and result.stdout.endswith(f"exported {tmp_path}/vectors/1\n"), result.stderr
     assert json.loads((tmp_path / "vectors/1/export.json").read_text())["kind"] == "embeddings"
     result = run("export", f"--workdir={exported[0]}", f"--export_dir={tmp_path}/my task", "--top_k=3")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.export.encoder import EncoderModule
+from keras_bert_app.export.encoder_signatures import EncoderModule
 from keras_bert_app.export.preprocessor import PreprocessorModule
 from keras_bert_app.interop import load
 from tests.export.small_model import PIECES, TEXTS, TOKENIZER, WEIGHTS, rows_of
@@ -56,7 +56,9 @@ def test_the_loaded_encoder_can_be_trained_on(encoder, preprocessor):
         loss = tf.reduce_sum(outputs["pooled_output"])
     gradients = tape.gradient(loss, encoder.trainable_variables)
     assert len(gradients) == 5 + 3 * 12 + 2 and None not in gradients
-    assert [id(variable) for variable in encoder.variables] == [id(variable) for variable in encoder.trainable_variables]
+    assert [id(variable) for variable in encoder.variables] == [
+        id(variable) for variable in encoder.trainable_variables
+    ]
 
 
 def test_tokenize_gives_words_of_pieces(preprocessor):
@@ -64,7 +66,13 @@ def test_tokenize_gives_words_of_pieces(preprocessor):
     pieces = [[[PIECES[i] for i in word] for word in text] for text in ids.to_list()]
     assert pieces == [[["a", "##b", "##h"], ["c"], ["."], ["a"]], [], [["[UNK]"], ["a", "##b"]]]
     values = {name: int(value) for name, value in preprocessor.tokenize.get_special_tokens_dict().items()}
-    assert values == {"padding_id": 0, "start_of_sequence_id": 2, "end_of_segment_id": 3, "mask_id": 4, "vocab_size": 19}
+    assert values == {
+        "padding_id": 0,
+        "start_of_sequence_id": 2,
+        "end_of_segment_id": 3,
+        "mask_id": 4,
+        "vocab_size": 19,
+    }
 
 
 @pytest.mark.parametrize("has_words", [True, False])
@@ -77,7 +85,9 @@ def test_segments_are_packed_and_the_longer_one_loses_its_end(preprocessor, has_
     assert single["input_type_ids"].numpy().sum() == 0
     pair = preprocessor.bert_pack_inputs(segments, seq_length=tf.constant(10))
     assert shown(pair["input_word_ids"]) == [
-        "[CLS] a ##b c [SEP] d [SEP] [PAD] [PAD] [PAD]", "[CLS] a b c d [SEP] h g f [SEP]"]
+        "[CLS] a ##b c [SEP] d [SEP] [PAD] [PAD] [PAD]",
+        "[CLS] a b c d [SEP] h g f [SEP]",
+    ]
     assert pair["input_type_ids"].numpy().tolist() == [[0, 0, 0, 0, 0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]]
     assert pair["input_mask"].numpy().sum(axis=1).tolist() == [7, 10]
     assert preprocessor.bert_pack_inputs(segments)["input_mask"].shape == (2, 13)

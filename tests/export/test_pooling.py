@@ -11,8 +11,15 @@ CLS, SEP, PAD = 2, 3, 0
 IDS = tf.constant([[CLS, 7, 8, SEP, PAD], [CLS, SEP, PAD, PAD, PAD], [PAD] * 5, [CLS, 7, SEP, 9, SEP]])
 MASK = tf.constant([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [0] * 5, [1] * 5])
 # [B, S, 2]; what stands at padding must not be seen.
-STATES = tf.constant([[[5, 1], [1, -4], [3, -2], [9, 9], [99, 99]], [[5, 1], [3, 2], [99, 99], [99, 99], [99, 99]],
-                      [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]], [[5, 1], [1, 1], [9, 9], [2, 3], [9, 9]]], tf.float32)
+STATES = tf.constant(
+    [
+        [[5, 1], [1, -4], [3, -2], [9, 9], [99, 99]],
+        [[5, 1], [3, 2], [99, 99], [99, 99], [99, 99]],
+        [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]],
+        [[5, 1], [1, 1], [9, 9], [2, 3], [9, 9]],
+    ],
+    tf.float32,
+)
 BY_HAND = {
     "cls": [[5, 1], [5, 1], [1, 2], [5, 1]],
     "mean": [[2, -3], [4, 1.5], [5, 6], [1.5, 2]],
@@ -46,9 +53,16 @@ def test_layers_are_counted_from_the_embeddings_up_and_from_the_top_down():
     assert pooling.layers_read("first_last", None, 12) == (1, 12) and pooling.layers_read("first_last", None, 1) == (1,)
 
 
-@pytest.mark.parametrize("name, layer, message", [
-    ("mean", 4, "layers 1 to 3"), ("mean", -5, "--layer=-5"), ("first_last", 2, "leave one of them out"),
-    ("meen", None, "did you mean 'mean'"), ("sum", None, "first_last")])
+@pytest.mark.parametrize(
+    "name, layer, message",
+    [
+        ("mean", 4, "layers 1 to 3"),
+        ("mean", -5, "--layer=-5"),
+        ("first_last", 2, "leave one of them out"),
+        ("meen", None, "did you mean 'mean'"),
+        ("sum", None, "first_last"),
+    ],
+)
 def test_what_cannot_be_pooled_is_refused(name, layer, message):
     with pytest.raises(UserError, match=message):
         pooling.layers_read(name, layer, 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.export import scoring, signatures
+from keras_bert_app.export import masked_lm_scoring, signatures
 from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.interop import load
 from keras_bert_app.tasks.features import truncated
@@ -31,15 +31,17 @@ def by_hand(model, row):
     """log p of each piece of a row, that piece masked."""
     found = []
     for place in range(1, len(row) - 1):
-        masked = [*row[:place], TOKENIZER.mask_id, *row[place + 1:]]
+        masked = [*row[:place], TOKENIZER.mask_id, *row[place + 1 :]]
         found.append(tf.nn.log_softmax(call(model, masked)["mlm_logits"][0, place]).numpy()[row[place]])
     return found
 
 
 @pytest.mark.parametrize("places_at_a_time", [4096, 40], ids=["one part", "parts of one row and of several texts"])
 def test_a_text_is_scored_by_masking_each_of_its_pieces_in_turn(model, monkeypatch, places_at_a_time):
-    monkeypatch.setattr(scoring, "_PLACES_AT_A_TIME", places_at_a_time)
-    found = scoring.pseudo_log_likelihood(model, TOKENIZER, tf.constant(PIECES), TOKENIZER.tokenize(TEXTS), 23)
+    monkeypatch.setattr(masked_lm_scoring, "_PLACES_AT_A_TIME", places_at_a_time)
+    found = masked_lm_scoring.pseudo_log_likelihood(
+        model, TOKENIZER, tf.constant(PIECES), TOKENIZER.tokenize(TEXTS), 23
+    )
     assert found["truncated"].numpy().tolist() == [False] * 4 + [True]
     for index, row in enumerate(rows_of(TEXTS)):
         expected, count = by_hand(model, row), len(row) - 2
@@ -54,8 +56,9 @@ def test_the_mask_written_in_a_text_that_is_scored_is_ordinary_text(module):
     assert found["tokens"][0].numpy().tolist() == [b"a", b"[", b"[UNK]", b"]"]
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", "a"], ["x" * 1_000_000], [b"\xff a"]],
-                         ids=["empty", "blank", "mixed", "1 MB", "bad utf-8"])
+@pytest.mark.parametrize(
+    "texts", [[], [""], ["", "a"], ["x" * 1_000_000], [b"\xff a"]], ids=["empty", "blank", "mixed", "1 MB", "bad utf-8"]
+)
 def test_odd_batches_are_scored(module, texts):
     found = module.exported["pseudo_log_likelihood"](tf.constant(texts, tf.string))
     assert found["score"].shape == (len(texts),) and np.isfinite(found["score"]).all()
@@ -106,8 +109,10 @@ def test_parts_are_joined_in_order_and_nothing_gives_nothing():
     def squares(count):
         def part(start, end):
             numbers = tf.range(start, end)
-            return [numbers ** 2, tf.stack([numbers, end - start + 0 * numbers], axis=1)]
+            return [numbers**2, tf.stack([numbers, end - start + 0 * numbers], axis=1)]
+
         return in_chunks(part, count, 3, specs)
+
     values, pairs = squares(tf.constant(7))
     assert values.numpy().tolist() == [0, 1, 4, 9, 16, 25, 36]
     assert pairs.numpy().tolist() == [[0, 3], [1, 3], [2, 3], [3, 3], [4, 3], [5, 3], [6, 1]]

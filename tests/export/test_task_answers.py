@@ -9,8 +9,9 @@ from keras_bert_app.export.choice_answers import ChoiceModule
 from keras_bert_app.export.question_answers import QuestionAnsweringModule
 from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.tagging_answers import TaggingModule
-from keras_bert_app.export.words import WordSplitter
-from keras_bert_app.tasks import entities, features, multiple_choice, question_answering, sequences
+from keras_bert_app.export.word_splitter import WordSplitter
+from keras_bert_app.tasks import features
+from keras_bert_app.tasks.families import entities, multiple_choice, question_answering, sequences
 from tests.export.untrained import TOKENIZER, predictions, texts, untrained
 from tests.tasks.texts import read, written
 
@@ -23,21 +24,31 @@ def strings(tensor):
 
 
 def examples_of(*texts_of_examples):
-    return [sequences.Example(str(number), *pair, None, f"x:{number}") for number, pair in enumerate(zip(*texts_of_examples))]
+    return [
+        sequences.Example(str(number), *pair, None, f"x:{number}")
+        for number, pair in enumerate(zip(*texts_of_examples))
+    ]
 
 
-@pytest.mark.parametrize("settings", [
-    {}, {"long_documents": "head_tail"}, {"long_documents": "hierarchical", "max_windows": 3}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"long_documents": "head_tail"}, {"long_documents": "hierarchical", "max_windows": 3}], ids=str
+)
 def test_classes_of_texts_are_those_of_predict_however_long_texts_are_read(settings):
     finetuned = untrained("classification", ("x", "y", "z"), **settings)
     module = SequenceModule(finetuned, ["text"])
     answers = module.exported["serving_default"](tf.constant(TEXTS))
     expected = predictions(finetuned, examples_of(TEXTS, [None] * len(TEXTS)))
-    np.testing.assert_allclose(answers["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=2e-6)
+    np.testing.assert_allclose(
+        answers["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=2e-6
+    )
     assert strings(answers["label"]) == [one["label"] for one in expected]
-    np.testing.assert_allclose(answers["probability"], [max(one["probabilities"].values()) for one in expected], atol=2e-6)
+    np.testing.assert_allclose(
+        answers["probability"], [max(one["probabilities"].values()) for one in expected], atol=2e-6
+    )
     assert strings(answers["labels"]) == [["x", "y", "z"]] * len(TEXTS)
-    most = 17 - 2 + (2 * 5 if settings.get("max_windows") else 0)  # three windows, each five tokens after the one before
+    most = (
+        17 - 2 + (2 * 5 if settings.get("max_windows") else 0)
+    )  # three windows, each five tokens after the one before
     lengths = TOKENIZER.tokenize(TEXTS).row_lengths().numpy()
     assert answers["truncated"].numpy().tolist() == (lengths > most).tolist() and (lengths > most).any()
     assert module.exported["serving_default"](tf.constant([], tf.string))["labels"].shape == [0, 3]
@@ -46,9 +57,14 @@ def test_classes_of_texts_are_those_of_predict_however_long_texts_are_read(setti
 def test_label_sets_numbers_and_pairs_are_those_of_predict():
     pairs = examples_of(TEXTS, SECOND)
     finetuned = untrained("rte", ("entailment", "not_entailment"))
-    answers = SequenceModule(finetuned, ["text_a", "text_b"]).exported["serving_default"](tf.constant(TEXTS), tf.constant(SECOND))
-    np.testing.assert_allclose(answers["probabilities"],
-                               [list(one["probabilities"].values()) for one in predictions(finetuned, pairs)], atol=2e-6)
+    answers = SequenceModule(finetuned, ["text_a", "text_b"]).exported["serving_default"](
+        tf.constant(TEXTS), tf.constant(SECOND)
+    )
+    np.testing.assert_allclose(
+        answers["probabilities"],
+        [list(one["probabilities"].values()) for one in predictions(finetuned, pairs)],
+        atol=2e-6,
+    )
     assert 0 < answers["truncated"].numpy().sum() < len(TEXTS)
     singles = examples_of(TEXTS, [None] * len(TEXTS))
     finetuned = untrained("regression")
@@ -57,7 +73,9 @@ def test_label_sets_numbers_and_pairs_are_those_of_predict():
     finetuned = untrained("multi_label", ("x", "y"))
     answers = SequenceModule(finetuned, ["text"]).exported["serving_default"](tf.constant(TEXTS))
     expected = predictions(finetuned, singles)
-    np.testing.assert_allclose(answers["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=2e-6)
+    np.testing.assert_allclose(
+        answers["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=2e-6
+    )
     chosen = [tuple(np.array(["x", "y"])[row]) for row in answers["is_chosen"].numpy()]
     assert chosen == [tuple(one["labels"]) for one in expected] and len(set(chosen)) > 1
 
@@ -65,8 +83,12 @@ def test_label_sets_numbers_and_pairs_are_those_of_predict():
 def test_choices_are_those_of_predict_and_an_empty_one_is_none():
     finetuned = untrained("dream")
     words = [text or "a" for text in texts(69, 6, seed=3)]
-    examples = [multiple_choice.Example(str(at), text, SECOND[at] if at % 3 else "", tuple(words[3 * at:3 * at + 3]), None, "")
-                for at, text in enumerate(TEXTS)]
+    examples = [
+        multiple_choice.Example(
+            str(at), text, SECOND[at] if at % 3 else "", tuple(words[3 * at : 3 * at + 3]), None, ""
+        )
+        for at, text in enumerate(TEXTS)
+    ]
     serve = ChoiceModule(finetuned, ["context", "question", "choices"]).exported["serving_default"]
     context, question = (tf.constant([getattr(one, name) for one in examples]) for name in ("context", "question"))
     choices = np.array([list(one.choices) for one in examples])
@@ -96,15 +118,19 @@ def tagger():
 def test_tags_of_given_words_are_those_of_predict(tagger, tmp_path):
     finetuned, module = tagger
     sentences = [text.split() for text in texts(23, 12, seed=4) if text]
-    path = written(tmp_path, "words.txt", "\n\n".join("\n".join(f"{word} O" for word in words) for words in sentences) + "\n")
+    path = written(
+        tmp_path, "words.txt", "\n\n".join("\n".join(f"{word} O" for word in words) for words in sentences) + "\n"
+    )
     expected = predictions(finetuned, read("ner", path))
     longest = max(map(len, sentences))
     # Gaps are no words, wherever they stand.
     padded = [[words[0], "", *words[1:], *[""] * (longest - len(words))] for words in sentences]
     answers = module.exported["words"](tf.constant(padded))
-    for words, tags, shares, one in zip(sentences, strings(answers["tags"]), answers["word_probabilities"].numpy(), expected):
-        assert tags[1] == "" and [tags[0], *tags[2:len(words) + 1]] == one["tags"]
-        found = [shares[0], *shares[2:len(words) + 1]]
+    for words, tags, shares, one in zip(
+        sentences, strings(answers["tags"]), answers["word_probabilities"].numpy(), expected
+    ):
+        assert tags[1] == "" and [tags[0], *tags[2 : len(words) + 1]] == one["tags"]
+        found = [shares[0], *shares[2 : len(words) + 1]]
         np.testing.assert_allclose(found, [share or 0.0 for share in one["probabilities"]], atol=1e-5)
 
 
@@ -149,7 +175,9 @@ def test_words_of_a_text_end_at_spaces_and_at_the_punctuation_on_their_edges():
     some = ["U.S.-based Anna's (river), 北京!", "it's b-s ... 'the'", "", "a,b"]
     words = ["U.S . - based Anna 's ( river ) , 北 京 !".split(), "it 's b-s . . . ' the '".split(), [], ["a,b"]]
     _, _, starts, ends = WordSplitter(TOKENIZER).split(tf.constant(some))
-    assert [[text[start:end] for start, end in zip(*row)] for text, *row in zip(some, starts.to_list(), ends.to_list())] == words
+    assert [
+        [text[start:end] for start, end in zip(*row)] for text, *row in zip(some, starts.to_list(), ends.to_list())
+    ] == words
 
 
 @pytest.mark.parametrize("task, n_best_size", [("squad1", 5), ("squad2", 5), ("squad2", 1)])
@@ -157,19 +185,29 @@ def test_answers_to_questions_are_those_of_predict_with_all_their_n_best(task, n
     finetuned = untrained(task, max_seq_length=29, max_query_length=7, max_answer_length=6, n_best_size=n_best_size)
     questions, contexts = texts(23, 12, seed=8), texts(23, 90, seed=9)
     contexts[3] = "Anna\u0301 saw the rive\u0301r in Pari\u0301s\u0301 京 北 ."
-    examples = [question_answering.Example(str(at), *pair, None, None, "x") for at, pair in enumerate(zip(questions, contexts))]
+    examples = [
+        question_answering.Example(str(at), *pair, None, None, "x") for at, pair in enumerate(zip(questions, contexts))
+    ]
     serve = QuestionAnsweringModule(finetuned, max_windows=64).exported["serving_default"]
     answers = serve(tf.constant(questions), tf.constant(contexts))
     expected = predictions(finetuned, examples)
     assert strings(answers["answer"]) == [one["text"] for one in expected]
     assert answers["start"].numpy().tolist() == [one["start"] for one in expected]
     np.testing.assert_allclose(answers["probability"], [one["probability"] for one in expected], atol=1e-5)
-    for one, context, start, end, found, shares in zip(expected, contexts, answers["start"].numpy(), answers["end"].numpy(),
-                                                       strings(answers["nbest_answers"]), answers["nbest_probabilities"].numpy()):
+    for one, context, start, end, found, shares in zip(
+        expected,
+        contexts,
+        answers["start"].numpy(),
+        answers["end"].numpy(),
+        strings(answers["nbest_answers"]),
+        answers["nbest_probabilities"].numpy(),
+    ):
         assert one["text"] == (context[start:end] if start >= 0 else "")
-        assert found[:len(one["nbest"])] == [each["text"] for each in one["nbest"]]
-        np.testing.assert_allclose(shares[:len(one["nbest"])], [each["probability"] for each in one["nbest"]], atol=1e-5)
-        assert not shares[len(one["nbest"]):].any()
+        assert found[: len(one["nbest"])] == [each["text"] for each in one["nbest"]]
+        np.testing.assert_allclose(
+            shares[: len(one["nbest"])], [each["probability"] for each in one["nbest"]], atol=1e-5
+        )
+        assert not shares[len(one["nbest"]) :].any()
     if task == "squad2":
         np.testing.assert_allclose(answers["null_odds"], [one["null_odds"] for one in expected], atol=1e-4)
         assert "" in strings(answers["answer"]) and len(set(strings(answers["answer"]))) > 2
@@ -183,5 +221,7 @@ def test_what_parts_of_a_row_may_keep_is_what_features_keep():
         lengths, room = generator.integers(0, 23, [count, 200]), generator.integers(0, 30, 200)
         kept = rows.kept_lengths([tf.constant(row, tf.int32) for row in lengths], tf.constant(room, tf.int32))
         for at in range(200):
-            expected = [len(part) for part in features.truncated([np.zeros(length) for length in lengths[:, at]], room[at])]
+            expected = [
+                len(part) for part in features.truncated([np.zeros(length) for length in lengths[:, at]], room[at])
+            ]
             assert [int(length[at]) for length in kept] == expected

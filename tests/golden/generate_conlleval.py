@@ -34,8 +34,13 @@ KINDS = ("PER", "LOC", "a-b")
 CASES_A_LETTER_SET, SENTENCES_A_CASE = 12, 5
 LETTER_SETS = ("BI", "I", "IE", "BIES", "BS")
 # Our name of a scheme -> seqeval's class.
-STRICT = {"IOB1": schemes.IOB1, "IOB2": schemes.IOB2, "IOE2": schemes.IOE2, "BIOES": schemes.IOBES,
-          "BILOU": schemes.BILOU}
+STRICT = {
+    "IOB1": schemes.IOB1,
+    "IOB2": schemes.IOB2,
+    "IOE2": schemes.IOE2,
+    "BIOES": schemes.IOBES,
+    "BILOU": schemes.BILOU,
+}
 
 
 def random_tags(rng, letters, length):
@@ -68,12 +73,17 @@ def counted_case(rng, letters):
     stats = {kind: values["stats"] for kind, values in found["slots"]["chunks"].items()}
     of_tags = found["overall"]["tags"]["stats"]
     return {
-        "letters": letters, "right": [" ".join(tags) for tags in right],
+        "letters": letters,
+        "right": [" ".join(tags) for tags in right],
         "predicted": [" ".join(tags) for tags in predicted],
-        "counts": {kind: [one["gold"], one["pred"], one["correct"]] for kind, one in sorted(stats.items())
-                   if one["gold"] or one["pred"]},
+        "counts": {
+            kind: [one["gold"], one["pred"], one["correct"]]
+            for kind, one in sorted(stats.items())
+            if one["gold"] or one["pred"]
+        },
         "accuracy": of_tags["correct"] / of_tags["gold"],
-        "entities": [get_entities(tags) for tags in right]}
+        "entities": [get_entities(tags) for tags in right],
+    }
 
 
 def tags_of(entities, length, scheme):
@@ -126,7 +136,8 @@ def main():
     golden = {
         "metadata": {"versions": VERSIONS, "seed": SEED},
         "counts": [counted_case(rng, letters) for letters in LETTER_SETS for _ in range(CASES_A_LETTER_SET)],
-        "schemes": [scheme_case(rng, scheme) for scheme in STRICT]}
+        "schemes": [scheme_case(rng, scheme) for scheme in STRICT],
+    }
     with open(os.path.join(OUTPUT_DIR, "conlleval.json"), "w", encoding="utf-8") as file:
         parts = [f'"metadata": {json.dumps(golden["metadata"])}']
         for name in ("counts", "schemes"):

@@ -38,12 +38,28 @@ def main():
     gold = [round(generator.uniform(0, 5), 2) for _ in range(NUM_EXAMPLES)]
     gold[:10] = [2.5] * 10  # ties
     rows.append(("sts-b", "some right", gold, [one + generator.gauss(0, 1) for one in gold]))
-    scores = [{"task": task, "kind": kind, "gold": gold, "given": given,
-               "scores": {name: float(value) for name, value in glue_compute_metrics(task, np.array(given), np.array(gold)).items()}}
-              for task, kind, gold, given in rows]
+    scores = [
+        {
+            "task": task,
+            "kind": kind,
+            "gold": gold,
+            "given": given,
+            "scores": {
+                name: float(value)
+                for name, value in glue_compute_metrics(task, np.array(given), np.array(gold)).items()
+            },
+        }
+        for task, kind, gold, given in rows
+    ]
     with open(PATH, "w", encoding="utf-8") as file:
-        json.dump({"metadata": {"reference": "transformers glue_compute_metrics", "versions": VERSIONS, "seed": SEED}, "scores": scores},
-                  file, indent=1)
+        json.dump(
+            {
+                "metadata": {"reference": "transformers glue_compute_metrics", "versions": VERSIONS, "seed": SEED},
+                "scores": scores,
+            },
+            file,
+            indent=1,
+        )
         file.write("\n")
 
 

@@ -32,8 +32,8 @@ import tensorflow.compat.v1 as tf
 GOLDEN_DIR = os.path.dirname(os.path.abspath(__file__))
 OUTPUT_DIR = os.path.join(GOLDEN_DIR, "google_tf1_tiny")
 # The project's script that runs Google's code; it also gives that code the contrib layer that TensorFlow 2 lacks.
-sys.path.insert(0, os.path.join(GOLDEN_DIR, "..", "..", "keras_bert_app", "interop", "references"))
-import google_tf1 as reference
+sys.path.insert(0, os.path.join(GOLDEN_DIR, "..", "..", "keras_bert_app", "interop", "google_tf1"))
+import google_reference as reference
 from bert import modeling, optimization, run_pretraining
 
 SEED = 20181011
@@ -69,8 +69,12 @@ def make_inputs(rng):
     for row, length in enumerate(LENGTHS):
         chosen = rng.permutation(length)[:MAX_PREDICTIONS]
         positions[row, : len(chosen)] = np.sort(chosen)
-    batch = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": mask & (steps >= 6),
-             "masked_lm_positions": positions}
+    batch = {
+        "input_word_ids": ids,
+        "input_mask": mask,
+        "input_type_ids": mask & (steps >= 6),
+        "masked_lm_positions": positions,
+    }
     return {name: values.astype(np.int32) for name, values in batch.items()}
 
 
@@ -88,14 +92,21 @@ def write_checkpoint(batch, rng):
     """Builds run_pretraining's graph, fills its variables and saves them; returns those that are no slots, by name."""
     config = modeling.BertConfig.from_dict(CONFIG)
     with tf.Graph().as_default():
-        model = modeling.BertModel(config, True, *(tf.constant(batch[name]) for name in (
-            "input_word_ids", "input_mask", "input_type_ids")))
+        model = modeling.BertModel(
+            config, True, *(tf.constant(batch[name]) for name in ("input_word_ids", "input_mask", "input_type_ids"))
+        )
         positions = tf.constant(batch["masked_lm_positions"])
         masked_lm_loss, *_ = run_pretraining.get_masked_lm_output(
-            config, model.get_sequence_output(), model.get_embedding_table(), positions, tf.ones_like(positions),
-            tf.ones_like(positions, tf.float32))
+            config,
+            model.get_sequence_output(),
+            model.get_embedding_table(),
+            positions,
+            tf.ones_like(positions),
+            tf.ones_like(positions, tf.float32),
+        )
         next_sentence_loss, *_ = run_pretraining.get_next_sentence_output(
-            config, model.get_pooled_output(), tf.zeros([BATCH_SIZE], tf.int32))
+            config, model.get_pooled_output(), tf.zeros([BATCH_SIZE], tf.int32)
+        )
         optimization.create_optimizer(masked_lm_loss + next_sentence_loss, 1e-4, 10, 1, use_tpu=False)
         saved = {}
         with tf.Session() as session:
@@ -109,8 +120,13 @@ def write_checkpoint(batch, rng):
                 variable.load(value, session)
                 if not name.endswith(("adam_m", "adam_v")):
                     saved[name] = value
-            tf.train.Saver().save(session, os.path.join(OUTPUT_DIR, "model.ckpt"), global_step=STEPS,
-                                  write_meta_graph=False, write_state=False)
+            tf.train.Saver().save(
+                session,
+                os.path.join(OUTPUT_DIR, "model.ckpt"),
+                global_step=STEPS,
+                write_meta_graph=False,
+                write_state=False,
+            )
     return saved
 
 
@@ -128,13 +144,19 @@ def main():
     variables = write_checkpoint(batch, rng)
     outputs = reference.compute(OUTPUT_DIR, batch)
     made_by = "bert-tensorflow {bert-tensorflow} on tensorflow {tensorflow}".format(**VERSIONS)
-    metadata = {"reference": "bert/modeling.py, run_pretraining.py, optimization.py", "versions": VERSIONS,
-                "seed": SEED}
+    metadata = {
+        "reference": "bert/modeling.py, run_pretraining.py, optimization.py",
+        "versions": VERSIONS,
+        "seed": SEED,
+    }
     np.savez_compressed(
-        os.path.join(OUTPUT_DIR, "parity.npz"), metadata=np.array(json.dumps(metadata)), made_by=np.array(made_by),
+        os.path.join(OUTPUT_DIR, "parity.npz"),
+        metadata=np.array(json.dumps(metadata)),
+        made_by=np.array(made_by),
         **{f"variables/{name}": value for name, value in variables.items()},
         **{f"inputs/{name}": value for name, value in batch.items()},
-        **{f"outputs/{name}": value for name, value in outputs.items()})
+        **{f"outputs/{name}": value for name, value in outputs.items()},
+    )
     for name in sorted(os.listdir(OUTPUT_DIR)):
         print(name, os.path.getsize(os.path.join(OUTPUT_DIR, name)), "bytes")
 

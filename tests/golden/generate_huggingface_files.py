@@ -31,10 +31,19 @@ VERSIONS = {"torch": "2.13.0", "transformers": "5.23.0"}
 
 SEQ_LENGTH = 7
 LENGTHS = (7, 5, 3, 2)
-CONFIG = dict(vocab_size=43, hidden_size=14, num_attention_heads=2, intermediate_size=17, num_hidden_layers=1,
-              max_position_embeddings=13, type_vocab_size=2)
-LABELS = {"sequence_classification": ("negative", "neutral", "positive"),
-          "token_classification": ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")}
+CONFIG = dict(
+    vocab_size=43,
+    hidden_size=14,
+    num_attention_heads=2,
+    intermediate_size=17,
+    num_hidden_layers=1,
+    max_position_embeddings=13,
+    type_vocab_size=2,
+)
+LABELS = {
+    "sequence_classification": ("negative", "neutral", "positive"),
+    "token_classification": ("O", "B-PER", "I-PER", "B-LOC", "I-LOC"),
+}
 # model -> (class, config, dtype of the file, whether in shards)
 MODELS = {
     "pretraining": ("BertForPreTraining", {}, "float32", False),
@@ -50,13 +59,33 @@ MODELS = {
     "question_answering": ("BertForQuestionAnswering", {}, "float32", False),
     "multiple_choice": ("BertForMultipleChoice", {}, "float32", False),
 }
-PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "##a", "##e", "##n", "##s",
-          "the", "new", ",", ".", "##ing")
+PIECES = (
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcdefghijklmnopqrstuvwxyz",
+    "##a",
+    "##e",
+    "##n",
+    "##s",
+    "the",
+    "new",
+    ",",
+    ".",
+    "##ing",
+)
 # model -> (vocabulary, do_lower_case): the tokenizers saved beside a model. transformers 5 writes no vocab.txt.
-TOKENIZERS = {"pretraining": (PIECES, True),
-              "masked_lm": (PIECES[:-3] + ("The", "\u00e9", "##\u00e9"), False)}
-TEXTS = ("The new pen, the sea.", "\u00c9t\u00e9 s\u00e9en", "a  [MASK] e", "Being new\u2026 \u4e2d\u6587", "th\u00e9",
-         "")
+TOKENIZERS = {"pretraining": (PIECES, True), "masked_lm": (PIECES[:-3] + ("The", "\u00e9", "##\u00e9"), False)}
+TEXTS = (
+    "The new pen, the sea.",
+    "\u00c9t\u00e9 s\u00e9en",
+    "a  [MASK] e",
+    "Being new\u2026 \u4e2d\u6587",
+    "th\u00e9",
+    "",
+)
 
 
 def check_versions():
@@ -95,8 +124,12 @@ def make_inputs():
 
 def run(name, model, inputs):
     """The outputs of a model in float64, rounded to float32; rows of multiple choice are taken two by two."""
-    tensors = dict(zip(("input_ids", "attention_mask", "token_type_ids"),
-                       (torch.from_numpy(value).long() for value in inputs.values())))
+    tensors = dict(
+        zip(
+            ("input_ids", "attention_mask", "token_type_ids"),
+            (torch.from_numpy(value).long() for value in inputs.values()),
+        )
+    )
     with torch.no_grad():
         encoder = getattr(model, "bert", model).double()(**tensors)
         if name == "multiple_choice":
@@ -123,12 +156,16 @@ def main():
     check_versions()
     shutil.rmtree(OUTPUT_DIR, ignore_errors=True)
     inputs = make_inputs()
-    arrays = {"metadata": np.array(json.dumps({"versions": VERSIONS, "seed": SEED})),
-              "tokenizer/texts": np.array(TEXTS), **{f"inputs/{name}": value for name, value in inputs.items()}}
+    arrays = {
+        "metadata": np.array(json.dumps({"versions": VERSIONS, "seed": SEED})),
+        "tokenizer/texts": np.array(TEXTS),
+        **{f"inputs/{name}": value for name, value in inputs.items()},
+    }
     for name, (_, _, dtype, in_shards) in MODELS.items():
         model = make_model(name)
         model.to(getattr(torch, dtype)).save_pretrained(
-            os.path.join(OUTPUT_DIR, name), **({"max_shard_size": "6KB"} if in_shards else {}))
+            os.path.join(OUTPUT_DIR, name), **({"max_shard_size": "6KB"} if in_shards else {})
+        )
         if dtype == "float32":
             arrays |= run(name, model, inputs)
         if name in TOKENIZERS:

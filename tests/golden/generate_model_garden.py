@@ -46,8 +46,14 @@ BATCH_SIZE, SEQ_LENGTH, MAX_PREDICTIONS = 3, 13, 5
 LENGTHS = (13, 11, 2)
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 HIDDEN_SIZE = 10
-SIZES = {"hidden_size": HIDDEN_SIZE, "num_layers": 2, "num_attention_heads": 2, "intermediate_size": 7,
-         "max_position_embeddings": 17, "type_vocab_size": 2}
+SIZES = {
+    "hidden_size": HIDDEN_SIZE,
+    "num_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 7,
+    "max_position_embeddings": 17,
+    "type_vocab_size": 2,
+}
 
 
 def make_inputs(rng, vocab_size):
@@ -60,9 +66,13 @@ def make_inputs(rng, vocab_size):
     positions = np.zeros((BATCH_SIZE, MAX_PREDICTIONS), np.int32)
     for row, length in enumerate(LENGTHS):
         chosen = rng.permutation(length)[:MAX_PREDICTIONS]
-        positions[row, :len(chosen)] = np.sort(chosen)
-    batch = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": mask & (steps >= 6),
-             "masked_lm_positions": positions}
+        positions[row, : len(chosen)] = np.sort(chosen)
+    batch = {
+        "input_word_ids": ids,
+        "input_mask": mask,
+        "input_type_ids": mask & (steps >= 6),
+        "masked_lm_positions": positions,
+    }
     return {name: values.astype(np.int32) for name, values in batch.items()}
 
 
@@ -70,10 +80,17 @@ def make_pretrainer(encoder_class, vocab_size):
     """A BertPretrainerV2 as official/nlp/tasks/masked_lm.py builds it."""
     gelu = tf_utils.get_activation("gelu")
     encoder = encoder_class(
-        vocab_size=vocab_size, hidden_size=HIDDEN_SIZE, num_layers=SIZES["num_layers"],
-        num_attention_heads=SIZES["num_attention_heads"], intermediate_size=SIZES["intermediate_size"],
-        activation=gelu, max_sequence_length=SIZES["max_position_embeddings"],
-        type_vocab_size=SIZES["type_vocab_size"], return_word_embeddings=True, dict_outputs=True)
+        vocab_size=vocab_size,
+        hidden_size=HIDDEN_SIZE,
+        num_layers=SIZES["num_layers"],
+        num_attention_heads=SIZES["num_attention_heads"],
+        intermediate_size=SIZES["intermediate_size"],
+        activation=gelu,
+        max_sequence_length=SIZES["max_position_embeddings"],
+        type_vocab_size=SIZES["type_vocab_size"],
+        return_word_embeddings=True,
+        dict_outputs=True,
+    )
     head = layers.ClassificationHead(inner_dim=HIDDEN_SIZE, num_classes=2, dropout_rate=0.1, name="next_sentence")
     return models.BertPretrainerV2(encoder, mlm_activation=gelu, classification_heads=[head])
 
@@ -116,15 +133,23 @@ def write(name, encoder_class, is_run):
         optimizer = train(pretrainer, batch)
         items |= {"model": pretrainer, "optimizer": optimizer, "global_step": optimizer.iterations}
         model = bert.PretrainerConfig(
-            encoder=encoders.EncoderConfig(type="bert_v2", bert_v2=encoders.BertEncoderConfig(
-                vocab_size=len(vocabulary), hidden_activation="gelu", **SIZES)),
-            cls_heads=[bert.ClsHeadConfig(inner_dim=HIDDEN_SIZE, dropout_rate=0.1, name="next_sentence")])
+            encoder=encoders.EncoderConfig(
+                type="bert_v2",
+                bert_v2=encoders.BertEncoderConfig(vocab_size=len(vocabulary), hidden_activation="gelu", **SIZES),
+            ),
+            cls_heads=[bert.ClsHeadConfig(inner_dim=HIDDEN_SIZE, dropout_rate=0.1, name="next_sentence")],
+        )
         with open(os.path.join(directory, "params.yaml"), "w", encoding="utf-8") as file:
             yaml.dump({"task": {"model": model.as_dict()}}, file)
     else:
-        config = {"attention_probs_dropout_prob": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
-                  "initializer_range": 0.02, "vocab_size": len(vocabulary),
-                  **{key.replace("num_layers", "num_hidden_layers"): value for key, value in SIZES.items()}}
+        config = {
+            "attention_probs_dropout_prob": 0.1,
+            "hidden_act": "gelu",
+            "hidden_dropout_prob": 0.1,
+            "initializer_range": 0.02,
+            "vocab_size": len(vocabulary),
+            **{key.replace("num_layers", "num_hidden_layers"): value for key, value in SIZES.items()},
+        }
         with open(os.path.join(directory, "bert_config.json"), "w", encoding="utf-8") as file:
             file.write(json.dumps(config, indent=2, sort_keys=True) + "\n")
     with tempfile.TemporaryDirectory() as temporary:
@@ -135,9 +160,12 @@ def write(name, encoder_class, is_run):
 
     found = pretrainer(batch, training=False)
     head = pretrainer.classification_heads[0]
-    outputs = {"embedding_output": found["word_embeddings"],
-               **{f"layer_{i}": state for i, state in enumerate(found["encoder_outputs"])},
-               "pooled_output": head(found["sequence_output"], only_project=True), "mlm_logits": found["mlm_logits"]}
+    outputs = {
+        "embedding_output": found["word_embeddings"],
+        **{f"layer_{i}": state for i, state in enumerate(found["encoder_outputs"])},
+        "pooled_output": head(found["sequence_output"], only_project=True),
+        "mlm_logits": found["mlm_logits"],
+    }
     if is_run:
         outputs["nsp_logits"] = found["next_sentence"]
     arrays = {f"inputs/{key}": values for key, values in batch.items()}

@@ -64,9 +64,7 @@ def build(initial):
         variables[name] = tf.get_variable(name, initializer=value)
         placeholders[name] = tf.placeholder(tf.float32, value.shape)
     # The gradient of sum(g * v) with respect to v is g.
-    loss = tf.add_n(
-        [tf.reduce_sum(placeholders[name] * variables[name]) for name in initial]
-    )
+    loss = tf.add_n([tf.reduce_sum(placeholders[name] * variables[name]) for name in initial])
 
     # create_optimizer keeps its learning rate to itself: note it on the way.
     optimizer_class = optimization.AdamWeightDecayOptimizer
@@ -78,9 +76,7 @@ def build(initial):
         original_init(self, learning_rate, **kwargs)
 
     with mock.patch.object(optimizer_class, "__init__", recording_init):
-        train_op = optimization.create_optimizer(
-            loss, INIT_LR, NUM_TRAIN_STEPS, NUM_WARMUP_STEPS, use_tpu=False
-        )
+        train_op = optimization.create_optimizer(loss, INIT_LR, NUM_TRAIN_STEPS, NUM_WARMUP_STEPS, use_tpu=False)
     return placeholders, variables, rates[0], train_op
 
 
@@ -93,9 +89,7 @@ def run(initial, gradients):
         watched = {f"variables/{name}": variables[name] for name in initial}
         for slot in ("adam_m", "adam_v"):
             watched.update({f"{slot}/{name}": slots[f"{name}/{slot}"] for name in initial})
-        threads = tf.ConfigProto(
-            inter_op_parallelism_threads=1, intra_op_parallelism_threads=1
-        )
+        threads = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
         with tf.Session(config=threads) as session:
             session.run(tf.global_variables_initializer())
             for step in range(STEPS):

@@ -41,23 +41,42 @@ _BELOW_ALL = -1000.0  # logits of padding, which a model must not choose
 
 # (context, [(question, answer or None)]); An answer stands where its text is found first.
 PARAGRAPHS = [
-    ("The lighthouse of Harrow Point was built in 1874 (rebuilt 1902-1911) by Edda Stone, a painter's daughter. "
-     "Its lamp burned whale oil, later gas; since 1936 it has been electric. Visitors climb 213 steps, and the keeper's dog "
-     "greets them.",
-     [("Who built the lighthouse of Harrow Point?", "Edda Stone"), ("When was it built?", "1874"),
-      ("When did the rebuilding end?", "1911"), ("What did the lamp burn first?", "whale oil"),
-      ("How many steps do visitors climb?", "213"), ("Who greets the visitors?", "the keeper's dog"),
-      ("Whose daughter was the builder of it, if anybody wrote that down?", "painter's"),
-      ("What is the dog called?", None)]),
-    ("Salt, said the old cook, is patience. He salted bread-dough twice, soup once and never fish. His three sons "
-     "opened shops in Norvale, Eastmere and on the isle of Pell.",
-     [("What is salt?", "patience"), ("How often was soup salted?", "once"), ("How many sons had he?", "three"),
-      ("Where is the third shop?", "on the isle of Pell"), ("What was salted twice?", "bread-dough"),
-      ("What did his daughters open?", None)]),
+    (
+        "The lighthouse of Harrow Point was built in 1874 (rebuilt 1902-1911) by Edda Stone, a painter's daughter. "
+        "Its lamp burned whale oil, later gas; since 1936 it has been electric. Visitors climb 213 steps, and the keeper's dog "
+        "greets them.",
+        [
+            ("Who built the lighthouse of Harrow Point?", "Edda Stone"),
+            ("When was it built?", "1874"),
+            ("When did the rebuilding end?", "1911"),
+            ("What did the lamp burn first?", "whale oil"),
+            ("How many steps do visitors climb?", "213"),
+            ("Who greets the visitors?", "the keeper's dog"),
+            ("Whose daughter was the builder of it, if anybody wrote that down?", "painter's"),
+            ("What is the dog called?", None),
+        ],
+    ),
+    (
+        "Salt, said the old cook, is patience. He salted bread-dough twice, soup once and never fish. His three sons "
+        "opened shops in Norvale, Eastmere and on the isle of Pell.",
+        [
+            ("What is salt?", "patience"),
+            ("How often was soup salted?", "once"),
+            ("How many sons had he?", "three"),
+            ("Where is the third shop?", "on the isle of Pell"),
+            ("What was salted twice?", "bread-dough"),
+            ("What did his daughters open?", None),
+        ],
+    ),
     ("Rain fell.", [("What fell?", "Rain"), ("Where did it fall?", None)]),
-    ("\"Unmoored\", a play in two acts, closed after nine nights; its author, Ivo Lund, kept all 400 unsold tickets.",
-     [("Which play closed?", "Unmoored"), ("Who wrote the play?", "Ivo Lund"),
-      ("How many tickets were unsold?", "400")]),
+    (
+        '"Unmoored", a play in two acts, closed after nine nights; its author, Ivo Lund, kept all 400 unsold tickets.',
+        [
+            ("Which play closed?", "Unmoored"),
+            ("Who wrote the play?", "Ivo Lund"),
+            ("How many tickets were unsold?", "400"),
+        ],
+    ),
 ]
 
 
@@ -79,8 +98,14 @@ def make_texts():
         entries = []
         for question, answer in questions:
             answers = [] if answer is None else [{"text": answer, "answer_start": context.index(answer)}]
-            entries.append({"id": f"q{number}-{len(entries)}", "question": question, "answers": answers,
-                            "is_impossible": answer is None})
+            entries.append(
+                {
+                    "id": f"q{number}-{len(entries)}",
+                    "question": question,
+                    "answers": answers,
+                    "is_impossible": answer is None,
+                }
+            )
         paragraphs.append({"context": context, "qas": entries})
     return {"version": "v2.0", "data": [{"title": "made up", "paragraphs": paragraphs}]}
 
@@ -105,30 +130,46 @@ def main():
     examples = run_squad.read_squad_examples(os.path.join(OUTPUT_DIR, "squad_texts.json"), is_training=True)
     tokenizer, features = tokenization.FullTokenizer(vocab_file, do_lower_case=True), []
     run_squad.convert_examples_to_features(
-        examples, tokenizer, SETTINGS["max_seq_length"], SETTINGS["doc_stride"], SETTINGS["max_query_length"], True,
-        features.append)
+        examples,
+        tokenizer,
+        SETTINGS["max_seq_length"],
+        SETTINGS["doc_stride"],
+        SETTINGS["max_query_length"],
+        True,
+        features.append,
+    )
     # Where it cannot find an answer again, as one with [UNK], run_squad.py gives whole words: not to be compared.
     if any("[UNK]" in feature.tokens for feature in features):
         raise SystemExit("a word of the texts is not in the vocabulary")
     generator = random.Random(SEED)
-    logits = [[[generator.randint(-24, 24) + 30 * (place == 0) for place in range(len(feature.tokens))]
-               for _ in range(2)] for feature in features]
+    logits = [
+        [[generator.randint(-24, 24) + 30 * (place == 0) for place in range(len(feature.tokens))] for _ in range(2)]
+        for feature in features
+    ]
     results = []
     for feature, eighths in zip(features, logits):
-        start, end = ([value / 8 for value in values] + [_BELOW_ALL] * (SETTINGS["max_seq_length"] - len(values))
-                      for values in eighths)
+        start, end = (
+            [value / 8 for value in values] + [_BELOW_ALL] * (SETTINGS["max_seq_length"] - len(values))
+            for values in eighths
+        )
         results.append(run_squad.RawResult(feature.unique_id, start, end))
 
     golden = {
         "metadata": {"reference": "bert/run_squad.py", "versions": VERSIONS, "seed": SEED, "settings": SETTINGS},
-        "features": [{
-            "question": examples[feature.example_index].qas_id,
-            "input_ids": feature.input_ids[:len(feature.tokens)],
-            "segment_ids": feature.segment_ids[:len(feature.tokens)],
-            "is_max_context": [int(feature.token_is_max_context.get(place, False))
-                               for place in range(len(feature.tokens))],
-            "labels": [feature.start_position, feature.end_position]} for feature in features],
-        "logits": logits}
+        "features": [
+            {
+                "question": examples[feature.example_index].qas_id,
+                "input_ids": feature.input_ids[: len(feature.tokens)],
+                "segment_ids": feature.segment_ids[: len(feature.tokens)],
+                "is_max_context": [
+                    int(feature.token_is_max_context.get(place, False)) for place in range(len(feature.tokens))
+                ],
+                "labels": [feature.start_position, feature.end_position],
+            }
+            for feature in features
+        ],
+        "logits": logits,
+    }
     for name, has_null in (("1.1", False), ("2.0", True)):
         run_squad.FLAGS.version_2_with_negative = has_null
         kept = [example for example in examples if has_null or not example.is_impossible]
@@ -143,8 +184,9 @@ def main():
                 of_kept.append(moved)
         with tempfile.TemporaryDirectory() as directory:
             paths = [os.path.join(directory, file) for file in ("predictions", "nbest", "null_odds")]
-            run_squad.write_predictions(kept, of_kept, results, SETTINGS["n_best_size"], SETTINGS["max_answer_length"],
-                                        True, *paths)
+            run_squad.write_predictions(
+                kept, of_kept, results, SETTINGS["n_best_size"], SETTINGS["max_answer_length"], True, *paths
+            )
             golden[name] = {os.path.basename(path): json.load(open(path)) for path in paths if os.path.exists(path)}
     write_json("squad.json", golden)
     size = os.path.getsize(os.path.join(OUTPUT_DIR, "squad.json"))

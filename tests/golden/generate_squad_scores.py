@@ -20,8 +20,9 @@ from official.nlp.tools import squad_evaluate_v1_1, squad_evaluate_v2_0
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "squad_scores.json")
 VERSIONS = {"tf-models-official": "2.20.0"}
 SEED, NUM_QUESTIONS = 5, 60
-WORDS = ("The a an the harbour Harbour, stone-bridge of 1,874 1874 Ångström's été Brücke 鐵橋 . -- an. THEN (two) "
-         "two").split()
+WORDS = (
+    "The a an the harbour Harbour, stone-bridge of 1,874 1874 Ångström's été Brücke 鐵橋 . -- an. THEN (two) two"
+).split()
 
 
 def make_text(generator):
@@ -34,10 +35,15 @@ def make_question(generator, number):
     found = make_text(generator)
     if answers and generator.random() < 0.7:
         words = generator.choice(answers).split()
-        found = "  ".join(words[generator.randint(0, len(words) - 1):]).upper()
+        found = "  ".join(words[generator.randint(0, len(words) - 1) :]).upper()
     null_odds = generator.randint(-200, 200) / 64
-    return {"id": f"q{number}", "answers": answers, "given": "" if null_odds > 0 else found, "not_null": found,
-            "null_odds": null_odds}
+    return {
+        "id": f"q{number}",
+        "answers": answers,
+        "given": "" if null_odds > 0 else found,
+        "not_null": found,
+        "null_odds": null_odds,
+    }
 
 
 def main():
@@ -47,24 +53,35 @@ def main():
     generator = random.Random(SEED)
     questions = [make_question(generator, number) for number in range(NUM_QUESTIONS)]
     # Answers of which nothing is left once articles and punctuation are gone.
-    questions += [{"id": "empty", "answers": ["the"], "given": "a", "not_null": "a", "null_odds": -0.5},
-                  {"id": "partly-empty", "answers": ["--", "two"], "given": "", "not_null": "an", "null_odds": 0.5}]
+    questions += [
+        {"id": "empty", "answers": ["the"], "given": "a", "not_null": "a", "null_odds": -0.5},
+        {"id": "partly-empty", "answers": ["--", "two"], "given": "", "not_null": "an", "null_odds": 0.5},
+    ]
 
     def dataset(kept):
-        return [{"paragraphs": [{"qas": [{"id": one["id"], "answers": [{"text": text} for text in one["answers"]]}
-                                         for one in kept]}]}]
+        return [
+            {
+                "paragraphs": [
+                    {"qas": [{"id": one["id"], "answers": [{"text": text} for text in one["answers"]]} for one in kept]}
+                ]
+            }
+        ]
 
     def by_id(key, kept=questions):
         return {one["id"]: one[key] for one in kept}
 
     answered = [one for one in questions if one["answers"]]
     golden = {
-        "metadata": {"reference": "official/nlp/tools/squad_evaluate_v1_1.py, squad_evaluate_v2_0.py",
-                     "versions": VERSIONS, "seed": SEED},
+        "metadata": {
+            "reference": "official/nlp/tools/squad_evaluate_v1_1.py, squad_evaluate_v2_0.py",
+            "versions": VERSIONS,
+            "seed": SEED,
+        },
         "questions": questions,
         "1.1": squad_evaluate_v1_1.evaluate(dataset(answered), by_id("not_null", answered)),
         "2.0": squad_evaluate_v2_0.evaluate(dataset(questions), by_id("given")),
-        "2.0 best": squad_evaluate_v2_0.evaluate(dataset(questions), by_id("not_null"), by_id("null_odds"))}
+        "2.0 best": squad_evaluate_v2_0.evaluate(dataset(questions), by_id("not_null"), by_id("null_odds")),
+    }
     with open(PATH, "w", encoding="utf-8") as file:
         file.write(json.dumps(golden, indent=1) + "\n")
     print(PATH, os.path.getsize(PATH), "bytes", len(questions), "questions")

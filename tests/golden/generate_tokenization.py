@@ -182,10 +182,7 @@ def main():
         raise SystemExit("the reference reads the vocabulary differently")
 
     texts = dict.fromkeys(TEXTS + [probe(c) for c in PROBED])
-    cases = [
-        {"text": text, **{k: t.tokenize(text) for k, t in tokenizers.items()}}
-        for text in texts
-    ]
+    cases = [{"text": text, **{k: t.tokenize(text) for k, t in tokenizers.items()}} for text in texts]
     metadata = {
         "reference": "bert/tokenization.py FullTokenizer",
         "versions": VERSIONS,

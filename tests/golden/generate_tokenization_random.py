@@ -37,8 +37,11 @@ VERSIONS = {"bert-tensorflow": "1.0.4", "unicodedata": "14.0.0"}
 SEED = 3
 NUM_RANDOM = 5000
 CODES_PER_BLOCK = 32
-FIRST_CODES = [first for first in (*range(0, 0x20000, CODES_PER_BLOCK), *range(0xE0000, 0xE0200, CODES_PER_BLOCK))
-               if not 0xD800 <= first < 0xE000]
+FIRST_CODES = [
+    first
+    for first in (*range(0, 0x20000, CODES_PER_BLOCK), *range(0xE0000, 0xE0200, CODES_PER_BLOCK))
+    if not 0xD800 <= first < 0xE000
+]
 
 
 def checksum(rows):
@@ -52,9 +55,18 @@ def main():
         raise SystemExit(f"reference versions are {found}, expected {VERSIONS}")
     flags.FLAGS(sys.argv[:1])  # the reference reads a flag of its own
 
-    arrays = {"metadata": json.dumps({
-        "reference": "bert/tokenization.py FullTokenizer", "versions": VERSIONS, "seed": SEED, "num_random": NUM_RANDOM,
-        "first_codes": FIRST_CODES, "codes_per_block": CODES_PER_BLOCK})}
+    arrays = {
+        "metadata": json.dumps(
+            {
+                "reference": "bert/tokenization.py FullTokenizer",
+                "versions": VERSIONS,
+                "seed": SEED,
+                "num_random": NUM_RANDOM,
+                "first_codes": FIRST_CODES,
+                "codes_per_block": CODES_PER_BLOCK,
+            }
+        )
+    }
     with tempfile.TemporaryDirectory() as directory:
         character = os.path.join(directory, "character.txt")
         with open(character, "w", encoding="utf-8", newline="\n") as file:
@@ -68,10 +80,20 @@ def main():
 
                 arrays[f"random_{vocabulary}_{casing}"] = np.array(
                     [checksum([ids_of(random_text.random_string(SEED, number))]) for number in range(NUM_RANDOM)],
-                    np.uint32)
+                    np.uint32,
+                )
                 arrays[f"code_points_{vocabulary}_{casing}"] = np.array(
-                    [checksum([ids_of(" ".join(random_text.code_point_contexts(code)))
-                               for code in range(first, first + CODES_PER_BLOCK)]) for first in FIRST_CODES], np.uint32)
+                    [
+                        checksum(
+                            [
+                                ids_of(" ".join(random_text.code_point_contexts(code)))
+                                for code in range(first, first + CODES_PER_BLOCK)
+                            ]
+                        )
+                        for first in FIRST_CODES
+                    ],
+                    np.uint32,
+                )
     path = OUTPUT_DIR / "tokenization_random.npz"
     np.savez_compressed(path, **arrays)
     print(f"{path} {path.stat().st_size} bytes, {NUM_RANDOM} strings, {len(FIRST_CODES) * CODES_PER_BLOCK} code points")

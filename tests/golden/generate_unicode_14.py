@@ -4,14 +4,14 @@ Reference: unicodedata and str.lower of Python 3.11 (Unicode 14.0.0), which bert
 
     python3.11 tests/golden/generate_unicode_14.py
 
-Writes pipelines/unicode_14_classes.py, ranges as hexadecimal numbers.
+Writes pipelines/wordpiece/unicode_14_classes.py, ranges as hexadecimal numbers.
 """
 
 import pathlib
 import textwrap
 import unicodedata
 
-OUTPUT = pathlib.Path(__file__).parents[2] / "pipelines/unicode_14_classes.py"
+OUTPUT = pathlib.Path(__file__).parents[2] / "pipelines/wordpiece/unicode_14_classes.py"
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
 
 
@@ -50,14 +50,22 @@ def ranges_of(contains):
 def main():
     if unicodedata.unidata_version != "14.0.0":
         raise SystemExit(f"this Python has Unicode {unicodedata.unidata_version}, expected 14.0.0 (Python 3.11)")
-    lines = ['"""Character classes of Unicode 14.0.0, as the inside of a regular expression\'s class.',
-             "", "Written by tests/golden/generate_unicode_14.py; not by hand.", '"""', "",
-             "def _character_class(ranges):",
-             '    return "".join(f"\\\\x{{{first}}}-\\\\x{{{last or first}}}" for first, _, last in',
-             '                   (item.partition("-") for item in ranges.split()))', ""]
+    lines = [
+        '"""Character classes of Unicode 14.0.0, as the inside of a regular expression\'s class.',
+        "",
+        "Written by tests/golden/generate_unicode_14.py; not by hand.",
+        '"""',
+        "",
+        "def _character_class(ranges):",
+        '    return "".join(f"\\\\x{{{first}}}-\\\\x{{{last or first}}}" for first, _, last in',
+        '                   (item.partition("-") for item in ranges.split()))',
+        "",
+    ]
     for name, (meaning, contains) in CLASSES.items():
         items = [f"{first:X}" if first == last else f"{first:X}-{last:X}" for first, last in ranges_of(contains)]
-        text = textwrap.fill(" ".join(items), 116, break_on_hyphens=False, initial_indent="    ", subsequent_indent="    ")
+        text = textwrap.fill(
+            " ".join(items), 116, break_on_hyphens=False, initial_indent="    ", subsequent_indent="    "
+        )
         lines += ["", f"# {meaning}", f'{name} = _character_class("""', text, '""")']
     OUTPUT.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{OUTPUT}: {OUTPUT.stat().st_size:,} bytes")

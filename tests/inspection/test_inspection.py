@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from keras_bert_app.drawing.examples import draw_example_statistics
-from keras_bert_app.inspection import reading, report
+from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.drawing.examples_picture import draw_example_statistics
+from keras_bert_app.inspection import inspection_report, reading
 from keras_bert_app.inspection.statistics import Counter, distribution, rows_by_corpus
-from keras_bert_app.pretraining_config import PretrainingConfig
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat", "##s", "dog", "שלום", "中", "文"]
 ID = {piece: i for i, piece in enumerate(VOCABULARY)}
@@ -20,18 +20,27 @@ PLAIN = reading.Look(color=False, width=200)
 
 def batch_of(shown, predictions, type_ids, seq_length=13, slots=5, label=0):
     """One row. shown: pieces. predictions: {position: label piece}."""
+
     def padded(values, size):
         return np.array([list(values) + [0] * (size - len(values))], np.int32)
-    return {"input_word_ids": padded([ID[piece] for piece in shown], seq_length),
-            "input_mask": padded([1] * len(shown), seq_length), "input_type_ids": padded(type_ids, seq_length),
-            "masked_lm_positions": padded(predictions, slots),
-            "masked_lm_ids": padded([ID[piece] for piece in predictions.values()], slots),
-            "masked_lm_weights": padded([1] * len(predictions), slots).astype(np.float32),
-            "next_sentence_labels": np.array([label], np.int32)}
+
+    return {
+        "input_word_ids": padded([ID[piece] for piece in shown], seq_length),
+        "input_mask": padded([1] * len(shown), seq_length),
+        "input_type_ids": padded(type_ids, seq_length),
+        "masked_lm_positions": padded(predictions, slots),
+        "masked_lm_ids": padded([ID[piece] for piece in predictions.values()], slots),
+        "masked_lm_weights": padded([1] * len(predictions), slots).astype(np.float32),
+        "next_sentence_labels": np.array([label], np.int32),
+    }
 
 
-PAIR = batch_of("[CLS] cat [MASK] dog [UNK] [SEP] [MASK] ##s 中 sat [SEP]".split(),
-                {2: "sat", 3: "cat", 6: "dog", 7: "##s"}, [0] * 6 + [1] * 5, label=1)
+PAIR = batch_of(
+    "[CLS] cat [MASK] dog [UNK] [SEP] [MASK] ##s 中 sat [SEP]".split(),
+    {2: "sat", 3: "cat", 6: "dog", 7: "##s"},
+    [0] * 6 + [1] * 5,
+    label=1,
+)
 
 
 def shown_lines(batch, objective, look=PLAIN):
@@ -40,8 +49,9 @@ def shown_lines(batch, objective, look=PLAIN):
 
 def test_a_pair_is_shown_as_pieces_with_the_truth_beside_what_is_hidden():
     head, a, b = shown_lines(PAIR, "nsp")
-    assert head == ("step 1; B is random text; 11 tokens: [CLS] 4 [SEP] 4 [SEP]; "
-                    "4 predictions: 2 hidden, 1 kept, 1 random")
+    assert head == (
+        "step 1; B is random text; 11 tokens: [CLS] 4 [SEP] 4 [SEP]; 4 predictions: 2 hidden, 1 kept, 1 random"
+    )
     assert a == "  A  [CLS] cat [MASK→sat] [dog→cat] [UNK] [SEP]"
     assert b == "  B  [MASK→dog] [=##s] 中 sat [SEP]"
     assert "A and B swapped" in shown_lines(PAIR, "sop")[0]
@@ -66,8 +76,13 @@ def random_batch(generator, rows=53, seq_length=29, slots=7):
     for _ in range(rows):
         a, b = generator.randint(1, 13), generator.randint(1, 13)
         ids = [2, *generator.choice([1, 5, 6, 7, 8], a), 3, *generator.choice([1, 5, 6, 7, 8], b), 3]
-        places = sorted(generator.choice([i for i, piece in enumerate(ids) if piece > 3 or piece == 1],
-                                         min(a + b, generator.randint(1, slots + 1)), replace=False).tolist())
+        places = sorted(
+            generator.choice(
+                [i for i, piece in enumerate(ids) if piece > 3 or piece == 1],
+                min(a + b, generator.randint(1, slots + 1)),
+                replace=False,
+            ).tolist()
+        )
         labels = [ids[place] for place in places]
         for place in places:
             ids[place] = generator.choice([4, 4, 5, ids[place]])
@@ -78,8 +93,10 @@ def random_batch(generator, rows=53, seq_length=29, slots=7):
         batch["masked_lm_ids"].append(labels + [0] * (slots - len(labels)))
         batch["masked_lm_weights"].append([1.0] * len(places) + [0.0] * (slots - len(places)))
         batch["next_sentence_labels"].append(generator.randint(2))
-    return {name: np.array(values, np.float32 if name == "masked_lm_weights" else np.int32)
-            for name, values in batch.items()}
+    return {
+        name: np.array(values, np.float32 if name == "masked_lm_weights" else np.int32)
+        for name, values in batch.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +141,7 @@ def test_counts_are_those_of_a_plain_loop(counted):
 
     def by_name(counts):
         return {str(value): counts[value] for value in sorted(counts)}
+
     assert statistics["examples"] == 5300 and statistics["tokens"] == sum(k * v for k, v in lengths.items())
     assert statistics["tokens_per_row"]["counts"] == by_name(lengths)
     assert statistics["a_length"]["counts"] == by_name(a_lengths)
@@ -140,8 +158,10 @@ def test_shorter_rows_of_a_ramp_are_counted_as_the_rows_that_they_are():
     generator = np.random.RandomState(9)
     batches = [random_batch(generator) for _ in range(4)]
     run = PretrainingConfig(max_seq_length=4 * batches[0]["input_mask"].shape[1], max_predictions_per_seq=29)
-    counters = [Counter(TOKENIZER, each, ["corpus"], (0, 0, 0)) for each in (run, dataclasses.replace(
-        run, max_seq_length=run.max_seq_length // 4))]
+    counters = [
+        Counter(TOKENIZER, each, ["corpus"], (0, 0, 0))
+        for each in (run, dataclasses.replace(run, max_seq_length=run.max_seq_length // 4))
+    ]
     for number, batch in enumerate(batches, start=1):
         for counter in counters:
             counter.add(batch, (0, 0, number))
@@ -160,17 +180,21 @@ def test_a_mask_without_a_label_is_counted():
 def test_quantiles_are_those_of_the_sorted_values():
     values = np.random.RandomState(1).randint(0, 41, 1009)
     quantiles = distribution(np.bincount(values, minlength=50))["quantiles"]
-    assert quantiles == {str(q): int(np.quantile(values, q, method="inverted_cdf"))
-                         for q in (0.05, 0.25, 0.5, 0.75, 0.95)}
+    assert quantiles == {
+        str(q): int(np.quantile(values, q, method="inverted_cdf")) for q in (0.05, 0.25, 0.5, 0.75, 0.95)
+    }
 
 
-@pytest.mark.parametrize("before, after, rows, blocks", [
-    ((0, 3, 40), (0, 3, 72), [32], 0),
-    ((0, 3, 40), (0, 4, 5), [32], 1),
-    ((64, 0, 0, 7, 2, 1, 90), (96, 0, 0, 27, 2, 1, 102), [20, 12], 0),
-    ((64, 0, 0, 7, 2, 1, 90), (96, 0, 0, 27, 3, 0, 12), [20, 12], 1),
-    ((64, 0, 0, 7, 2, 1, 90), (96, 1, 0, 4, 3, 0, 12), [0, 0], 2),
-])
+@pytest.mark.parametrize(
+    "before, after, rows, blocks",
+    [
+        ((0, 3, 40), (0, 3, 72), [32], 0),
+        ((0, 3, 40), (0, 4, 5), [32], 1),
+        ((64, 0, 0, 7, 2, 1, 90), (96, 0, 0, 27, 2, 1, 102), [20, 12], 0),
+        ((64, 0, 0, 7, 2, 1, 90), (96, 0, 0, 27, 3, 0, 12), [20, 12], 1),
+        ((64, 0, 0, 7, 2, 1, 90), (96, 1, 0, 4, 3, 0, 12), [0, 0], 2),
+    ],
+)
 def test_positions_tell_how_many_rows_each_corpus_gave(before, after, rows, blocks):
     found, found_blocks = rows_by_corpus(before, after, 32)
     assert found.tolist() == rows and found_blocks == blocks
@@ -182,7 +206,7 @@ def test_the_table_and_the_picture_come_out(counted, objective):
     statistics = {**counted[1], "sentence_objective": objective, "corpora": {"one": 0.25, "two": 0.75}}
     if objective == "none":
         del statistics["b_length"], statistics["random_or_swapped_share"]
-    lines = list(report.report_lines(statistics, 80))
+    lines = list(inspection_report.report_lines(statistics, 80))
     assert any("75.00% two" in line for line in lines) and all(len(line) <= 100 for line in lines)
     picture = draw_example_statistics(statistics, "run \ue000 中")
     assert picture.startswith(b"\x89PNG") and len(picture) > 20_000

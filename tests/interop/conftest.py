@@ -3,19 +3,41 @@
 import numpy as np
 import pytest
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.interop.weights import Weights, shapes
-from pipelines.vocab import SPECIAL_PIECES
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 # A different prime for every dimension, so that no two can be confused.
 CONFIGS = {
-    "one_layer": BertConfig(vocab_size=13, hidden_size=22, num_hidden_layers=1, num_attention_heads=2, intermediate_size=37,
-                            max_position_embeddings=17, type_vocab_size=2),
-    "three_layers": BertConfig(vocab_size=19, hidden_size=33, num_hidden_layers=3, num_attention_heads=3,
-                               intermediate_size=29, max_position_embeddings=23, type_vocab_size=2,
-                               hidden_act="gelu_exact"),
-    "seven_heads": BertConfig(vocab_size=11, hidden_size=35, num_hidden_layers=2, num_attention_heads=7,
-                              intermediate_size=31, max_position_embeddings=41, type_vocab_size=3, do_lower_case=False),
+    "one_layer": BertConfig(
+        vocab_size=13,
+        hidden_size=22,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=37,
+        max_position_embeddings=17,
+        type_vocab_size=2,
+    ),
+    "three_layers": BertConfig(
+        vocab_size=19,
+        hidden_size=33,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        intermediate_size=29,
+        max_position_embeddings=23,
+        type_vocab_size=2,
+        hidden_act="gelu_exact",
+    ),
+    "seven_heads": BertConfig(
+        vocab_size=11,
+        hidden_size=35,
+        num_hidden_layers=2,
+        num_attention_heads=7,
+        intermediate_size=31,
+        max_position_embeddings=41,
+        type_vocab_size=3,
+        do_lower_case=False,
+    ),
 }
 
 
@@ -24,7 +46,7 @@ def make_weights(config, seed=0):
     generator = np.random.RandomState(seed)
     tensors = {path: generator.normal(0.0, 0.1, shape).astype(np.float32) for path, shape in shapes(config).items()}
     letters = "Abcdefghijklmnop" if not config.do_lower_case else "abcdefghijklmnop"
-    pieces = [*SPECIAL_PIECES, *letters][:config.vocab_size]
+    pieces = [*SPECIAL_PIECES, *letters][: config.vocab_size]
     vocabulary = "".join(f"{piece}\n" for piece in pieces).encode()
     return Weights(config, tensors, vocabulary=vocabulary, origin="random")
 

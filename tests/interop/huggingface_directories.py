@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import huggingface, safetensors_files
+from keras_bert_app.interop.huggingface import huggingface_layout, safetensors_files
 from tests.conftest import GOLDEN
 
 FILES = GOLDEN / "huggingface_files"
@@ -27,14 +27,15 @@ def change_config(directory, **changes):
 def change_tensors(directory, change):
     """Rewrites model.safetensors after change(dict name -> array)."""
     path = directory / "model.safetensors"
-    tensors = {name: safetensors_files.read_tensor(entry)
-               for name, entry in safetensors_files.read_header(path).items()}
+    tensors = {
+        name: safetensors_files.read_tensor(entry) for name, entry in safetensors_files.read_header(path).items()
+    }
     safetensors_files.write(path, change(tensors))
 
 
 def assert_refused(directory, *messages):
     with pytest.raises(UserError) as refusal:
-        huggingface.read(directory)
+        huggingface_layout.read(directory)
     assert len(str(refusal.value).splitlines()) == 1
     for message in messages:
         assert message in str(refusal.value)

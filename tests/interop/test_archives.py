@@ -44,14 +44,26 @@ def tar_of(path, *members):
     return str(path)
 
 
-@pytest.mark.parametrize("name, content", [
-    ("../outside.txt", b"text"), ("/tmp_outside.txt", b"text"), ("a/../../outside.txt", b"text"), ("C:\\outside.txt", b"text"),
-    ("link", tarfile.SYMTYPE), ("hard", tarfile.LNKTYPE), ("pipe", tarfile.FIFOTYPE), ("device", tarfile.CHRTYPE)])
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("../outside.txt", b"text"),
+        ("/tmp_outside.txt", b"text"),
+        ("a/../../outside.txt", b"text"),
+        ("C:\\outside.txt", b"text"),
+        ("link", tarfile.SYMTYPE),
+        ("hard", tarfile.LNKTYPE),
+        ("pipe", tarfile.FIFOTYPE),
+        ("device", tarfile.CHRTYPE),
+    ],
+)
 def test_a_link_or_a_way_out_is_refused_and_nothing_is_written_outside(tmp_path, monkeypatch, name, content):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     os.mkdir(tmp_path / "temporary")
-    with pytest.raises(UserError, match="a link or lies outside"), archives.unpacked(
-            tar_of(tmp_path / "a.tar", ("config.json", b"{}"), (name, content))):
+    with (
+        pytest.raises(UserError, match="a link or lies outside"),
+        archives.unpacked(tar_of(tmp_path / "a.tar", ("config.json", b"{}"), (name, content))),
+    ):
         pass
     assert sorted(os.listdir(tmp_path)) == ["a.tar", "temporary"] and not os.listdir(tmp_path / "temporary")
     assert not os.path.exists("/tmp_outside.txt")
@@ -91,7 +103,9 @@ def test_an_archive_of_countless_directories_is_refused_on_the_way(tmp_path, suf
         pass
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:len(content) // 2], lambda content: b"", lambda content: b"no archive"])
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda content: b"no archive"]
+)
 @pytest.mark.parametrize("kind, suffix", [("zip", ".zip"), ("gztar", ".tar.gz")])
 def test_a_damaged_archive_is_refused_in_a_line(tmp_path, kind, suffix, damage):
     path = pathlib.Path(shutil.make_archive(str(tmp_path / "packed"), kind, GOLDEN / "google_tf1_tiny"))
@@ -103,10 +117,12 @@ def test_a_damaged_archive_is_refused_in_a_line(tmp_path, kind, suffix, damage):
 
 @pytest.mark.parametrize("kind", ["zip", "gztar", "xztar"])
 def test_a_flipped_bit_in_the_weights_is_never_loaded(tmp_path, kind):
-    path = pathlib.Path(shutil.make_archive(str(tmp_path / "packed"), kind, GOLDEN / "huggingface_files" / "pretraining"))
+    path = pathlib.Path(
+        shutil.make_archive(str(tmp_path / "packed"), kind, GOLDEN / "huggingface_files" / "pretraining")
+    )
     content = path.read_bytes()
     for place in range(len(content) // 7, len(content), len(content) // 7):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1:])
+        path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         try:
             found, _ = load.load_weights(str(path))
         except UserError as error:

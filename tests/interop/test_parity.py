@@ -14,8 +14,8 @@ import pytest
 
 from keras_bert_app import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import keras_hub, parity, parity_files, surgery
-from keras_bert_app.interop.references import keras_hub as keras_hub_reference
+from keras_bert_app.interop import parity, parity_files, surgery
+from keras_bert_app.interop.keras_hub import keras_hub_layout, keras_hub_reference
 from tests.interop.conftest import CONFIGS, make_weights
 
 THREE_LAYERS = CONFIGS["three_layers"]
@@ -62,7 +62,7 @@ def test_the_probe_is_valid_for_any_size_and_reaches_segments_padding_and_the_la
         assert mask[row, :length].all() and not mask[row, length:].any()
         assert set(types[row, :length]) == set(range(config.type_vocab_size)) and not types[row, length:].any()
         assert (positions[row] < length).all() and len(set(positions[row])) >= min(length, 7)
-    assert ids[1, lengths[1]:].any() and not ids[2, lengths[2]:].any()
+    assert ids[1, lengths[1] :].any() and not ids[2, lengths[2] :].any()
 
 
 def test_the_probe_follows_from_its_seed_and_fits_the_smallest_model():
@@ -77,21 +77,32 @@ def test_the_probe_follows_from_its_seed_and_fits_the_smallest_model():
 def test_outputs_are_those_of_the_parts_that_are_there(weights, outputs):
     assert list(outputs) == NAMES
     assert {name: values.shape for name, values in outputs.items()} == {
-        **{name: (3, 23, 33) for name in NAMES[:4]}, "pooled_output": (3, 33), "mlm_logits": (3, 7, 19),
-        "nsp_logits": (3, 2)}
-    encoder = {path: tensor for path, tensor in weights.tensors.items()
-               if path.startswith("encoder/") and "pooler" not in path}
+        **{name: (3, 23, 33) for name in NAMES[:4]},
+        "pooled_output": (3, 33),
+        "mlm_logits": (3, 7, 19),
+        "nsp_logits": (3, 2),
+    }
+    encoder = {
+        path: tensor for path, tensor in weights.tensors.items() if path.startswith("encoder/") and "pooler" not in path
+    }
     bare = parity.our_outputs(dataclasses.replace(weights, tensors=encoder), parity.probe_batch(THREE_LAYERS))
     assert list(bare) == NAMES[:4]
 
 
-@pytest.mark.parametrize("task, features", [
-    ("sequence_classification", "pooled_output"), ("multiple_choice", "pooled_output"),
-    ("token_classification", "layer_2"), ("question_answering", "layer_2")])
+@pytest.mark.parametrize(
+    "task, features",
+    [
+        ("sequence_classification", "pooled_output"),
+        ("multiple_choice", "pooled_output"),
+        ("token_classification", "layer_2"),
+        ("question_answering", "layer_2"),
+    ],
+)
 def test_a_classifier_stands_on_the_pooled_output_or_on_every_token(weights, outputs, task, features):
     kernel, bias = np.arange(66, dtype=np.float32).reshape(33, 2), np.array([5.0, -3.0], np.float32)
-    tuned = dataclasses.replace(weights, task=task,
-                                tensors={**weights.tensors, "classifier/kernel": kernel, "classifier/bias": bias})
+    tuned = dataclasses.replace(
+        weights, task=task, tensors={**weights.tensors, "classifier/kernel": kernel, "classifier/bias": bias}
+    )
     logits = parity.our_outputs(tuned, parity.probe_batch(THREE_LAYERS))["classifier_logits"]
     expected = np.einsum("...h,hn->...n", outputs[features], kernel) + bias
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
@@ -143,10 +154,17 @@ def test_a_layer_that_is_missing_on_either_side_is_a_fault(outputs):
     assert not parity.compare(outputs, {})[1]
 
 
-@pytest.mark.parametrize("path, first", [
-    ("encoder/embeddings/position_embeddings", "embedding_output"), ("encoder/layer_0/intermediate/bias", "layer_0"),
-    ("encoder/layer_2/attention/query_key_value/kernel", "layer_2"), ("encoder/pooler/bias", "pooled_output"),
-    ("masked_lm/output_bias", "mlm_logits"), ("next_sentence/projection/bias", "nsp_logits")])
+@pytest.mark.parametrize(
+    "path, first",
+    [
+        ("encoder/embeddings/position_embeddings", "embedding_output"),
+        ("encoder/layer_0/intermediate/bias", "layer_0"),
+        ("encoder/layer_2/attention/query_key_value/kernel", "layer_2"),
+        ("encoder/pooler/bias", "pooled_output"),
+        ("masked_lm/output_bias", "mlm_logits"),
+        ("next_sentence/projection/bias", "nsp_logits"),
+    ],
+)
 def test_the_verdict_names_where_a_wrong_tensor_begins_to_matter(weights, tmp_path, not_installed, path, first):
     parity.write_golden(weights, tmp_path)
     lines, is_same = parity.check(changed(weights, path), "huggingface", str(tmp_path))
@@ -180,19 +198,22 @@ def member(path, name, shape=(3, 23), dtype="<i4", data=None):
             archive.writestr(filename, content)
 
 
-@pytest.mark.parametrize("name, given, message", [
-    ("inputs/input_word_ids", {"data": np.full(69, 19, np.int32).tobytes()}, "its inputs are none"),
-    ("inputs/input_word_ids", {"data": np.full(69, -1, np.int32).tobytes()}, "its inputs are none"),
-    ("inputs/input_type_ids", {"data": np.full(69, 2, np.int32).tobytes()}, "its inputs are none"),
-    ("inputs/masked_lm_positions", {"data": np.full(69, 23, np.int32).tobytes()}, "its inputs are none"),
-    ("inputs/input_mask", {"shape": (23, 3)}, "its inputs are none"),
-    ("inputs/input_mask", {"dtype": "<f4"}, "its inputs are none"),
-    ("inputs/surprise", {}, "its inputs are none"),
-    ("outputs/layer_0", {"dtype": "<i4"}, "is no parity.npz as it was written"),
-    ("outputs/layer_0", {"dtype": "|O", "data": b"cos\nsystem\n(S'true'\ntR."}, "Object arrays cannot be loaded"),
-    ("outputs/layer_0", {"shape": (1 << 40, 1 << 10), "dtype": "<f4"}, "is no parity.npz as it was written"),
-    ("outputs/layer_0", {"shape": (0, 3), "dtype": "<f4", "data": b""}, "an output is empty"),
-])
+@pytest.mark.parametrize(
+    "name, given, message",
+    [
+        ("inputs/input_word_ids", {"data": np.full(69, 19, np.int32).tobytes()}, "its inputs are none"),
+        ("inputs/input_word_ids", {"data": np.full(69, -1, np.int32).tobytes()}, "its inputs are none"),
+        ("inputs/input_type_ids", {"data": np.full(69, 2, np.int32).tobytes()}, "its inputs are none"),
+        ("inputs/masked_lm_positions", {"data": np.full(69, 23, np.int32).tobytes()}, "its inputs are none"),
+        ("inputs/input_mask", {"shape": (23, 3)}, "its inputs are none"),
+        ("inputs/input_mask", {"dtype": "<f4"}, "its inputs are none"),
+        ("inputs/surprise", {}, "its inputs are none"),
+        ("outputs/layer_0", {"dtype": "<i4"}, "is no parity.npz as it was written"),
+        ("outputs/layer_0", {"dtype": "|O", "data": b"cos\nsystem\n(S'true'\ntR."}, "Object arrays cannot be loaded"),
+        ("outputs/layer_0", {"shape": (1 << 40, 1 << 10), "dtype": "<f4"}, "is no parity.npz as it was written"),
+        ("outputs/layer_0", {"shape": (0, 3), "dtype": "<f4", "data": b""}, "an output is empty"),
+    ],
+)
 def test_a_hostile_file_of_stored_values_is_refused(weights, tmp_path, not_installed, name, given, message):
     parity.write_golden(weights, tmp_path)
     member(tmp_path / "parity.npz", name, **given)
@@ -223,7 +244,9 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
 
 def interpreter(tmp_path, body):
     """An executable that is called as a reference's interpreter would be: script, model, inputs, outputs."""
-    (tmp_path / "body.py").write_text("import sys\nscript, model, inputs, outputs = sys.argv[1:]\n" + textwrap.dedent(body))
+    (tmp_path / "body.py").write_text(
+        "import sys\nscript, model, inputs, outputs = sys.argv[1:]\n" + textwrap.dedent(body)
+    )
     path = tmp_path / "interpreter"
     # A first line may not name a program whose path has a space, as that of this virtual environment may have.
     path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / "body.py"))} "$@"\n')
@@ -233,14 +256,17 @@ def interpreter(tmp_path, body):
 
 def test_the_implementation_runs_under_the_interpreter_that_is_named(weights, outputs, tmp_path):
     np.savez(tmp_path / "known.npz", **outputs)
-    python = interpreter(tmp_path, f"""
+    python = interpreter(
+        tmp_path,
+        f"""
         import numpy as np
-        assert script.endswith("references/huggingface.py") and model == "{tmp_path}", sys.argv
+        assert script.endswith("huggingface/huggingface_reference.py") and model == "{tmp_path}", sys.argv
         made_by = "somebody 1.2"
         given = dict(np.load(inputs))
         known = dict(np.load("{tmp_path}/known.npz"))
         np.savez(outputs, **given | {{"made_by": made_by}} | {{"outputs/" + name: known[name] for name in known}})
-    """)
+    """,
+    )
     lines, is_same = parity.check(weights, "huggingface", str(tmp_path), python)
     assert is_same and lines[0] == "random compared with somebody 1.2"
     _, is_same = parity.check(changed(weights, "masked_lm/output_bias"), "huggingface", str(tmp_path), python)
@@ -261,8 +287,8 @@ def test_kerashub_computes_the_same_from_a_preset_but_for_its_own_head(tmp_path,
     weights.tensors["masked_lm/transform/kernel"] *= np.float32(0.02)
     weights.tensors["masked_lm/transform/bias"] *= np.float32(0.02)
     preset = str(tmp_path / "preset")
-    keras_hub.write(weights, preset)
-    read = keras_hub.read(preset)
+    keras_hub_layout.write(weights, preset)
+    read = keras_hub_layout.read(preset)
 
     def in_process(config, source_format, path, batch, reference_python):
         return keras_hub_reference.compute(path, batch), "keras_hub in this process"
@@ -280,21 +306,30 @@ def test_kerashub_computes_the_same_from_a_preset_but_for_its_own_head(tmp_path,
 def test_a_kerashub_classifier_is_compared_and_a_missing_pooler_is_not(tmp_path):
     weights = make_weights(CONFIGS["one_layer"])
     kernel = np.linspace(-1.0, 1.0, 66, dtype=np.float32).reshape(22, 3)
-    tuned = dataclasses.replace(weights, task="sequence_classification", tensors={
-        **weights.tensors, "classifier/kernel": kernel, "classifier/bias": kernel[0]})
-    encoder = dataclasses.replace(weights, tensors={path: tensor for path, tensor in weights.tensors.items()
-                                                    if path.startswith("encoder/") and "pooler" not in path})
+    tuned = dataclasses.replace(
+        weights,
+        task="sequence_classification",
+        tensors={**weights.tensors, "classifier/kernel": kernel, "classifier/bias": kernel[0]},
+    )
+    encoder = dataclasses.replace(
+        weights,
+        tensors={
+            path: tensor
+            for path, tensor in weights.tensors.items()
+            if path.startswith("encoder/") and "pooler" not in path
+        },
+    )
     batch = parity.probe_batch(weights.config)
     for name, given, heads in (("tuned", tuned, ["pooled_output", "classifier_logits"]), ("encoder", encoder, [])):
-        keras_hub.write(given, str(tmp_path / name))
+        keras_hub_layout.write(given, str(tmp_path / name))
         theirs = keras_hub_reference.compute(str(tmp_path / name), batch)
         assert list(theirs) == ["embedding_output", "layer_0", *heads]
-        assert parity.compare(parity.our_outputs(keras_hub.read(str(tmp_path / name)), batch), theirs)[1]
+        assert parity.compare(parity.our_outputs(keras_hub_layout.read(str(tmp_path / name)), batch), theirs)[1]
 
 
 def test_the_scripts_of_other_implementations_import_nothing_of_ours():
-    scripts = sorted(pathlib.Path(keras_hub_reference.__file__).parent.glob("*.py"))
-    assert {script.stem for script in scripts} == {"__init__", *parity.PACKAGES}
+    scripts = sorted(pathlib.Path(parity.__file__).parent.glob("*/*_reference.py"))
+    assert {script.parent.name for script in scripts} == parity.PACKAGES.keys()
     for script in scripts:
         for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

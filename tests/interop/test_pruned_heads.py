@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.parity import probe_batch
@@ -47,7 +47,7 @@ def test_a_closed_head_is_one_whose_rows_of_the_output_kernel_are_zeros(whole):
     for layer, heads in HEADS.items():
         kernel = whole.tensors[f"encoder/layer_{layer}/attention/output/kernel"].copy()
         for head in heads:
-            kernel[11 * head:11 * (head + 1)] = 0.0  # heads of 33 / 3
+            kernel[11 * head : 11 * (head + 1)] = 0.0  # heads of 33 / 3
         model.encoder.transformer_layers[layer].attention.output_projection.kernel.assign(kernel)
     np.testing.assert_allclose(model(batch)["sequence_output"], closed, atol=1e-6)
 
@@ -71,12 +71,16 @@ def test_the_columns_and_rows_of_the_heads_that_stay_are_kept_bit_for_bit(whole)
     # Layer 2 keeps head 1 of 11 columns: of the query 11 to 22, of the key 44 to 55, of the value 77 to 88.
     columns = [*range(11, 22), *range(44, 55), *range(77, 88)]
     attention = "encoder/layer_2/attention"
-    np.testing.assert_array_equal(found.tensors[f"{attention}/query_key_value/kernel"],
-                                  whole.tensors[f"{attention}/query_key_value/kernel"][:, columns])
-    np.testing.assert_array_equal(found.tensors[f"{attention}/query_key_value/bias"],
-                                  whole.tensors[f"{attention}/query_key_value/bias"][columns])
-    np.testing.assert_array_equal(found.tensors[f"{attention}/output/kernel"],
-                                  whole.tensors[f"{attention}/output/kernel"][11:22])
+    np.testing.assert_array_equal(
+        found.tensors[f"{attention}/query_key_value/kernel"],
+        whole.tensors[f"{attention}/query_key_value/kernel"][:, columns],
+    )
+    np.testing.assert_array_equal(
+        found.tensors[f"{attention}/query_key_value/bias"], whole.tensors[f"{attention}/query_key_value/bias"][columns]
+    )
+    np.testing.assert_array_equal(
+        found.tensors[f"{attention}/output/kernel"], whole.tensors[f"{attention}/output/kernel"][11:22]
+    )
     changed = {path for path in whole.tensors if found.tensors[path].shape != whole.tensors[path].shape}
     assert len(changed) == 6 and all("layer_0/attention/" in path or "layer_2/attention/" in path for path in changed)
 
@@ -92,11 +96,14 @@ def test_heads_of_a_pruned_model_are_numbered_anew_and_layers_keep_their_own(who
     assert fewer.config.num_heads_by_layer == (3, 1)
 
 
-@pytest.mark.parametrize("heads, message", [
-    ({3: [0]}, "no layer 3; expected 0 to 2"),
-    ({1: [0, 3]}, "layer 1 has no head 3; expected 0 to 2"),
-    ({1: [2, 0, 1]}, "layer 1 would have none left of 3; leave it one at least"),
-])
+@pytest.mark.parametrize(
+    "heads, message",
+    [
+        ({3: [0]}, "no layer 3; expected 0 to 2"),
+        ({1: [0, 3]}, "layer 1 has no head 3; expected 0 to 2"),
+        ({1: [2, 0, 1]}, "layer 1 would have none left of 3; leave it one at least"),
+    ],
+)
 def test_heads_that_are_not_there_and_the_last_of_a_layer_are_refused(whole, heads, message):
     with pytest.raises(UserError, match=message):
         surgery.prune_heads(whole, heads)
@@ -128,13 +135,16 @@ def test_the_key_is_written_for_a_pruned_model_alone(whole):
     assert config.replace(num_heads_by_layer=["3", "3", "3"]) == whole.config  # as a flag gives it
 
 
-@pytest.mark.parametrize("value, message", [
-    ([2, 3], "expected a number from 1 to 3 for each of 3 layers"),
-    ([2, 0, 3], "expected a number from 1 to 3"),
-    ([4, 3, 3], "expected a number from 1 to 3"),
-    ([2.0, 3, 3], "expected a list of numbers"),
-    (7, "expected a list of numbers"),
-])
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ([2, 3], "expected a number from 1 to 3 for each of 3 layers"),
+        ([2, 0, 3], "expected a number from 1 to 3"),
+        ([4, 3, 3], "expected a number from 1 to 3"),
+        ([2.0, 3, 3], "expected a list of numbers"),
+        (7, "expected a list of numbers"),
+    ],
+)
 def test_numbers_of_heads_that_cannot_be_are_named(whole, value, message):
     with pytest.raises(UserError, match=f"num_heads_by_layer.*{message}"):
         BertConfig.from_dict({**whole.config.to_dict(), "num_heads_by_layer": value})

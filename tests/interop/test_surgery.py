@@ -10,7 +10,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import parity, surgery, vocabulary_surgery
 from keras_bert_app.interop.weights import shapes
 from pipelines import BertTokenizer
-from pipelines.vocab import SPECIAL_PIECES
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 
 WORDS = "encoder/embeddings/word_embeddings"
@@ -56,18 +56,27 @@ def test_entries_of_both_vocabularies_keep_their_rows_wherever_they_move(weights
             kept = weights.tensors[path][OLD.index(entry)]
             np.testing.assert_array_equal(found.tensors[path][new.index(entry)], kept)
     assert_others_unchanged(found, weights, tables_of(weights))
-    assert line == ("vocabulary 13 -> 10 entries: 5 kept in place, 4 moved, 1 new from the mean of their pieces, "
-                    "0 new from the mean of all, 4 dropped")
+    assert line == (
+        "vocabulary 13 -> 10 entries: 5 kept in place, 4 moved, 1 new from the mean of their pieces, "
+        "0 new from the mean of all, 4 dropped"
+    )
 
 
-@pytest.mark.parametrize("entry, pieces", [
-    ("abab", ["ab", "##a", "##b"]),  # the longest match first: not a ##b
-    ("ccb", ["c", "##cb"]),
-    ("##ab", ["##a", "##b"]),  # the inside of a word: not ab
-    ("##cbc", ["##cb", "##c"]),
-    ("xa", OLD), ("ax", OLD), ("##x", OLD), ("##", OLD), ("a" * 201, OLD),  # [UNK]
-    ("[unused7]", OLD),  # though it could be cut in the vocabulary below
-])
+@pytest.mark.parametrize(
+    "entry, pieces",
+    [
+        ("abab", ["ab", "##a", "##b"]),  # the longest match first: not a ##b
+        ("ccb", ["c", "##cb"]),
+        ("##ab", ["##a", "##b"]),  # the inside of a word: not ab
+        ("##cbc", ["##cb", "##c"]),
+        ("xa", OLD),
+        ("ax", OLD),
+        ("##x", OLD),
+        ("##", OLD),
+        ("a" * 201, OLD),  # [UNK]
+        ("[unused7]", OLD),  # though it could be cut in the vocabulary below
+    ],
+)
 def test_a_new_entry_starts_as_the_mean_of_its_pieces_or_else_of_all_rows(weights, entry, pieces):
     found, line = vocabulary_surgery.replace_vocabulary(weights, vocabulary([*OLD, entry]))
     for path in tables_of(weights):
@@ -90,8 +99,9 @@ def test_new_words_are_cut_as_the_tokenizer_of_the_old_vocabulary_cuts_them(weig
 
 def test_new_specials_and_unused_entries_take_no_pieces_even_where_they_could_be_cut():
     old = [*SPECIAL_PIECES, *"[unsed7]", *(f"##{c}" for c in "[unsed7]")]
-    weights = dataclasses.replace(make_weights(CONFIGS["one_layer"].replace(vocab_size=len(old))),
-                                  vocabulary=vocabulary(old))
+    weights = dataclasses.replace(
+        make_weights(CONFIGS["one_layer"].replace(vocab_size=len(old))), vocabulary=vocabulary(old)
+    )
     found, _ = vocabulary_surgery.replace_vocabulary(weights, vocabulary([*old, "[unused7]", "[unused"]))
     table = weights.tensors[WORDS]
     np.testing.assert_allclose(found.tensors[WORDS][-2], table.mean(axis=0, dtype=np.float64), atol=1e-8)
@@ -134,12 +144,15 @@ def test_old_tokens_give_the_same_outputs_under_their_new_ids(weights):
         np.testing.assert_allclose(values_after, values, rtol=0, atol=0 if name != "mlm_logits" else 1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("entries, message", [
-    ([*OLD, "a"], r"the new vocabulary: line 14 repeats line 6 \('a'\)"),
-    (["a", *SPECIAL_PIECES], r"\[PAD\] stands in line 2, not in line 1"),
-    ([entry for entry in OLD if entry != "[MASK]"], r"\[MASK\] is missing"),
-    ([*OLD, ""], "line 14 is empty"),
-])
+@pytest.mark.parametrize(
+    "entries, message",
+    [
+        ([*OLD, "a"], r"the new vocabulary: line 14 repeats line 6 \('a'\)"),
+        (["a", *SPECIAL_PIECES], r"\[PAD\] stands in line 2, not in line 1"),
+        ([entry for entry in OLD if entry != "[MASK]"], r"\[MASK\] is missing"),
+        ([*OLD, ""], "line 14 is empty"),
+    ],
+)
 def test_an_unusable_new_vocabulary_is_refused(weights, entries, message):
     with pytest.raises(UserError, match=message):
         vocabulary_surgery.replace_vocabulary(weights, vocabulary(entries))
@@ -149,9 +162,13 @@ def test_weights_whose_rows_have_no_names_or_too_many_are_refused(weights):
     with pytest.raises(UserError, match="has no vocab.txt"):
         vocabulary_surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=None), vocabulary(OLD))
     with pytest.raises(UserError, match="its vocabulary has 14 entries, its table of embeddings 13 rows"):
-        vocabulary_surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "x"])), vocabulary(OLD))
+        vocabulary_surgery.replace_vocabulary(
+            dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "x"])), vocabulary(OLD)
+        )
     with pytest.raises(UserError, match="the vocabulary of random: line 14 repeats"):
-        vocabulary_surgery.replace_vocabulary(dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "a"])), vocabulary(OLD))
+        vocabulary_surgery.replace_vocabulary(
+            dataclasses.replace(weights, vocabulary=vocabulary([*OLD, "a"])), vocabulary(OLD)
+        )
 
 
 def test_grown_positions_repeat_the_learned_rows_and_keep_them(weights):
@@ -258,19 +275,23 @@ def test_dropped_parts_are_gone_and_the_rest_is_as_it_was():
 def test_a_dropped_classifier_takes_its_task_and_labels_along():
     weights = make_weights(CONFIGS["one_layer"])
     classifier = {"classifier/kernel": np.ones((22, 3), np.float32), "classifier/bias": np.ones(3, np.float32)}
-    weights = dataclasses.replace(weights, tensors={**weights.tensors, **classifier}, task="sequence_classification",
-                                  labels=("x", "y", "z"))
+    weights = dataclasses.replace(
+        weights, tensors={**weights.tensors, **classifier}, task="sequence_classification", labels=("x", "y", "z")
+    )
     with pytest.raises(UserError, match="pooler cannot be dropped alone: classifier stands on it"):
         surgery.drop_parts(weights, ["pooler", "next_sentence"])
     found, _ = surgery.drop_parts(weights, ["classifier"])
     assert_same(found, make_weights(CONFIGS["one_layer"]))
 
 
-@pytest.mark.parametrize("parts, message", [
-    (["encoder"], "part 'encoder' cannot be dropped"),
-    (["nsp"], "part 'nsp' cannot be dropped; expected some of pooler, masked_lm, next_sentence, classifier"),
-    (["pooler"], "pooler cannot be dropped alone: next_sentence stands on it"),
-])
+@pytest.mark.parametrize(
+    "parts, message",
+    [
+        (["encoder"], "part 'encoder' cannot be dropped"),
+        (["nsp"], "part 'nsp' cannot be dropped; expected some of pooler, masked_lm, next_sentence, classifier"),
+        (["pooler"], "pooler cannot be dropped alone: next_sentence stands on it"),
+    ],
+)
 def test_a_part_that_others_need_or_that_nobody_knows_is_refused(parts, message):
     with pytest.raises(UserError, match=message):
         surgery.drop_parts(make_weights(CONFIGS["one_layer"]), parts)

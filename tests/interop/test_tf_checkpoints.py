@@ -8,7 +8,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import google_tf1, tf_checkpoints
+from keras_bert_app.interop import tf_checkpoints
+from keras_bert_app.interop.google_tf1 import google_layout
 
 FLOAT, STRING, RESOURCE = 1, 7, 20
 NAME = "bert/embeddings/word_embeddings"
@@ -54,8 +55,14 @@ def write_table(prefix, data_block, data_size=64, copies=1, compression=0):
     index_at = len(data_block) + 5
     footer = varint(0) * 2 + varint(index_at) + varint(len(index_block))
     with open(f"{prefix}.index", "wb") as file:
-        file.write(data_block + trailer + index_block + trailer + footer.ljust(40, b"\0")
-                   + struct.pack("<Q", 0xDB4775248B80FB57))
+        file.write(
+            data_block
+            + trailer
+            + index_block
+            + trailer
+            + footer.ljust(40, b"\0")
+            + struct.pack("<Q", 0xDB4775248B80FB57)
+        )
     with open(f"{prefix}.data-00000-of-00001", "wb") as file:
         file.write(bytes(data_size))
 
@@ -70,22 +77,25 @@ def refusal(prefix):
     return str(refused.value)
 
 
-@pytest.mark.parametrize("tensor, named", [
-    ((FLOAT, (-4, 4), 0, 64), "the shape"),
-    ((FLOAT, (-4, -4), 0, 64), "the shape"),
-    ((FLOAT, (1 << 62, 1 << 62), 0, 64), "the shape"),
-    ((FLOAT, (1 << 62, 1 << 62, 0), 0, 0), "the shape"),
-    ((FLOAT, (1,) * 300, 0, 4), "the shape"),
-    ((FLOAT, (1 << 33, 3), 0, 64), "is not of the 64 bytes"),
-    ((FLOAT, (1 << 33, 2), 0, 1 << 36), "would end at byte 68,719,476,736 of .* which has 64"),
-    ((FLOAT, (4, 4), 1 << 40, 64), "would end at byte"),
-    ((FLOAT, (4, 4), -8, 64), "would end at byte"),
-    ((0, (4, 4), 0, 64), "no type that a weight can have"),
-    ((101, (4, 4), 0, 64), "no type that a weight can have"),
-    ((RESOURCE, (), 0, 4), "no type that a weight can have"),
-    ((STRING, (1 << 50,), 0, 64), "is not of the 64 bytes"),
-    ((STRING, (), 0, 64), "cannot open it|no single string"),
-])
+@pytest.mark.parametrize(
+    "tensor, named",
+    [
+        ((FLOAT, (-4, 4), 0, 64), "the shape"),
+        ((FLOAT, (-4, -4), 0, 64), "the shape"),
+        ((FLOAT, (1 << 62, 1 << 62), 0, 64), "the shape"),
+        ((FLOAT, (1 << 62, 1 << 62, 0), 0, 0), "the shape"),
+        ((FLOAT, (1,) * 300, 0, 4), "the shape"),
+        ((FLOAT, (1 << 33, 3), 0, 64), "is not of the 64 bytes"),
+        ((FLOAT, (1 << 33, 2), 0, 1 << 36), "would end at byte 68,719,476,736 of .* which has 64"),
+        ((FLOAT, (4, 4), 1 << 40, 64), "would end at byte"),
+        ((FLOAT, (4, 4), -8, 64), "would end at byte"),
+        ((0, (4, 4), 0, 64), "no type that a weight can have"),
+        ((101, (4, 4), 0, 64), "no type that a weight can have"),
+        ((RESOURCE, (), 0, 4), "no type that a weight can have"),
+        ((STRING, (1 << 50,), 0, 64), "is not of the 64 bytes"),
+        ((STRING, (), 0, 64), "cannot open it|no single string"),
+    ],
+)
 def test_an_index_that_declares_what_cannot_be_is_refused(tmp_path, tensor, named):
     write_index(tmp_path / "hostile", (NAME, *tensor))
     pytest.raises(UserError, tf_checkpoints.open_checkpoint, str(tmp_path / "hostile")).match(named)
@@ -97,24 +107,33 @@ def test_tensors_that_share_bytes_are_refused(tmp_path):
     assert "a and b share bytes" in refusal(str(tmp_path / "hostile"))
 
 
-@pytest.mark.parametrize("num_shards, named", [(0, "declares 0 data files"), (-1, "declares -1 data files"),
-                                               (1 << 30, "declares 1073741824 data files"),
-                                               (2, "data-00000-of-00002: is missing")])
+@pytest.mark.parametrize(
+    "num_shards, named",
+    [
+        (0, "declares 0 data files"),
+        (-1, "declares -1 data files"),
+        (1 << 30, "declares 1073741824 data files"),
+        (2, "data-00000-of-00002: is missing"),
+    ],
+)
 def test_data_files_that_are_not_there_are_named(tmp_path, num_shards, named):
     write_index(tmp_path / "hostile", (NAME, FLOAT, (4, 4), 0, 64), num_shards=num_shards)
     assert named in refusal(str(tmp_path / "hostile"))
 
 
-@pytest.mark.parametrize("data_block, copies, named", [
-    (block([(b"", b"\x08\x01"), (b"a", b"\xff\xff")]), 1, "other messages than a checkpoint's"),
-    (block([(b"a", b"")]), 1, "other messages than a checkpoint's"),
-    (block([(b"\xff\xfe", b"")]), 1, "utf-8"),
-    (block([(b"b", b""), (b"a", b"")]), 1, "not in order"),
-    (block([(b"", b"\x08\x01")]), 3, "not in order"),  # one block named three times
-    (block([(b"a" * 1001, b"")]), 1, "longer than its block"),
-    (b"\x05\x01\x00a" + struct.pack("<II", 0, 1), 1, "longer than its block"),  # shares more than there is
-    (b"\xff" * 16 + struct.pack("<II", 0, 1), 1, "has no end"),
-])
+@pytest.mark.parametrize(
+    "data_block, copies, named",
+    [
+        (block([(b"", b"\x08\x01"), (b"a", b"\xff\xff")]), 1, "other messages than a checkpoint's"),
+        (block([(b"a", b"")]), 1, "other messages than a checkpoint's"),
+        (block([(b"\xff\xfe", b"")]), 1, "utf-8"),
+        (block([(b"b", b""), (b"a", b"")]), 1, "not in order"),
+        (block([(b"", b"\x08\x01")]), 3, "not in order"),  # one block named three times
+        (block([(b"a" * 1001, b"")]), 1, "longer than its block"),
+        (b"\x05\x01\x00a" + struct.pack("<II", 0, 1), 1, "longer than its block"),  # shares more than there is
+        (b"\xff" * 16 + struct.pack("<II", 0, 1), 1, "has no end"),
+    ],
+)
 def test_a_table_that_is_none_is_refused(tmp_path, data_block, copies, named):
     write_table(tmp_path / "hostile", data_block, copies=copies)
     assert named in refusal(str(tmp_path / "hostile"))
@@ -132,7 +151,7 @@ def test_a_cut_index_is_refused_wherever_it_is_cut(google):
         with open(f"{google}.index", "wb") as file:
             file.write(whole[:size])
         assert "index cannot be read" in refusal(google), size
-    assert google_tf1.recognizes(google)  # so that read() says what is wrong, rather than that it is none of ours
+    assert google_layout.recognizes(google)  # so that read() says what is wrong, rather than that it is none of ours
 
 
 def test_a_changed_byte_of_the_index_is_refused_wherever_it_is(google):
@@ -141,7 +160,7 @@ def test_a_changed_byte_of_the_index_is_refused_wherever_it_is(google):
     # Nobody reads the last 200 bytes whole: an empty block and a padded footer are among them.
     for place in range(0, len(whole) - 200, 101):
         with open(f"{google}.index", "wb") as file:
-            file.write(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1:])
+            file.write(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
         refusal(google)
 
 
@@ -164,7 +183,7 @@ def test_cut_or_missing_data_is_refused_before_anything_is_read(google):
         tf_checkpoints.open_checkpoint(google)
     shutil.move(path, f"{path}.old")
     with pytest.raises(UserError, match="data-00000-of-00001: is missing; the index counts 1 such"):
-        google_tf1.read(google)
+        google_layout.read(google)
 
 
 def test_an_index_far_larger_than_any_is_not_read(tmp_path):
@@ -175,8 +194,12 @@ def test_an_index_far_larger_than_any_is_not_read(tmp_path):
 
 def test_integers_and_single_strings_are_read_as_they_are(tmp_path):
     prefix = str(tmp_path / "model")
-    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["step", "text", "words", "word"], shape_and_slices=[""] * 4,
-                      tensors=[tf.constant(1 << 40, tf.int64), b"q" * 300, ["a", "b"], ["a"]])
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=["step", "text", "words", "word"],
+        shape_and_slices=[""] * 4,
+        tensors=[tf.constant(1 << 40, tf.int64), b"q" * 300, ["a", "b"], ["a"]],
+    )
     checkpoint = tf_checkpoints.open_checkpoint(prefix)
     assert checkpoint.tensor("step") == 1 << 40 and checkpoint.tensor("text") == b"q" * 300
     for name in ("words", "word"):
@@ -190,6 +213,10 @@ def test_integers_and_single_strings_are_read_as_they_are(tmp_path):
 
 
 def test_a_checkpoint_saved_in_slices_is_refused(tmp_path):
-    tf.raw_ops.SaveV2(prefix=str(tmp_path / "model"), tensor_names=["table"], shape_and_slices=["4 3 0,2:0,3"],
-                      tensors=[tf.ones([2, 3])])
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / "model"),
+        tensor_names=["table"],
+        shape_and_slices=["4 3 0,2:0,3"],
+        tensors=[tf.ones([2, 3])],
+    )
     assert "has tensors saved in slices; save it again without a partitioner" in refusal(str(tmp_path / "model"))

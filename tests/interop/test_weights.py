@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import workdir
+from keras_bert_app.interop import own_layout
 from keras_bert_app.interop.load import with_vocabulary
 from keras_bert_app.interop.weights import checked, join_attention, shapes, split_attention
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from pipelines.errors import DataError
-from pipelines.vocab import SPECIAL_PIECES
+from pipelines.data_error import DataError
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, make_weights
 
 
@@ -23,12 +23,12 @@ def test_the_paths_and_shapes_are_those_of_the_model_in_its_order(config):
 
 
 def test_of_a_head_that_learned_the_order_of_sentences_it_is_said(tmp_path):
-    workdir.write(make_weights(CONFIGS["one_layer"]), str(tmp_path / "run"))
+    own_layout.write(make_weights(CONFIGS["one_layer"]), str(tmp_path / "run"))
     path = tmp_path / "run" / "config.json"
     values = json.loads(path.read_text())
     for objective, count in (("nsp", 0), ("sop", 1)):
         path.write_text(json.dumps({**values, "pretraining": {"sentence_objective": objective}}))
-        _, lines = checked(workdir.read(str(tmp_path / "run")))
+        _, lines = checked(own_layout.read(str(tmp_path / "run")))
         assert sum("two texts in their order from the same two swapped" in line for line in lines) == count
 
 
@@ -37,8 +37,10 @@ def test_splitting_and_joining_query_key_and_value_is_bit_for_bit(config, random
     apart = split_attention(tensors)
     hidden = config.hidden_size
     assert apart["encoder/layer_0/attention/key/kernel"].shape == (hidden, hidden)
-    np.testing.assert_array_equal(apart["encoder/layer_0/attention/key/bias"],
-                                  tensors["encoder/layer_0/attention/query_key_value/bias"][hidden:2 * hidden])
+    np.testing.assert_array_equal(
+        apart["encoder/layer_0/attention/key/bias"],
+        tensors["encoder/layer_0/attention/query_key_value/bias"][hidden : 2 * hidden],
+    )
     assert split_attention(shapes(config)) == {path: tensor.shape for path, tensor in apart.items()}
     joined = join_attention(apart)
     assert joined.keys() == tensors.keys()
@@ -63,8 +65,12 @@ def test_every_fault_is_named_at_once_with_what_was_expected_and_found(random_we
     weights = dataclasses.replace(weights, unexpected={"bert/memory": (3, 4)})
     with pytest.raises(UserError) as refusal:
         checked(weights)
-    for said in (r"encoder/layer_0/output/bias: expected [22], found [5]", "encoder/layer_7/output/bias [22]: unexpected",
-                 "masked_lm/output_bias: missing (--allow_missing=masked_lm", "bert/memory [3, 4]: unexpected"):
+    for said in (
+        r"encoder/layer_0/output/bias: expected [22], found [5]",
+        "encoder/layer_7/output/bias [22]: unexpected",
+        "masked_lm/output_bias: missing (--allow_missing=masked_lm",
+        "bert/memory [3, 4]: unexpected",
+    ):
         assert said in str(refusal.value)
     with pytest.raises(UserError, match=r"expected \[22\], found \[5\]"):
         checked(weights, ("masked_lm",), allow_unexpected=True)

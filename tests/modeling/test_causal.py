@@ -3,14 +3,21 @@
 import numpy as np
 import pytest
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.load import write_weights
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.encoder import BertEncoder
 
-CONFIG = BertConfig(vocab_size=23, hidden_size=14, num_hidden_layers=1, num_attention_heads=2, intermediate_size=13,
-                    max_position_embeddings=11, initializer_range=0.5)
+CONFIG = BertConfig(
+    vocab_size=23,
+    hidden_size=14,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=13,
+    max_position_embeddings=11,
+    initializer_range=0.5,
+)
 IDS = np.array([[2, 7, 11, 5, 3], [2, 9, 3, 0, 0]], np.int32)
 
 

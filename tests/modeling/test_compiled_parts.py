@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import attention, backend, embeddings, heads, layers
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training import losses
@@ -29,19 +29,30 @@ CASES = {
     "heads": (attention._heads, [random(10, 36), random(36), random(2, 1, 1, 5)], {"num_heads": 3}),
     "heads of one": (attention._heads_of_one, [random(2, 5, 12), random(12)], {"num_heads": 3, "scale": 0.5}),
     "layer_norm": (layers.layer_norm, [random(3, 5, 13), random(13), random(13)], {"epsilon": 1e-12}),
-    "residual_layer_norm": (layers.residual_layer_norm,
-                            [random(15, 13), 2 * random(15, 13) + 1, random(13), random(13), random(13), SEED],
-                            {"rate": 0.3, "epsilon": 1e-12}),
-    "residual_layer_norm without dropout": (layers.residual_layer_norm,
-                                            [random(15, 13), random(15, 13), random(13), random(13), random(13), None],
-                                            {"rate": 0.3, "epsilon": 1e-12}),
+    "residual_layer_norm": (
+        layers.residual_layer_norm,
+        [random(15, 13), 2 * random(15, 13) + 1, random(13), random(13), random(13), SEED],
+        {"rate": 0.3, "epsilon": 1e-12},
+    ),
+    "residual_layer_norm without dropout": (
+        layers.residual_layer_norm,
+        [random(15, 13), random(15, 13), random(13), random(13), random(13), None],
+        {"rate": 0.3, "epsilon": 1e-12},
+    ),
     "dropped": (layers.dropped, [random(7, 11), SEED], {"rate": 0.3}),
-    "embeddings": (embeddings._normalized_sum, [random(3, 5, 13), random(5, 13), random(3, 5, 13), random(13), random(13), SEED],
-                   {"rate": 0.3, "epsilon": 1e-12, "dtype": "float32"}),
+    "embeddings": (
+        embeddings._normalized_sum,
+        [random(3, 5, 13), random(5, 13), random(3, 5, 13), random(13), random(13), SEED],
+        {"rate": 0.3, "epsilon": 1e-12, "dtype": "float32"},
+    ),
     "attention_weights": (attention_weights, [random(2, 3, 5, 5), SEED], {}),
     "attention_weights without dropout": (attention_weights, [random(2, 3, 5, 5), None], {}),
     "cross_entropies": (losses.cross_entropies, [random(7, 11), tf.constant([0, 10, 3, 3, 5, 1, 9])], {}),
-    "cross_entropies of large logits": (losses.cross_entropies, [1e4 * random(2, 3, 11), tf.constant([[0, 10, 3], [3, 5, 1]])], {}),
+    "cross_entropies of large logits": (
+        losses.cross_entropies,
+        [1e4 * random(2, 3, 11), tf.constant([[0, 10, 3], [3, 5, 1]])],
+        {},
+    ),
     "wide_with_bias": (heads._wide_with_bias, [random(7, 11), random(11)], {}),
     "product_with_rows": (heads.product_with_rows, [random(7, 5), random(11, 5)], {}),
 }
@@ -88,7 +99,7 @@ def test_where_nothing_was_dropped_the_gradient_passes_and_elsewhere_it_does_not
 @pytest.mark.parametrize("rate", (0.1, 0.5))
 def test_hashed_masks_drop_their_share_without_a_pattern(rate):
     masks = []
-    for seed in ((5, 2), (5, 3), (6, 2), (2 ** 31 + 5, 2)):
+    for seed in ((5, 2), (5, 3), (6, 2), (2**31 + 5, 2)):
         with backend.compiled("kernel"):
             masks.append(layers.dropped(tf.ones([512, 256]), tf.constant(seed, tf.int64), rate=rate).numpy() == 0)
     expected, deviation = rate * rate, (rate * (1 - rate) / masks[0].size) ** 0.5
@@ -108,7 +119,7 @@ def test_every_place_of_a_mask_has_bits_of_its_own_and_no_array_of_places_stands
     drawn = tf.function(lambda seed: backend.uniform_bits(seed, [13, 24, 40]))
     concrete = drawn.get_concrete_function(tf.TensorSpec([2], tf.int64))
     # The hash has an inverse: other places have other bits.
-    assert np.unique(concrete(tf.constant([5, 2 ** 31 + 3], tf.int64))).size == 13 * 24 * 40
+    assert np.unique(concrete(tf.constant([5, 2**31 + 3], tf.int64))).size == 13 * 24 * 40
     module = tf.mlir.experimental.convert_function(concrete)
     constants = tf.mlir.experimental.run_pass_pipeline(module, "canonicalize")
     # As text an array takes more than a character for each of its values.
@@ -116,12 +127,22 @@ def test_every_place_of_a_mask_has_bits_of_its_own_and_no_array_of_places_stands
 
 
 def test_a_compiled_model_gives_every_output_of_a_plain_one():
-    config = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=37,
-                        max_position_embeddings=19)
+    config = BertConfig(
+        vocab_size=41,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=37,
+        max_position_embeddings=19,
+    )
     model = BertPretrainer(config)
     ids = np.random.RandomState(1).randint(0, 41, (3, 17))
-    batch = {"input_word_ids": ids, "input_mask": (ids > 5).astype("int32"), "input_type_ids": ids % 2,
-             "masked_lm_positions": ids[:, :4] % 17}
+    batch = {
+        "input_word_ids": ids,
+        "input_mask": (ids > 5).astype("int32"),
+        "input_type_ids": ids % 2,
+        "masked_lm_positions": ids[:, :4] % 17,
+    }
     batch = {name: tf.constant(values, tf.int32) for name, values in batch.items()}
     with backend.compiled("parts"):
         compiled = model(batch, return_attention_scores=True)
@@ -130,9 +151,13 @@ def test_a_compiled_model_gives_every_output_of_a_plain_one():
         np.testing.assert_allclose(keras.ops.convert_to_numpy(mine), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("function, shapes, constants", [
-    (layers.activated, [(64, 96), (96,)], {"activation": layers.activation("gelu_exact")}),
-    (layers.residual_layer_norm, [(64, 96), (64, 96), (96,), (96,), (96,), None], {"rate": 0.3, "epsilon": 1e-12})])
+@pytest.mark.parametrize(
+    "function, shapes, constants",
+    [
+        (layers.activated, [(64, 96), (96,)], {"activation": layers.activation("gelu_exact")}),
+        (layers.residual_layer_norm, [(64, 96), (64, 96), (96,), (96,), (96,), None], {"rate": 0.3, "epsilon": 1e-12}),
+    ],
+)
 def test_sums_over_rows_are_not_merged_with_what_makes_the_rows(function, shapes, constants):
     # Such a merged loop goes column by column and computes its rows once more (16 times as long at 2,048 x 512).
     tensors = [shape and tf.cast(random(*shape), tf.bfloat16 if len(shape) > 1 else tf.float32) for shape in shapes]
@@ -145,6 +170,7 @@ def test_sums_over_rows_are_not_merged_with_what_makes_the_rows(function, shapes
             tape.watch(floats)
             output = function(*(next(given) if shape else None for shape in shapes), **constants)
             return tape.gradient(output, floats, random(64, 96))
+
     program = gradients.experimental_get_compiler_ir(*floats)(stage="optimized_hlo")
     computations = program.split("\n\n")
     products = [computation.split("(")[0].strip() for computation in computations if " dot(" in computation]

@@ -4,22 +4,35 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.pretraining_config import PretrainingConfig
 from tests.estimation.traced_step import kept_arrays, traced_step
 
 SEED = tf.constant([7, -3], tf.int64)
-CONFIG = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=37,
-                    max_position_embeddings=19, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
+CONFIG = BertConfig(
+    vocab_size=41,
+    hidden_size=24,
+    num_hidden_layers=1,
+    num_attention_heads=3,
+    intermediate_size=37,
+    max_position_embeddings=19,
+    hidden_dropout_prob=0.2,
+    attention_probs_dropout_prob=0.3,
+)
 
 
 def batch_of(rows=3):
     ids = np.random.RandomState(1).randint(0, 41, (rows, 17))
     mask = np.arange(17) < np.array([17, 11, 1])[:rows, None]
-    batch = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": ids % 2, "masked_lm_positions": ids[:, :4] % 17}
+    batch = {
+        "input_word_ids": ids,
+        "input_mask": mask,
+        "input_type_ids": ids % 2,
+        "masked_lm_positions": ids[:, :4] % 17,
+    }
     return {name: tf.constant(values, tf.int32) for name, values in batch.items()}
 
 
@@ -32,10 +45,13 @@ def outputs_and_gradients(what, model, seed):
     def step():
         with backend.compiled(what), tf.GradientTape() as tape:
             outputs = model(batch, dropout_seed=seed)
-            loss = sum(tf.reduce_sum(tf.cast(outputs[name], tf.float32) * tf.cast(values, tf.float32))
-                       for name, values in upstream.items())
-        return outputs, tape.gradient(loss, [variable.value for variable in variables],
-                                      unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            loss = sum(
+                tf.reduce_sum(tf.cast(outputs[name], tf.float32) * tf.cast(values, tf.float32))
+                for name, values in upstream.items()
+            )
+        return outputs, tape.gradient(
+            loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
 
     outputs, gradients = tf.function(step, jit_compile=what == "step", autograph=False)()
     return outputs, {variable.path: tf.convert_to_tensor(gradient) for variable, gradient in zip(variables, gradients)}
@@ -45,8 +61,14 @@ def random(shape):
     return tf.random.stateless_normal(shape, seed=(len(shape), 5))
 
 
-@pytest.mark.parametrize("changes, seed", (
-    ({"num_hidden_layers": 2}, SEED), ({"is_causal": True}, None), ({"hidden_act": "relu", "tie_word_embeddings": False}, SEED)))
+@pytest.mark.parametrize(
+    "changes, seed",
+    (
+        ({"num_hidden_layers": 2}, SEED),
+        ({"is_causal": True}, None),
+        ({"hidden_act": "relu", "tie_word_embeddings": False}, SEED),
+    ),
+)
 def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed):
     model = BertPretrainer(CONFIG.replace(**changes))
     whole, parts = (outputs_and_gradients(what, model, seed) for what in ("step", "parts"))
@@ -85,21 +107,28 @@ def test_gates_of_heads_count_as_they_do_outside(gates):
 @pytest.mark.parametrize("precision", ("float32", "bfloat16"))
 def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_is_of(precision):
     config = CONFIG.replace(vocab_size=43, num_hidden_layers=2)
-    run = PretrainingConfig(max_seq_length=17, max_predictions_per_seq=3, global_batch_size=5, precision=precision,
-                            jit_compile="step")
+    run = PretrainingConfig(
+        max_seq_length=17, max_predictions_per_seq=3, global_batch_size=5, precision=precision, jit_compile="step"
+    )
     step = traced_step(config, run)
     rows, heads, length = 5, config.num_attention_heads, 17
     scores = rows * heads * length * length
     # Scores are there, in both directions, and none goes from one to the other; a mask would be as large as states.
-    sizes = [tensor.shape.num_elements() for operation in step.operations for tensor in operation.outputs
-             if tensor.shape.is_fully_defined()]
+    sizes = [
+        tensor.shape.num_elements()
+        for operation in step.operations
+        for tensor in operation.outputs
+        if tensor.shape.is_fully_defined()
+    ]
     assert sizes.count(scores) > 10
     kept = kept_arrays(step)
     assert not [tensor for tensor in kept if tensor.shape.num_elements() == scores]
     states = rows * length * config.hidden_size
     assert not [tensor for tensor in kept if tensor.shape.num_elements() == states and not tensor.dtype.is_floating]
     # What they are computed from is held back by a barrier, or XLA would keep what it computed before.
-    barriers = [operation for operation in step.operations[step.num_forward:] if operation.type == "XlaOptimizationBarrier"]
+    barriers = [
+        operation for operation in step.operations[step.num_forward :] if operation.type == "XlaOptimizationBarrier"
+    ]
     assert len(barriers) == 1 + 3 * config.num_hidden_layers  # the embeddings; attention, and what follows either half
     # The largest arrays are scores, inner states, logits and tables: no product of a row's gradient for each row.
     assert max(sizes) <= max(scores, rows * length * config.intermediate_size)

@@ -5,14 +5,17 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert_app.interop import load, safetensors_files
+from keras_bert_app.interop import load
+from keras_bert_app.interop.huggingface import safetensors_files
 
 
 def load_reference(golden, directory, variant, config_variant):
     """(model with the state dict of one variant and the configuration of another, the reference's arrays)."""
     arrays = np.load(golden / f"huggingface_{variant}.npz")
-    safetensors_files.write(directory / "model.safetensors", {
-        name.removeprefix("state_dict/"): arrays[name] for name in arrays.files if name.startswith("state_dict/")})
+    safetensors_files.write(
+        directory / "model.safetensors",
+        {name.removeprefix("state_dict/"): arrays[name] for name in arrays.files if name.startswith("state_dict/")},
+    )
     shutil.copy(golden / f"huggingface_{config_variant}_config.json", directory / "config.json")
     return load.load_pretrained(directory), arrays
 
@@ -59,4 +62,5 @@ def test_a_key_bias_is_copied_although_no_output_shows_it(case):
     model, arrays = case
     fused = {variable.path: variable for variable in model.weights}["encoder/layer_1/attention/query_key_value/bias"]
     np.testing.assert_array_equal(
-        np.split(fused.numpy(), 3)[1], arrays["state_dict/bert.encoder.layer.1.attention.self.key.bias"])
+        np.split(fused.numpy(), 3)[1], arrays["state_dict/bert.encoder.layer.1.attention.self.key.bias"]
+    )

@@ -8,16 +8,29 @@ import pytest
 from keras_bert_app import BertConfig, BertEncoder
 
 # No two dimensions alike.
-CONFIG = BertConfig(vocab_size=97, hidden_size=26, num_attention_heads=2, num_hidden_layers=3, intermediate_size=37,
-                    max_position_embeddings=41, hidden_act="gelu_tanh")
+CONFIG = BertConfig(
+    vocab_size=97,
+    hidden_size=26,
+    num_attention_heads=2,
+    num_hidden_layers=3,
+    intermediate_size=37,
+    max_position_embeddings=41,
+    hidden_act="gelu_tanh",
+)
 
 
 def random_backbone():
     """A BertBackbone whose every weight is random, biases and LayerNorm gains too."""
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=CONFIG.vocab_size, num_layers=CONFIG.num_hidden_layers, num_heads=CONFIG.num_attention_heads,
-        hidden_dim=CONFIG.hidden_size, intermediate_dim=CONFIG.intermediate_size, dropout=0.0,
-        max_sequence_length=CONFIG.max_position_embeddings, num_segments=CONFIG.type_vocab_size)
+        vocabulary_size=CONFIG.vocab_size,
+        num_layers=CONFIG.num_hidden_layers,
+        num_heads=CONFIG.num_attention_heads,
+        hidden_dim=CONFIG.hidden_size,
+        intermediate_dim=CONFIG.intermediate_size,
+        dropout=0.0,
+        max_sequence_length=CONFIG.max_position_embeddings,
+        num_segments=CONFIG.type_vocab_size,
+    )
     generator = np.random.RandomState(3)
     for weight in backbone.weights:
         weight.assign(generator.normal(1.0 if weight.name == "gamma" else 0.0, 0.2, weight.shape))
@@ -48,8 +61,10 @@ def copy_weights(backbone, encoder):
         theirs, prefix = backbone.get_layer(f"transformer_layer_{i}"), f"layer_{i}"
         attention = theirs._self_attention_layer
         parts = attention.query_dense, attention.key_dense, attention.value_dense
-        put(f"{prefix}/attention/query_key_value/kernel",
-            np.concatenate([np.reshape(part.kernel, (size, size)) for part in parts], axis=1))
+        put(
+            f"{prefix}/attention/query_key_value/kernel",
+            np.concatenate([np.reshape(part.kernel, (size, size)) for part in parts], axis=1),
+        )
         put(f"{prefix}/attention/query_key_value/bias", np.concatenate([np.ravel(part.bias) for part in parts]))
         put_dense(f"{prefix}/attention/output", attention.output_dense)
         put_norm(f"{prefix}/attention_layer_norm", theirs._self_attention_layer_norm)
@@ -78,7 +93,9 @@ def test_sequence_and_pooled_output_are_within_1e_5_with_padding_and_segments(pa
     ours = encoder({"input_word_ids": ids, "input_mask": mask, "input_type_ids": types})
     # What stands at a padded position is nobody's business.
     real = mask.astype(bool)
-    np.testing.assert_allclose(np.array(ours["sequence_output"])[real], np.array(theirs["sequence_output"])[real], atol=1e-5)
+    np.testing.assert_allclose(
+        np.array(ours["sequence_output"])[real], np.array(theirs["sequence_output"])[real], atol=1e-5
+    )
     np.testing.assert_allclose(ours["pooled_output"], theirs["pooled_output"], atol=1e-5)
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
-from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from tests.modeling.test_compiled_whole import CONFIG, SEED, batch_of, random
 
@@ -23,20 +22,32 @@ def logits_and_gradients(model, what, **options):
             outputs = model(batch, **options)
             logits = {name: outputs[name] for name in LOGITS if name in outputs}
             loss = sum(tf.reduce_sum(values * random(values.shape)) for values in logits.values())
-        return logits, tape.gradient(loss, [variable.value for variable in variables],
-                                     unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return logits, tape.gradient(
+            loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
 
     logits, gradients = tf.function(step, jit_compile=what == "step", autograph=False)()
     return logits, {variable.path: tf.convert_to_tensor(gradient) for variable, gradient in zip(variables, gradients)}
 
 
-@pytest.mark.parametrize("changes, parts, what", [
-    # The step as a whole is the plain ops once more, and takes XLA ten seconds each.
-    ({"num_hidden_layers": 2}, PARTS, "step"),
-    *((changes, parts, what) for changes, parts in (
-        ({"num_hidden_layers": 2}, PARTS), ({"is_causal": True}, PARTS), ({"num_hidden_layers": 0}, PARTS),
-        ({"num_heads_by_layer": (2,)}, ("encoder", "masked_lm")),
-        ({"tie_word_embeddings": False, "num_hidden_layers": 2}, ("encoder", "pooler", "next_sentence"))) for what in ("", "none", "parts"))])
+@pytest.mark.parametrize(
+    "changes, parts, what",
+    [
+        # The step as a whole is the plain ops once more, and takes XLA ten seconds each.
+        ({"num_hidden_layers": 2}, PARTS, "step"),
+        *(
+            (changes, parts, what)
+            for changes, parts in (
+                ({"num_hidden_layers": 2}, PARTS),
+                ({"is_causal": True}, PARTS),
+                ({"num_hidden_layers": 0}, PARTS),
+                ({"num_heads_by_layer": (2,)}, ("encoder", "masked_lm")),
+                ({"tie_word_embeddings": False, "num_hidden_layers": 2}, ("encoder", "pooler", "next_sentence")),
+            )
+            for what in ("", "none", "parts")
+        ),
+    ],
+)
 def test_logits_and_gradients_of_pretraining_are_those_of_the_whole_layer(changes, parts, what):
     model = BertPretrainer(CONFIG.replace(initializer_range=0.3, **changes), parts=parts)
     whole, spared = logits_and_gradients(model, what), logits_and_gradients(model, what, heads_only=True)
@@ -64,8 +75,16 @@ def test_without_predictions_the_next_sentence_is_still_told():
 @pytest.mark.parametrize("what", ["", "step"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_outputs_attention_and_gates_are_those_of_the_places_asked_for(what, is_causal):
-    config = BertConfig(vocab_size=41, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=37,
-                        max_position_embeddings=19, initializer_range=0.3, is_causal=is_causal)
+    config = BertConfig(
+        vocab_size=41,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=37,
+        max_position_embeddings=19,
+        initializer_range=0.3,
+        is_causal=is_causal,
+    )
     encoder, positions = BertEncoder(config), np.array([[0, 16, 5, 5], [0, 3, 10, 0], [0, 0, 0, 0]])
     with backend.compiled(what), gated_heads(encoder, [tf.constant([1.0, 0.3, -1.0])] * 2):
         whole = encoder(batch_of(), return_attention_scores=True)
@@ -87,6 +106,7 @@ def test_dropout_follows_the_seed(what):
     def logits(seed):
         with backend.compiled(what):
             return model(batch, dropout_seed=seed, heads_only=True)["mlm_logits"]
+
     first, again, other = (logits(seed).numpy() for seed in (SEED, SEED, SEED + 1))
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 1e-3

@@ -28,8 +28,17 @@ def of_keras(layer):
     theirs = keras.layers.Bidirectional(keras.layers.LSTM(UNITS, return_sequences=True))
     theirs.build((None, None, WIDTH))
     kernel, recurrent, bias = layer.get_weights()
-    theirs.set_weights([part for number in range(2) for part in (
-        np.split(kernel, 2, axis=1)[number], np.split(recurrent, 2, axis=1)[number], np.split(bias, 2)[number])])
+    theirs.set_weights(
+        [
+            part
+            for number in range(2)
+            for part in (
+                np.split(kernel, 2, axis=1)[number],
+                np.split(recurrent, 2, axis=1)[number],
+                np.split(bias, 2)[number],
+            )
+        ]
+    )
     return theirs
 
 
@@ -37,14 +46,18 @@ def result_and_gradients(function, tensors):
     with tf.GradientTape() as tape:
         tape.watch(tensors)
         result = function()
-        loss = tf.reduce_sum(tf.cast(result, tf.float32) * UPSTREAM[:, :tf.shape(result)[1]])
+        loss = tf.reduce_sum(tf.cast(result, tf.float32) * UPSTREAM[:, : tf.shape(result)[1]])
     return [result, *tape.gradient(loss, tensors)]
 
 
 def joined(gradients):
     """Keras' six gradients as our three."""
     forward, backward = gradients[:3], gradients[3:]
-    return [tf.concat([forward[0], backward[0]], 1), tf.concat([forward[1], backward[1]], 1), tf.concat([forward[2], backward[2]], 0)]
+    return [
+        tf.concat([forward[0], backward[0]], 1),
+        tf.concat([forward[1], backward[1]], 1),
+        tf.concat([forward[2], backward[2]], 0),
+    ]
 
 
 @pytest.mark.parametrize("what", ("", "none", "parts", "step"))
@@ -56,12 +69,16 @@ def test_outputs_and_gradients_are_those_of_keras(what):
         with backend.compiled(what):
             return layer(X, MASK)
 
-    run = tf.function(lambda: result_and_gradients(ours, [X, *[weight.value for weight in layer.weights]]),
-                      jit_compile=what == "step", autograph=False)
+    run = tf.function(
+        lambda: result_and_gradients(ours, [X, *[weight.value for weight in layer.weights]]),
+        jit_compile=what == "step",
+        autograph=False,
+    )
     output, of_x, *mine = run()
     expected, expected_of_x, *others = result_and_gradients(
         lambda: theirs(X, mask=tf.cast(MASK, tf.bool)) * tf.cast(MASK, tf.float32)[:, :, None],
-        [X, *[weight.value for weight in theirs.weights]])
+        [X, *[weight.value for weight in theirs.weights]],
+    )
     np.testing.assert_allclose(output, expected, atol=1e-6)
     np.testing.assert_allclose(of_x, expected_of_x, atol=1e-5)
     for one, other in zip(mine, joined(others), strict=True):
@@ -74,8 +91,9 @@ def test_in_bfloat16_it_stays_near_float32():
     narrow.build()
     narrow.set_weights(layer.get_weights())
     with backend.compiled("none"):
-        output, *gradients = result_and_gradients(lambda: narrow(tf.cast(X, tf.bfloat16), MASK),
-                                                  [weight.value for weight in narrow.weights])
+        output, *gradients = result_and_gradients(
+            lambda: narrow(tf.cast(X, tf.bfloat16), MASK), [weight.value for weight in narrow.weights]
+        )
         expected, *others = result_and_gradients(lambda: layer(X, MASK), [weight.value for weight in layer.weights])
     assert output.dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(output, tf.float32), expected, atol=0.02)
@@ -102,10 +120,14 @@ def test_at_first_it_forgets_nothing():
 def test_rows_of_any_length_share_one_graph():
     layer = built()
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None, WIDTH]), tf.TensorSpec([None, None], tf.int32)], autograph=False)
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None, WIDTH]), tf.TensorSpec([None, None], tf.int32)], autograph=False
+    )
     def run(x, mask):
         with backend.compiled("none"):
             return result_and_gradients(lambda: layer(x, mask), [weight.value for weight in layer.weights])[0]
 
     for length in (9, 4):
-        np.testing.assert_allclose(run(X[:, :length], MASK[:, :length]), layer(X[:, :length], MASK[:, :length]), atol=1e-6)
+        np.testing.assert_allclose(
+            run(X[:, :length], MASK[:, :length]), layer(X[:, :length], MASK[:, :length]), atol=1e-6
+        )

@@ -37,26 +37,57 @@ def pictures(notebook):
 def pretrained(tmp_path_factory):
     """(WORK_DIR of the first notebook, what it printed, the executed notebook)."""
     work_dir = str(tmp_path_factory.mktemp("bert") / "work")
-    texts, notebook = executed("pretrain_colab_tpu", {
-        "WORK_DIR": work_dir, "MINUTES": 0.02, "VOCAB_SIZE": 500, "MOST_MEGABYTES": 0.05, "SENTENCES": ["Returns the [MASK]."],
-        "MORE_FLAGS": {"num_hidden_layers": 1, "hidden_size": 22, "intermediate_size": 37, "max_seq_length": 32,
-                       "global_batch_size": 8, "jit_compile": "none", "log_steps": 5, "holdout_fraction": 0.0}})
+    texts, notebook = executed(
+        "pretrain_colab_tpu",
+        {
+            "WORK_DIR": work_dir,
+            "MINUTES": 0.02,
+            "VOCAB_SIZE": 500,
+            "MOST_MEGABYTES": 0.05,
+            "SENTENCES": ["Returns the [MASK]."],
+            "MORE_FLAGS": {
+                "num_hidden_layers": 1,
+                "hidden_size": 22,
+                "intermediate_size": 37,
+                "max_seq_length": 32,
+                "global_batch_size": 8,
+                "jit_compile": "none",
+                "log_steps": 5,
+                "holdout_fraction": 0.0,
+            },
+        },
+    )
     return work_dir, "\n".join(texts), notebook
 
 
 def test_the_first_notebook_goes_from_text_to_a_filled_mask(pretrained):
     work_dir, printed, notebook = pretrained
-    for part in ("this runtime has a CPU", "documents", "some of the pieces", "MLM acc", "exported", "Returns the [MASK]."):
+    for part in (
+        "this runtime has a CPU",
+        "documents",
+        "some of the pieces",
+        "MLM acc",
+        "exported",
+        "Returns the [MASK].",
+    ):
         assert part in printed
     assert pictures(notebook) == 1
     assert (pathlib.Path(work_dir) / "saved_models" / "my_bert" / "1" / "saved_model.pb").exists()
 
 
 def test_the_second_notebook_goes_from_examples_to_answers_beside_its_baselines(pretrained, tmp_path):
-    texts, notebook = executed("finetune_colab", {
-        "START": pretrained[0], "WORK_DIR": str(tmp_path / "work"), "PACKAGES": ["absl", "h5py"], "MOST_PER_PACKAGE": 40,
-        "EPOCHS": 1, "NEW_TEXTS": ["Defines a flag.", "Opens a file."],
-        "MORE_FLAGS": {"max_seq_length": 29, "length_buckets": False}})
+    texts, notebook = executed(
+        "finetune_colab",
+        {
+            "START": pretrained[0],
+            "WORK_DIR": str(tmp_path / "work"),
+            "PACKAGES": ["absl", "h5py"],
+            "MOST_PER_PACKAGE": 40,
+            "EPOCHS": 1,
+            "NEW_TEXTS": ["Defines a flag.", "Opens a file."],
+            "MORE_FLAGS": {"max_seq_length": 29, "length_buckets": False},
+        },
+    )
     printed = "\n".join(texts)
     for part in ("most frequent label", "counting words", "BERT, fine-tuned", "Opens a file.", "exported"):
         assert part in printed

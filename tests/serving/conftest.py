@@ -13,8 +13,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from keras_bert_app import saved_model_files
-from keras_bert_app.serving import server
+from keras_bert_app.serving import saved_model_files, server
 from keras_bert_app.serving.batching_options import BatchingOptions
 from keras_bert_app.serving.model_configs import ModelConfig
 
@@ -35,10 +34,14 @@ class Tiny(tf.Module):
         def half(x):
             return {"y": x / 2}
 
-        @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32, name="pair"),
-                                      tf.TensorSpec([None], tf.int32, name="count"),
-                                      tf.TensorSpec([None], tf.int64, name="large"),
-                                      tf.TensorSpec([None], tf.bool, name="flag")])
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, 2], tf.float32, name="pair"),
+                tf.TensorSpec([None], tf.int32, name="count"),
+                tf.TensorSpec([None], tf.int64, name="large"),
+                tf.TensorSpec([None], tf.bool, name="flag"),
+            ]
+        )
         def kinds(pair, count, large, flag):
             return {"pair": pair, "count": count, "large": large, "flag": flag, "none": pair[:, :0]}
 
@@ -53,12 +56,14 @@ class Tiny(tf.Module):
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="rounds")])
         def slow(rounds):
-            matrix = tf.while_loop(lambda i, _: i < tf.reduce_max(rounds), lambda i, m: (i + 1, tf.tanh(m @ m)),
-                                   (0, tf.ones([64, 64])))[1]
+            matrix = tf.while_loop(
+                lambda i, _: i < tf.reduce_max(rounds), lambda i, m: (i + 1, tf.tanh(m @ m)), (0, tf.ones([64, 64]))
+            )[1]
             return {"done": tf.cast(rounds, tf.float32) * matrix[0, 0]}
 
-        @tf.function(input_signature=[tf.TensorSpec([], tf.float32, name="scale"),
-                                      tf.TensorSpec([None], tf.float32, name="x")])
+        @tf.function(
+            input_signature=[tf.TensorSpec([], tf.float32, name="scale"), tf.TensorSpec([None], tf.float32, name="x")]
+        )
         def scaled(scale, x):
             return {"total": tf.reduce_sum(scale * x)}
 
@@ -66,8 +71,16 @@ class Tiny(tf.Module):
         def which(x):
             return {"number": tf.fill(tf.shape(x), self.number)}
 
-        self.exported = {"serving_default": texts, "half": half, "kinds": kinds, "total": total,
-                         "refuses_bad": refuses_bad, "slow": slow, "scaled": scaled, "which": which}
+        self.exported = {
+            "serving_default": texts,
+            "half": half,
+            "kinds": kinds,
+            "total": total,
+            "refuses_bad": refuses_bad,
+            "slow": slow,
+            "scaled": scaled,
+            "which": which,
+        }
 
 
 @pytest.fixture(scope="session")
@@ -78,8 +91,9 @@ def saved(tmp_path_factory):
         directory = str(tmp_path_factory.mktemp("saved") / "model")
         module = Tiny(number)
         tf.saved_model.save(module, directory, signatures=module.exported)
-        pathlib.Path(directory, "export.json").write_text(json.dumps(
-            {"kind": "tiny", "labels": ["a"], "examples": {"serving_default": {"text": ["hello"]}}}))
+        pathlib.Path(directory, "export.json").write_text(
+            json.dumps({"kind": "tiny", "labels": ["a"], "examples": {"serving_default": {"text": ["hello"]}}})
+        )
         saved_model_files.write_manifest(directory)
         directories[number] = directory
     return directories
@@ -175,8 +189,14 @@ def running(*configs, batching=BatchingOptions(num_batch_threads=2), log=None, *
             state["port"] = port
             state["ready"].set()
 
-        await server.serve(list(configs), batching, server.ServerOptions(port=0, **{"poll_seconds": 0.05, **options}),
-                           state["stop"], log.append, started)
+        await server.serve(
+            list(configs),
+            batching,
+            server.ServerOptions(port=0, **{"poll_seconds": 0.05, **options}),
+            state["stop"],
+            log.append,
+            started,
+        )
 
     def target():
         try:

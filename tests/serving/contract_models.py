@@ -5,7 +5,7 @@ import os
 
 import tensorflow as tf
 
-from keras_bert_app import saved_model_files
+from keras_bert_app.serving import saved_model_files
 
 # A label and a text that would take the page over if they were ever taken for markup.
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
@@ -23,44 +23,99 @@ def _outputs():
     starts, ends = _spans("Ada Lovelace", "Charles Babbage", "London", "Paris")
     words = SENTENCE.replace(".", " .").split()
     return {
-        "fill_mask": ({"text": f"The [MASK] of the [MASK] {HOSTILE}"},
-                      {"tokens": [["name", "size", "##s", "type", HOSTILE],
-                                  ["list", "tensor", "file", "model", "class"]],
-                       "probabilities": [[.61, .2, .1, .05, .0004], [.4, .3, .2, .06, .04]], "truncated": False}),
-        "classification": ({"text_a": "A man eats.", "text_b": HOSTILE},
-                           {"label": "entailment", "probability": .72,
-                            "labels": ["contradiction", "entailment", HOSTILE], "probabilities": [.08, .72, .2],
-                            "truncated": True}),
-        "multi_label": ({"text": "Wheat and corn prices rose."},
-                        {"labels": ["corn", "grain", "wheat", "trade"], "probabilities": [.8, .93, .97, .2],
-                         "is_chosen": [True, True, True, False], "truncated": False}),
-        "regression": ({"text_a": "A plane takes off.", "text_b": "An air plane is taking off."},
-                       {"score": 4.7512, "truncated": False}),
-        "tagging": ({"text": SENTENCE},
-                    {"words": words, "tags": ["O"] * len(words), "word_probabilities": [.9] * len(words),
-                     "num_windows": 1, "entities": ["Ada Lovelace", "Charles Babbage", "London", "Paris"],
-                     "entity_labels": ["PER", "PER", "LOC", HOSTILE], "entity_probabilities": [.98, .95, .99, .5],
-                     "entity_starts": starts, "entity_ends": ends}),
-        "part_of_speech": ({"text": "Dogs bark loudly ."},
-                           {"words": ["Dogs", "bark", "loudly", "."], "tags": ["NOUN", "VERB", "ADV", "PUNCT"],
-                            "word_probabilities": [.9, .8, .7, .99], "num_windows": 1}),
-        "question_answering": ({"question": "When was the tower built?", "context": CONTEXT},
-                               {"answer": "1889", "probability": .83, "score": 11.2, "start": CONTEXT.index("1889"),
-                                "end": CONTEXT.index("1889") + 4, "nbest_answers": ["1889", "in 1889", HOSTILE, ""],
-                                "nbest_probabilities": [.83, .12, .05, 0.0],
-                                "nbest_starts": [CONTEXT.index("1889"), CONTEXT.index("in 1889"), 0, -1],
-                                "num_windows": 1, "truncated": False}),
-        "multiple_choice": ({"question": "What does he want?", "context": "He looks for his umbrella.",
-                             "choices": ["to go out", "to sleep", "to cook"]},
-                            {"choice": 0, "probabilities": [.7, .1, .2], "truncated": False}),
+        "fill_mask": (
+            {"text": f"The [MASK] of the [MASK] {HOSTILE}"},
+            {
+                "tokens": [["name", "size", "##s", "type", HOSTILE], ["list", "tensor", "file", "model", "class"]],
+                "probabilities": [[0.61, 0.2, 0.1, 0.05, 0.0004], [0.4, 0.3, 0.2, 0.06, 0.04]],
+                "truncated": False,
+            },
+        ),
+        "classification": (
+            {"text_a": "A man eats.", "text_b": HOSTILE},
+            {
+                "label": "entailment",
+                "probability": 0.72,
+                "labels": ["contradiction", "entailment", HOSTILE],
+                "probabilities": [0.08, 0.72, 0.2],
+                "truncated": True,
+            },
+        ),
+        "multi_label": (
+            {"text": "Wheat and corn prices rose."},
+            {
+                "labels": ["corn", "grain", "wheat", "trade"],
+                "probabilities": [0.8, 0.93, 0.97, 0.2],
+                "is_chosen": [True, True, True, False],
+                "truncated": False,
+            },
+        ),
+        "regression": (
+            {"text_a": "A plane takes off.", "text_b": "An air plane is taking off."},
+            {"score": 4.7512, "truncated": False},
+        ),
+        "tagging": (
+            {"text": SENTENCE},
+            {
+                "words": words,
+                "tags": ["O"] * len(words),
+                "word_probabilities": [0.9] * len(words),
+                "num_windows": 1,
+                "entities": ["Ada Lovelace", "Charles Babbage", "London", "Paris"],
+                "entity_labels": ["PER", "PER", "LOC", HOSTILE],
+                "entity_probabilities": [0.98, 0.95, 0.99, 0.5],
+                "entity_starts": starts,
+                "entity_ends": ends,
+            },
+        ),
+        "part_of_speech": (
+            {"text": "Dogs bark loudly ."},
+            {
+                "words": ["Dogs", "bark", "loudly", "."],
+                "tags": ["NOUN", "VERB", "ADV", "PUNCT"],
+                "word_probabilities": [0.9, 0.8, 0.7, 0.99],
+                "num_windows": 1,
+            },
+        ),
+        "question_answering": (
+            {"question": "When was the tower built?", "context": CONTEXT},
+            {
+                "answer": "1889",
+                "probability": 0.83,
+                "score": 11.2,
+                "start": CONTEXT.index("1889"),
+                "end": CONTEXT.index("1889") + 4,
+                "nbest_answers": ["1889", "in 1889", HOSTILE, ""],
+                "nbest_probabilities": [0.83, 0.12, 0.05, 0.0],
+                "nbest_starts": [CONTEXT.index("1889"), CONTEXT.index("in 1889"), 0, -1],
+                "num_windows": 1,
+                "truncated": False,
+            },
+        ),
+        "multiple_choice": (
+            {
+                "question": "What does he want?",
+                "context": "He looks for his umbrella.",
+                "choices": ["to go out", "to sleep", "to cook"],
+            },
+            {"choice": 0, "probabilities": [0.7, 0.1, 0.2], "truncated": False},
+        ),
     }
 
 
 def _write(directory, module, signatures, kind, example, labels):
     tf.saved_model.save(module, directory, signatures=signatures)
     with open(os.path.join(directory, "export.json"), "w", encoding="utf-8") as file:
-        json.dump({"kind": kind, "task": "", "labels": labels, "max_seq_length": 128,
-                   "examples": {"serving_default": example}}, file)
+        json.dump(
+            {
+                "kind": kind,
+                "task": "",
+                "labels": labels,
+                "max_seq_length": 128,
+                "examples": {"serving_default": example},
+            },
+            file,
+        )
     saved_model_files.write_manifest(directory)
 
 
@@ -68,34 +123,57 @@ def write_all(root):
     """Writes ROOT/KIND/1 for every kind; returns their names."""
     outputs = _outputs()
     for name, (example, answer) in outputs.items():
-        specs = [tf.TensorSpec([None, None] if isinstance(value, list) else [None], tf.string, name=key)
-                 for key, value in example.items()]
+        specs = [
+            tf.TensorSpec([None, None] if isinstance(value, list) else [None], tf.string, name=key)
+            for key, value in example.items()
+        ]
 
         @tf.function(input_signature=specs)
         def serve(*inputs, answer=answer):
             batch = tf.shape(inputs[0])[:1]
-            return {key: tf.tile(tf.constant(value)[None], tf.concat([batch, tf.ones(tf.rank(value), tf.int32)], 0))
-                    for key, value in answer.items()}
+            return {
+                key: tf.tile(tf.constant(value)[None], tf.concat([batch, tf.ones(tf.rank(value), tf.int32)], 0))
+                for key, value in answer.items()
+            }
 
         labels = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"] if name == "tagging" else []
         kind = "tagging" if name == "part_of_speech" else name
-        _write(os.path.join(root, name, "1"), tf.Module(), {"serving_default": serve}, kind,
-               {key: [value] for key, value in example.items()}, labels)
+        _write(
+            os.path.join(root, name, "1"),
+            tf.Module(),
+            {"serving_default": serve},
+            kind,
+            {key: [value] for key, value in example.items()},
+            labels,
+        )
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def embed(text):
         """Lengths and hashes, so that different texts differ."""
         numbers = [tf.cast(tf.strings.length(text), tf.float32)] + [
-            tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.substr(text, at, 3), 97), tf.float32) for at in (0, 2, 5)]
+            tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.substr(text, at, 3), 97), tf.float32) for at in (0, 2, 5)
+        ]
         return {"embedding": tf.stack(numbers, axis=1), "truncated": tf.zeros_like(text, tf.bool)}
 
-    _write(os.path.join(root, "embeddings", "1"), tf.Module(), {"serving_default": embed}, "embeddings",
-           {"text": ["A cat sits.", "A cat sat.", HOSTILE]}, [])
+    _write(
+        os.path.join(root, "embeddings", "1"),
+        tf.Module(),
+        {"serving_default": embed},
+        "embeddings",
+        {"text": ["A cat sits.", "A cat sat.", HOSTILE]},
+        [],
+    )
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="input_word_ids")])
     def encode(input_word_ids):
         return {"pooled_output": tf.cast(input_word_ids, tf.float32) / 3}
 
-    _write(os.path.join(root, "encoder", "1"), tf.Module(), {"serving_default": encode}, "encoder",
-           {"input_word_ids": [[2, 7, 3]]}, [])
+    _write(
+        os.path.join(root, "encoder", "1"),
+        tf.Module(),
+        {"serving_default": encode},
+        "encoder",
+        {"input_word_ids": [[2, 7, 3]]},
+        [],
+    )
     return [*outputs, "embeddings", "encoder"]

@@ -13,51 +13,67 @@ from tests.serving.conftest import running, wait_for
 PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
 
 
-@pytest.mark.parametrize("request_, expected", [
-    ({"inputs": "scalar"}, "a string ('scalar') is where a list should be at depth 1"),
-    ({"inputs": {"text": "scalar"}}, "depth 1"),
-    ({"inputs": {"b64": "QQ=="}}, "depth 1"),
-    ({"inputs": [["x"]]}, "there is a list in it"),
-    ({"instances": [["x"]]}, "there is a list in it"),
-    ({"instances": []}, "empty"),
-    ({"instances": "x"}, "\"instances\" is a string"),
-    ({"instances": {"text": ["x"]}}, "\"instances\" is an object"),
-    ({"instances": [1]}, "there is an integer in it"),
-    ({"instances": [None]}, "there is null in it"),
-    ({"instances": [{"b64": "?"}]}, "no base64"),
-    ({"instances": [{"b64": "QQ==", "more": 1}]}, "lacks text and has unknown 'b64', 'more'"),
-    ({"instances": ["x"], "inputs": ["x"]}, "both"),
-    ({}, "neither"),
-    ({"instances": ["x"], "signature_name": 3}, "expected a string"),
-    ({"instances": [{"texts": "x"}]}, "lacks text and has unknown 'texts'; expected text"),
-    ({"inputs": {"text": ["x"], "b": 1}}, "has unknown 'b'; expected text"),
-    ({"signature_name": "half", "instances": ["1"]}, "there is a string ('1') in it"),
-    ({"signature_name": "half", "instances": [True]}, "there is a boolean in it"),
-    ({"signature_name": "half", "instances": [[1]]}, "there is a list in it"),
-    ({"signature_name": "half", "instances": [10 ** 400]}, "out of that type's range"),
-    ({"signature_name": "total", "instances": [[1, 2], [3]]}, "ragged: lengths 1 and 2"),
-    ({"signature_name": "total", "instances": [[1, 2], 3]}, "an integer (3) is where a list should be at depth 2"),
-    ({"signature_name": "total", "instances": [[True]]}, "there is a boolean in it"),
-    ({"signature_name": "total", "instances": [[1.5]]}, "there is a float (1.5) in it"),
-    ({"signature_name": "total", "instances": [[2 ** 31]]}, "out of that type's range"),
-    ({"signature_name": "kinds", "inputs": [1]}, "expected an object with count, flag, large, pair"),
-    ({"signature_name": "kinds", "instances": [1]}, "row 0"),
-    ({"signature_name": "kinds", "inputs": {**PAIR, "pair": [[1, 2, 3]]}}, "shape [any, 2], but its shape is [1, 3]"),
-    ({"signature_name": "kinds", "inputs": {**PAIR, "flag": [1]}}, "there is an integer (1) in it"),
-    ({"signature_name": "kinds", "inputs": {**PAIR, "count": [1, 2]}}, "different batch sizes (count 2, flag 1"),
-    ({"signature_name": "kinds", "inputs": {**PAIR, "large": [2 ** 63]}}, "out of that type's range"),
-    ({"signature_name": "half", "instances": [1] * 65}, "65 rows; expected at most 64"),
-], ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else "")
+@pytest.mark.parametrize(
+    "request_, expected",
+    [
+        ({"inputs": "scalar"}, "a string ('scalar') is where a list should be at depth 1"),
+        ({"inputs": {"text": "scalar"}}, "depth 1"),
+        ({"inputs": {"b64": "QQ=="}}, "depth 1"),
+        ({"inputs": [["x"]]}, "there is a list in it"),
+        ({"instances": [["x"]]}, "there is a list in it"),
+        ({"instances": []}, "empty"),
+        ({"instances": "x"}, '"instances" is a string'),
+        ({"instances": {"text": ["x"]}}, '"instances" is an object'),
+        ({"instances": [1]}, "there is an integer in it"),
+        ({"instances": [None]}, "there is null in it"),
+        ({"instances": [{"b64": "?"}]}, "no base64"),
+        ({"instances": [{"b64": "QQ==", "more": 1}]}, "lacks text and has unknown 'b64', 'more'"),
+        ({"instances": ["x"], "inputs": ["x"]}, "both"),
+        ({}, "neither"),
+        ({"instances": ["x"], "signature_name": 3}, "expected a string"),
+        ({"instances": [{"texts": "x"}]}, "lacks text and has unknown 'texts'; expected text"),
+        ({"inputs": {"text": ["x"], "b": 1}}, "has unknown 'b'; expected text"),
+        ({"signature_name": "half", "instances": ["1"]}, "there is a string ('1') in it"),
+        ({"signature_name": "half", "instances": [True]}, "there is a boolean in it"),
+        ({"signature_name": "half", "instances": [[1]]}, "there is a list in it"),
+        ({"signature_name": "half", "instances": [10**400]}, "out of that type's range"),
+        ({"signature_name": "total", "instances": [[1, 2], [3]]}, "ragged: lengths 1 and 2"),
+        ({"signature_name": "total", "instances": [[1, 2], 3]}, "an integer (3) is where a list should be at depth 2"),
+        ({"signature_name": "total", "instances": [[True]]}, "there is a boolean in it"),
+        ({"signature_name": "total", "instances": [[1.5]]}, "there is a float (1.5) in it"),
+        ({"signature_name": "total", "instances": [[2**31]]}, "out of that type's range"),
+        ({"signature_name": "kinds", "inputs": [1]}, "expected an object with count, flag, large, pair"),
+        ({"signature_name": "kinds", "instances": [1]}, "row 0"),
+        (
+            {"signature_name": "kinds", "inputs": {**PAIR, "pair": [[1, 2, 3]]}},
+            "shape [any, 2], but its shape is [1, 3]",
+        ),
+        ({"signature_name": "kinds", "inputs": {**PAIR, "flag": [1]}}, "there is an integer (1) in it"),
+        ({"signature_name": "kinds", "inputs": {**PAIR, "count": [1, 2]}}, "different batch sizes (count 2, flag 1"),
+        ({"signature_name": "kinds", "inputs": {**PAIR, "large": [2**63]}}, "out of that type's range"),
+        ({"signature_name": "half", "instances": [1] * 65}, "65 rows; expected at most 64"),
+    ],
+    ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else "",
+)
 def test_a_request_that_does_not_fit_is_told_what_was_given_and_expected(client, request_, expected):
     status, answer = client.predict(**request_)
     assert status == 400 and expected in answer["error"] and "\n" not in answer["error"]
 
 
-@pytest.mark.parametrize("body, expected", [
-    (b"", "no JSON"), (b"[1]", "the body is a list"), (b"{", "no JSON"), (b"\xff\xfe", "not UTF-8"),
-    (b'{"instances": ["\xff"]}', "not UTF-8 (byte 16)"), (b'{"instances": ["\\ud800"]}', "surrogate"),
-    (b'{"inputs": ' + b"[" * 100_000, "nested too deeply"), (b'{"inputs": ' + b"1" * 5000 + b"}", "no JSON"),
-], ids=["empty", "list", "cut", "utf-16", "bytes", "surrogate", "deep", "digits"])
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        (b"", "no JSON"),
+        (b"[1]", "the body is a list"),
+        (b"{", "no JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b'{"instances": ["\xff"]}', "not UTF-8 (byte 16)"),
+        (b'{"instances": ["\\ud800"]}', "surrogate"),
+        (b'{"inputs": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"inputs": ' + b"1" * 5000 + b"}", "no JSON"),
+    ],
+    ids=["empty", "list", "cut", "utf-16", "bytes", "surrogate", "deep", "digits"],
+)
 def test_a_body_that_is_no_json_is_told_so(client, body, expected):
     status, answer = client.post("/v1/models/tiny:predict", body)
     assert status == 400 and expected in answer["error"]
@@ -90,7 +106,9 @@ def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
 
 def test_a_body_that_is_not_compressed_as_it_says_is_400(client):
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n{\"inst\":1")
+        connection.sendall(
+            b'POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n{"inst":1'
+        )
         assert connection.recv(20).startswith(b"HTTP/1.1 400")
 
 
@@ -106,7 +124,7 @@ def test_what_the_model_itself_refuses_is_400_and_what_is_not_http_too(client):
 def test_a_request_over_the_time_limit_is_504_and_its_run_is_ended(base_path):
     batching = BatchingOptions(num_batch_threads=1)
     with running(ModelConfig("tiny", str(base_path)), batching=batching, timeout_ms=200) as client:
-        assert client.predict(signature_name="slow", instances=[10 ** 8])[0] == 504
+        assert client.predict(signature_name="slow", instances=[10**8])[0] == 504
         # Were it still running, it would hold the only thread for minutes.
         wait_for(lambda: client.predict(instances=["x"])[0] == 200)
 

@@ -12,8 +12,8 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.serving import batching_options
 from keras_bert_app.serving.batcher import Batcher
 from keras_bert_app.serving.batching_options import BatchingOptions
-from keras_bert_app.serving.errors import RequestError
-from keras_bert_app.serving.metrics import Metrics
+from keras_bert_app.serving.request_errors import RequestError
+from keras_bert_app.serving.server_metrics import Metrics
 from keras_bert_app.serving.versions import Version
 
 
@@ -64,8 +64,9 @@ async def until(condition):
 def test_a_lone_request_does_not_wait_for_company():
     async def case():
         signature = Doubling()
-        async with batching(signature, batch_timeout_micros=10 ** 9) as ask:
+        async with batching(signature, batch_timeout_micros=10**9) as ask:
             assert (await asyncio.wait_for(ask([1, 2]), 5))[0].tolist() == [2, 4]
+
     run(case())
 
 
@@ -80,6 +81,7 @@ def test_requests_that_wait_together_share_runs_up_to_the_limit_and_get_their_ow
             found = [(await request)[0].tolist() for request in requests]
             assert found == [[0], [2], [4, 6], [8, 10], [12, 14, 16], [18]]
             assert signature.runs == [[0], [1, 2, 3], [4, 5], [6, 7, 8, 9]]
+
     run(case())
 
 
@@ -100,6 +102,7 @@ def test_rows_of_different_lengths_and_disabled_batching_are_not_merged():
             signature.gate.set()
             await asyncio.gather(*requests)
             assert signature.runs == [[0], [1], [2]]
+
     run(case())
 
 
@@ -115,6 +118,7 @@ def test_a_request_that_spoils_its_batch_fails_alone():
             assert [found[index][0].tolist() for index in (0, 1, 3)] == [[0], [2], [6]]
             assert isinstance(found[2], ValueError)
             assert signature.runs == [[0], [1, -2, 3], [1], [-2], [3]]
+
     run(case())
 
 
@@ -127,6 +131,7 @@ def test_outputs_that_turn_out_to_have_no_batch_axis_are_computed_one_by_one():
             await until(lambda: signature.runs)
             signature.gate.set()
             assert [(await request)[0] for request in requests] == [0, 6, 6]
+
     run(case())
 
 
@@ -150,6 +155,7 @@ def test_what_waits_is_bounded_and_who_gives_up_is_not_run():
             signature.gate.set()
             await asyncio.gather(running, *waiting[1:], taken)
             assert signature.runs == [[0], [2], [3, 4], [8]]
+
     run(case())
 
 
@@ -176,6 +182,7 @@ def test_a_busy_server_with_a_free_thread_gives_company_its_time():
             assert signature.runs[2:] == [[4], [5]]
             signature.gate.set()
             await asyncio.gather(*requests)
+
     run(case())
 
 
@@ -183,8 +190,11 @@ def test_batching_config_is_read_and_its_faults_are_named(tmp_path):
     path = tmp_path / "batching.config"
     path.write_text("max_batch_size { value: 7 }\nbatch_timeout_micros { value: 0 }\nthread_pool_name { value: 'x' }\n")
     assert batching_options.read(str(path)) == BatchingOptions(max_batch_size=7, batch_timeout_micros=0)
-    for text, expected in (("max_batch_size { value: 0 }", "max_batch_size is 0; expected at least 1"),
-                           ("max_batch { value: 1 }", "1:1.*max_batch"), ("allowed_batch_sizes: 4", "remove it")):
+    for text, expected in (
+        ("max_batch_size { value: 0 }", "max_batch_size is 0; expected at least 1"),
+        ("max_batch { value: 1 }", "1:1.*max_batch"),
+        ("allowed_batch_sizes: 4", "remove it"),
+    ):
         path.write_text(text)
         with pytest.raises(UserError, match=expected):
             batching_options.read(str(path))

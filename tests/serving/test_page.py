@@ -16,23 +16,44 @@ needs_browser = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium 
 
 # What stands in the answer of each kind: element -> texts, in order.
 EXPECTED = {
-    "fill_mask": {".text mark": ["name", "list"], "h2": ["Mask 1", "Mask 2"], ".chosen .name": ["name", "list"],
-                  ".number": ["61.0 %", "20.0 %", "10.0 %", "5.0 %", "< 0.1 %",
-                              "40.0 %", "30.0 %", "20.0 %", "6.0 %", "4.0 %"]},
-    "classification": {".name": ["entailment", contract_models.HOSTILE, "contradiction"],
-                       ".chosen .name": ["entailment"],
-                       ".note": ["Longer than the model reads: only the beginning was read."]},
-    "multi_label": {".name": ["wheat", "grain", "corn", "trade"], ".note": [],
-                    ".chosen .name": ["wheat", "grain", "corn"]},
+    "fill_mask": {
+        ".text mark": ["name", "list"],
+        "h2": ["Mask 1", "Mask 2"],
+        ".chosen .name": ["name", "list"],
+        ".number": ["61.0 %", "20.0 %", "10.0 %", "5.0 %", "< 0.1 %", "40.0 %", "30.0 %", "20.0 %", "6.0 %", "4.0 %"],
+    },
+    "classification": {
+        ".name": ["entailment", contract_models.HOSTILE, "contradiction"],
+        ".chosen .name": ["entailment"],
+        ".note": ["Longer than the model reads: only the beginning was read."],
+    },
+    "multi_label": {
+        ".name": ["wheat", "grain", "corn", "trade"],
+        ".note": [],
+        ".chosen .name": ["wheat", "grain", "corn"],
+    },
     "regression": {".large": ["4.751"]},
-    "tagging": {"mark": ["Ada LovelacePER 98.0 %", "Charles BabbagePER 95.0 %", "LondonLOC 99.0 %",
-                         f"Paris{contract_models.HOSTILE} 50.0 %"],
-                ".text": ["Ada LovelacePER 98.0 % met Charles BabbagePER 95.0 % in LondonLOC 99.0 % \U0001f600 and "
-                          f"Paris{contract_models.HOSTILE} 50.0 %."]},
-    "part_of_speech": {".words mark": ["Dogs", "bark", "loudly", "."],
-                       ".words small": ["NOUN", "VERB", "ADV", "PUNCT"]},
-    "question_answering": {".large": ["1889"], "mark": ["188983.0 %"],
-                           ".name": ["1889", "in 1889", contract_models.HOSTILE]},
+    "tagging": {
+        "mark": [
+            "Ada LovelacePER 98.0 %",
+            "Charles BabbagePER 95.0 %",
+            "LondonLOC 99.0 %",
+            f"Paris{contract_models.HOSTILE} 50.0 %",
+        ],
+        ".text": [
+            "Ada LovelacePER 98.0 % met Charles BabbagePER 95.0 % in LondonLOC 99.0 % \U0001f600 and "
+            f"Paris{contract_models.HOSTILE} 50.0 %."
+        ],
+    },
+    "part_of_speech": {
+        ".words mark": ["Dogs", "bark", "loudly", "."],
+        ".words small": ["NOUN", "VERB", "ADV", "PUNCT"],
+    },
+    "question_answering": {
+        ".large": ["1889"],
+        "mark": ["188983.0 %"],
+        ".name": ["1889", "in 1889", contract_models.HOSTILE],
+    },
     "multiple_choice": {".name": ["to go out", "to sleep", "to cook"], ".chosen .name": ["to go out"]},
     "embeddings": {"th": ["1", "2", "3", "1  A cat sits.", "2  A cat sat.", f"3  {contract_models.HOSTILE}"]},
     "encoder": {"*": []},
@@ -76,6 +97,7 @@ def test_every_kind_is_drawn_and_no_text_becomes_markup(contract, tmp_path):
                 assert await page.evaluate("document.querySelectorAll('img').length") == 0
                 assert await page.evaluate("document.title") == "Served models"
                 assert await page.evaluate("raw.open") is (name == "encoder")
+
     asyncio.run(case())
 
 
@@ -99,4 +121,5 @@ def test_the_page_works_from_the_keyboard_and_shows_errors(contract, tmp_path):
             await page.command("Input.insertText", text="no json")
             await page.press("Enter", modifiers=2)
             await page.until("error.textContent.startsWith('This is no JSON')")
+
     asyncio.run(case())

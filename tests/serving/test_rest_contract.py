@@ -14,8 +14,10 @@ def test_rows_of_one_input_are_bare_values_and_one_output_gives_bare_predictions
 
 
 def test_rows_may_be_objects_and_several_outputs_give_objects(client):
-    rows = [{"pair": [1, 2.5], "count": 3, "large": 2 ** 40, "flag": True},
-            {"pair": [0, -1], "count": -3, "large": -1, "flag": False}]
+    rows = [
+        {"pair": [1, 2.5], "count": 3, "large": 2**40, "flag": True},
+        {"pair": [0, -1], "count": -3, "large": -1, "flag": False},
+    ]
     status, answer = client.predict(signature_name="kinds", instances=rows)
     assert status == 200
     assert answer == {"predictions": [{**row, "none": []} for row in rows]}
@@ -54,8 +56,9 @@ def test_base64_carries_any_bytes_both_ways(client):
 
 
 def test_nan_and_infinity_are_numbers_in_requests_and_answers(client):
-    status, _, body = client.ask("POST", "/v1/models/tiny:predict",
-                                 b'{"signature_name": "half", "instances": [NaN, Infinity, -Infinity, 1e60]}')
+    status, _, body = client.ask(
+        "POST", "/v1/models/tiny:predict", b'{"signature_name": "half", "instances": [NaN, Infinity, -Infinity, 1e60]}'
+    )
     assert status == 200 and body == b'{"predictions":[NaN,Infinity,-Infinity,Infinity]}'
 
 
@@ -66,14 +69,17 @@ def test_versions_and_labels_choose_the_version_and_the_largest_is_the_default(c
 
 
 def test_what_is_not_there_is_404_and_an_unknown_label_400(client):
-    for path, status, expected in (("/v1/models/other:predict", 404, "served: tiny"),
-                                   ("/v1/models/tiny/versions/9:predict", 404, "available versions: 1, 2"),
-                                   ("/v1/models/tiny/versions/99999999999999999999999:predict", 404, "available"),
-                                   ("/v1/models/tiny/labels/gone:predict", 404, "version 7"),
-                                   ("/v1/models/tiny/labels/other:predict", 400, "labels: gone, stable"),
-                                   ("/v1/models/tiny:explain", 400, "malformed"), ("/v1/models/tiny", 400, "malformed"),
-                                   ("/v1/models/tiny:classify", 501, ":predict"),
-                                   ("/v1/models/tiny:regress", 501, ":predict")):
+    for path, status, expected in (
+        ("/v1/models/other:predict", 404, "served: tiny"),
+        ("/v1/models/tiny/versions/9:predict", 404, "available versions: 1, 2"),
+        ("/v1/models/tiny/versions/99999999999999999999999:predict", 404, "available"),
+        ("/v1/models/tiny/labels/gone:predict", 404, "version 7"),
+        ("/v1/models/tiny/labels/other:predict", 400, "labels: gone, stable"),
+        ("/v1/models/tiny:explain", 400, "malformed"),
+        ("/v1/models/tiny", 400, "malformed"),
+        ("/v1/models/tiny:classify", 501, ":predict"),
+        ("/v1/models/tiny:regress", 501, ":predict"),
+    ):
         found, answer = client.post(path, {"instances": ["x"]})
         assert (found, list(answer)) == (status, ["error"]) and expected in answer["error"], path
     status, answer = client.predict(signature_name="other", instances=[1])
@@ -82,8 +88,10 @@ def test_what_is_not_there_is_404_and_an_unknown_label_400(client):
 
 def test_status_tells_the_state_of_all_versions_or_of_one(client):
     available = {"state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    assert client.get("/v1/models/tiny") == (200, {"model_version_status": [{"version": "2", **available},
-                                                                            {"version": "1", **available}]})
+    assert client.get("/v1/models/tiny") == (
+        200,
+        {"model_version_status": [{"version": "2", **available}, {"version": "1", **available}]},
+    )
     for where in ("versions/1", "labels/stable"):
         expected = {"model_version_status": [{"version": "1", **available}]}
         assert client.get(f"/v1/models/tiny/{where}") == (200, expected)
@@ -109,7 +117,7 @@ def test_other_methods_and_paths_get_an_error_object(client):
 @pytest.mark.parametrize("size", [3, 5000], ids=["short form", "nine digits"])
 def test_numbers_in_answers_give_back_the_same_float32(size):
     values = np.random.default_rng(7).standard_normal((size, 2, 3)).astype(np.float32)
-    values[0] = [[1, -0.0, 1e30], [2 ** 24, 1e-42, 123456789]]
+    values[0] = [[1, -0.0, 1e30], [2**24, 1e-42, 123456789]]
     values[1] = [[np.nan, np.inf, -np.inf], [0.1, 1e9, 3]]
 
     class Signature:

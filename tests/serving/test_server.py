@@ -97,14 +97,21 @@ def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_pat
         number = port.getsockname()[1]
         port.close()
         first = server._bind("127.0.0.1", number)  # as of a server that is loading its models
-        second = asyncio.ensure_future(server.serve([ModelConfig("tiny", str(base_path))], BatchingOptions(),
-                                                    server.ServerOptions(port=number), asyncio.Event()))
+        second = asyncio.ensure_future(
+            server.serve(
+                [ModelConfig("tiny", str(base_path))],
+                BatchingOptions(),
+                server.ServerOptions(port=number),
+                asyncio.Event(),
+            )
+        )
         await asyncio.sleep(0)
         first.listen()
         try:
             await second
         finally:
             first.close()
+
     with pytest.raises(UserError, match="Address already in use; give another --rest_api_port"):
         asyncio.run(case())
     with pytest.raises(UserError, match="cannot listen on 127.0..1:0: .*--rest_api_host"):
@@ -114,6 +121,7 @@ def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_pat
 def test_a_log_whose_reader_went_away_costs_no_answer_and_no_version(base_path, saved):
     def gone(line):
         raise BrokenPipeError(32, "Broken pipe")
+
     log = type("Log", (), {"append": staticmethod(gone)})
     with running(ModelConfig("tiny", str(base_path)), log=log, log_requests=True, poll_seconds=0.05) as client:
         assert client.predict(instances=["x"])[0] == 200
@@ -134,10 +142,21 @@ def test_serve_as_a_process_answers_and_stops_with_code_0(saved, tmp_path):
     put_version(saved[1], tmp_path / "docs_bert" / "1")
     (tmp_path / "models.config").write_text((ROOT / "saved_models" / "models.config").read_text())
     process = subprocess.Popen(
-        [sys.executable, "-m", "keras_bert_app.cli.serve", f"--model_config_file={tmp_path}/models.config",
-         f"--batching_parameters_file={ROOT}/saved_models/batching.config", "--rest_api_port=0", "--log_requests"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)})
+        [
+            sys.executable,
+            "-m",
+            "keras_bert_app.cli.serve",
+            f"--model_config_file={tmp_path}/models.config",
+            f"--batching_parameters_file={ROOT}/saved_models/batching.config",
+            "--rest_api_port=0",
+            "--log_requests",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     try:
         lines = []
         while not (lines and lines[-1].startswith("listening")):
@@ -167,6 +186,12 @@ def test_stopping_while_models_load_ends_at_once(base_path):
     async def case():
         stop = asyncio.Event()
         stop.set()
-        await server.serve([ModelConfig("tiny", str(base_path))], BatchingOptions(), server.ServerOptions(port=0), stop,
-                           started=lambda port: pytest.fail("it took requests"))
+        await server.serve(
+            [ModelConfig("tiny", str(base_path))],
+            BatchingOptions(),
+            server.ServerOptions(port=0),
+            stop,
+            started=lambda port: pytest.fail("it took requests"),
+        )
+
     asyncio.run(case())

@@ -1,4 +1,4 @@
-"""The load and fuzz tests of benchmarks/serving_soak.py in a short form, against a server in this process."""
+"""The load and fuzz tests of benchmarks/serving/serving_soak.py in a short form, against a server in this process."""
 
 import asyncio
 import os
@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from benchmarks import serving_fuzz, serving_load, serving_models
+from benchmarks.serving import serving_fuzz, serving_load, serving_models
 from keras_bert_app.serving.model_configs import ModelConfig
 from tests.serving.conftest import running
 
@@ -31,8 +31,9 @@ def test_random_requests_get_an_answer_or_a_refusal(originals, tmp_path):
     _, server = served(originals, tmp_path)
     with server as client:
         process, options = types.SimpleNamespace(pid=os.getpid()), types.SimpleNamespace(seed=3, requests=600)
-        outcomes, memory = asyncio.run(serving_fuzz.drive(
-            serving_models.Server(process, client.port), options, lambda line: None))
+        outcomes, memory = asyncio.run(
+            serving_fuzz.drive(serving_models.Server(process, client.port), options, lambda line: None)
+        )
     assert serving_fuzz.unexpected_outcomes(outcomes) == {}
     assert sum(outcomes.values()) == 600 and outcomes[200] > 20 and outcomes[400] > 200 and len(memory) == 20
 
@@ -41,8 +42,11 @@ def test_under_overload_and_swaps_no_accepted_request_fails(originals, tmp_path)
     base_path, server = served(originals, tmp_path, max_queued_requests=4)
     options = types.SimpleNamespace(clients=24, swaps=3, load_seconds=1.5, capacity_seconds=0.5)
     with server as client:
-        taken_over, outcomes, seconds, most, _ = asyncio.run(serving_load.drive(
-            serving_models.Server(None, client.port), base_path, originals, 4, options, lambda line: None))
+        taken_over, outcomes, seconds, most, _ = asyncio.run(
+            serving_load.drive(
+                serving_models.Server(None, client.port), base_path, originals, 4, options, lambda line: None
+            )
+        )
     answered = {outcome for outcome in outcomes if outcome.startswith("version ")}
     assert taken_over == 3 and most <= 4 and answered == {"version 0", "version 1"}
     assert set(outcomes) == answered | {"503"} and len(seconds) == sum(outcomes[outcome] for outcome in answered)

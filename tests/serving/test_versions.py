@@ -8,9 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
-from keras_bert_app import saved_model_files
 from keras_bert_app.errors import UserError
-from keras_bert_app.serving import model_configs
+from keras_bert_app.serving import model_configs, saved_model_files
 from keras_bert_app.serving.model_configs import ModelConfig
 from tests.serving.conftest import put_version, running, wait_for
 
@@ -74,8 +73,12 @@ def test_policies_choose_the_versions(saved, tmp_path):
     for number in (1, 2, 3, 10):
         put_version(saved[1], tmp_path / "tiny" / str(number))
     (tmp_path / "tiny" / "²").mkdir()
-    for policy, expected in (({}, [10]), ({"latest": 2}, [3, 10]), ({"latest": None}, [1, 2, 3, 10]),
-                             ({"specific": (1, 3, 4)}, [1, 3])):
+    for policy, expected in (
+        ({}, [10]),
+        ({"latest": 2}, [3, 10]),
+        ({"latest": None}, [1, 2, 3, 10]),
+        ({"specific": (1, 3, 4)}, [1, 3]),
+    ):
         with running(ModelConfig("tiny", str(tmp_path / "tiny"), **policy)) as client:
             assert sorted(states(client)) == expected
 
@@ -104,9 +107,15 @@ def warm_up_with(directory, **inputs):
     saved_model_files.write_manifest(str(directory))
 
 
-@pytest.mark.parametrize("inputs, expected", [
-    ({"text": ["good"]}, None), ({"text": ["bad"]}, "a bad text"), ({"texts": ["good"]}, "record 0"),
-    ({"text": "scalar"}, "Cannot feed")])
+@pytest.mark.parametrize(
+    "inputs, expected",
+    [
+        ({"text": ["good"]}, None),
+        ({"text": ["bad"]}, "a bad text"),
+        ({"texts": ["good"]}, "record 0"),
+        ({"text": "scalar"}, "Cannot feed"),
+    ],
+)
 def test_warm_up_requests_are_run_before_a_version_takes_traffic(base_path, inputs, expected):
     warm_up_with(base_path / "1", **inputs)
     config = ModelConfig("tiny", str(base_path))
@@ -139,15 +148,20 @@ def test_models_config_is_read_and_its_faults_are_named(tmp_path):
     assert not pathlib.Path("/models").is_dir()
     assert model_configs.read(str(path)) == [
         ModelConfig("a", str(tmp_path / "a"), specific=(2, 5), version_labels={"stable": 2}),
-        ModelConfig("b", str(tmp_path / "sub/b"), latest=3), ModelConfig("c", "/c", latest=None)]
+        ModelConfig("b", str(tmp_path / "sub/b"), latest=3),
+        ModelConfig("c", "/c", latest=None),
+    ]
     other, specific = "model_platform: 'other'", "model_version_policy { specific {} }"
     entry = 'config { name: "a" base_path: "/a" %s }'
-    for text, expected in (("", "names no model"), ("model_config_list { config { nam: 1 } }", "1:30.*nam"),
-                           ("model_config_list { config { name: \"a\" } }", "has no base_path"),
-                           (f"model_config_list {{ {entry % ''} {entry % ''} }}", "there twice"),
-                           (f"model_config_list {{ {entry % other} }}", "model_platform 'other'"),
-                           (f"model_config_list {{ {entry % specific} }}", "without versions"),
-                           ('model_config_list { config { name: "a/b" base_path: "/a" } }', "stands in the URL")):
+    for text, expected in (
+        ("", "names no model"),
+        ("model_config_list { config { nam: 1 } }", "1:30.*nam"),
+        ('model_config_list { config { name: "a" } }', "has no base_path"),
+        (f"model_config_list {{ {entry % ''} {entry % ''} }}", "there twice"),
+        (f"model_config_list {{ {entry % other} }}", "model_platform 'other'"),
+        (f"model_config_list {{ {entry % specific} }}", "without versions"),
+        ('model_config_list { config { name: "a/b" base_path: "/a" } }', "stands in the URL"),
+    ):
         path.write_text(text)
         with pytest.raises(UserError, match=expected):
             model_configs.read(str(path))

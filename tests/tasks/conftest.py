@@ -6,22 +6,39 @@ import os
 import numpy as np
 import pytest
 
-from keras_bert_app.config import BertConfig
-from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import launch
+from keras_bert_app.tasks import finetuning_start
 from keras_bert_app.tasks.finetune import finetune
-from pipelines.vocab import SPECIAL_PIECES
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 GOOD, BAD = ("fine", "bright", "warm", "kind"), ("grim", "dull", "cold", "mean")
 FILLERS = ("the", "day", "was", "and", "a", "very", "so", "rather")
 VOCABULARY = "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, ".", *GOOD, *BAD, *FILLERS)).encode()
 NUM_PIECES = VOCABULARY.count(b"\n")
-CONFIG = BertConfig(vocab_size=NUM_PIECES, hidden_size=22, num_attention_heads=2, num_hidden_layers=1, intermediate_size=37,
-                    max_position_embeddings=41, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1,
-                    initializer_range=0.2)
-SETTINGS = dict(task="classification", max_seq_length=29, global_batch_size=8, learning_rate=2e-3, num_train_epochs=5.0,
-                num_warmup_steps=2, strategy="one_device", log_steps=4, seed=3)
+CONFIG = BertConfig(
+    vocab_size=NUM_PIECES,
+    hidden_size=22,
+    num_attention_heads=2,
+    num_hidden_layers=1,
+    intermediate_size=37,
+    max_position_embeddings=41,
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.1,
+    initializer_range=0.2,
+)
+SETTINGS = dict(
+    task="classification",
+    max_seq_length=29,
+    global_batch_size=8,
+    learning_rate=2e-3,
+    num_train_epochs=5.0,
+    num_warmup_steps=2,
+    strategy="one_device",
+    log_steps=4,
+    seed=3,
+)
 
 
 def sentence(generator, label):
@@ -44,7 +61,10 @@ def write_table(directory, name, count, seed):
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
     """Pictures take a tenth of such a run's time; only the run of `finished`, which is made before, has them drawn."""
-    for name in ("keras_bert_app.tasks.finetune.draw_curves", "keras_bert_app.drawing.finetuning.draw_answers"):
+    for name in (
+        "keras_bert_app.tasks.finetune.draw_curves",
+        "keras_bert_app.drawing.finetuning_pictures.draw_answers",
+    ):
         monkeypatch.setattr(name, lambda *_: b"")
 
 
@@ -85,8 +105,9 @@ def newest(workdir):
 def launched(workdir, wanted, num_seeds=1, start=None):
     """(results, what was printed)."""
     output = io.StringIO()
-    figures = launch.launch(str(workdir), {**SETTINGS, **wanted}, num_seeds,
-                            start or (wanted["init_checkpoint"], True, None, None), output)
+    figures = finetuning_start.launch(
+        str(workdir), {**SETTINGS, **wanted}, num_seeds, start or (wanted["init_checkpoint"], True, None, None), output
+    )
     return figures, output.getvalue()
 
 
@@ -94,5 +115,7 @@ def launched(workdir, wanted, num_seeds=1, start=None):
 def three_seeds(tmp_path_factory, table_dir):
     """The work directory of runs of three seeds, one step each; no test may change it."""
     workdir = tmp_path_factory.mktemp("three") / "seeds"
-    launched(workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY))
+    launched(
+        workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY)
+    )
     return workdir

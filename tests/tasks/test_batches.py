@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import batches, scoring
 from keras_bert_app.tasks.features import Features
 from tests.tasks.conftest import CONFIG
@@ -23,10 +23,15 @@ def made(count=53, group_sizes=None, seed=3, token_labels=False):
     splits = np.concatenate([[0], np.cumsum(lengths)])
     ids = generator.integers(1, 1000, splits[-1]).astype(np.int32)
     ids[splits[:-1]] = 1000 + np.arange(len(lengths))
-    return Features(ids, splits, (lengths // 2).astype(np.int32), np.arange(len(sizes), dtype=np.int32),
-                    None if group_sizes is None else np.concatenate([[0], np.cumsum(sizes)]),
-                    {"labels": np.arange(len(sizes), dtype=np.int32)},
-                    {"token_labels": (ids % 5).astype(np.int32)} if token_labels else {})
+    return Features(
+        ids,
+        splits,
+        (lengths // 2).astype(np.int32),
+        np.arange(len(sizes), dtype=np.int32),
+        None if group_sizes is None else np.concatenate([[0], np.cumsum(sizes)]),
+        {"labels": np.arange(len(sizes), dtype=np.int32)},
+        {"token_labels": (ids % 5).astype(np.int32)} if token_labels else {},
+    )
 
 
 def run(**settings):
@@ -34,12 +39,16 @@ def run(**settings):
 
 
 def taken(features, settings, count, position=None):
-    return [({name: value.numpy() for name, value in batch.items()}, after)
-            for batch, after in itertools.islice(batches.training_batches(features, settings, position), count)]
+    return [
+        ({name: value.numpy() for name, value in batch.items()}, after)
+        for batch, after in itertools.islice(batches.training_batches(features, settings, position), count)
+    ]
 
 
 def labels_of(found):
-    return [int(label) for batch, _ in found for label, weight in zip(batch["labels"], batch["example_weights"]) if weight]
+    return [
+        int(label) for batch, _ in found for label, weight in zip(batch["labels"], batch["example_weights"]) if weight
+    ]
 
 
 @pytest.mark.parametrize("length_buckets", [True, False])
@@ -48,12 +57,15 @@ def test_every_example_comes_once_an_epoch_in_a_new_order_each_time(length_bucke
     found = taken(features, run(length_buckets=length_buckets), 2 * steps)
     first, second = labels_of(found[:steps]), labels_of(found[steps:])
     assert sorted(first) == sorted(second) == list(range(53)) and first != second
-    assert [after for _, after in found] == [(0, at) for at in range(1, steps)] + [(1, at) for at in range(steps)] + [(2, 0)]
+    assert [after for _, after in found] == [(0, at) for at in range(1, steps)] + [(1, at) for at in range(steps)] + [
+        (2, 0)
+    ]
 
 
 def test_the_plan_follows_from_seed_and_epoch_alone():
     def plan(seed, epoch):
         return [units.tolist() for units in batches.epoch_plan(made(), run(seed=seed), epoch)]
+
     assert plan(5, 0) == plan(5, 0)
     assert plan(5, 0) != plan(6, 0) and plan(5, 0) != plan(5, 1) and plan(5, 1) != plan(6, 0)
 
@@ -63,7 +75,7 @@ def test_a_run_goes_on_from_any_position_with_the_same_batches():
     whole = taken(features, settings, 20)
     for cut in range(1, 19):
         rest = taken(features, settings, 2, position=whole[cut - 1][1])
-        for (batch, after), (expected, expected_after) in zip(rest, whole[cut:cut + 2], strict=True):
+        for (batch, after), (expected, expected_after) in zip(rest, whole[cut : cut + 2], strict=True):
             assert after == expected_after
             assert all(np.array_equal(batch[name], value) for name, value in expected.items())
 
@@ -72,7 +84,7 @@ def test_a_row_of_a_batch_is_its_tokens_its_segments_and_padding():
     features = made(token_labels=True)
     batch = batches.make_batch(features, np.array([4, 9]), BATCH, 61)
     for row, unit in enumerate((4, 9)):
-        start, end = features.row_splits[unit:unit + 2]
+        start, end = features.row_splits[unit : unit + 2]
         length, b_start = end - start, features.b_starts[unit]
         assert batch["input_word_ids"][row, :length].tolist() == features.token_ids[start:end].tolist()
         assert batch["token_labels"][row, :length].tolist() == features.token_labels["token_labels"][start:end].tolist()
@@ -92,9 +104,20 @@ def test_rows_of_a_group_stand_on_an_axis_of_their_own_and_missing_ones_are_empt
     features = made(group_sizes=[3, 1, 4, 2])
     batch = batches.make_batch(features, np.array([1, 0, 3]), 5, 61)
     assert batch["input_word_ids"].shape == batch["input_mask"].shape == (5, 3, 61)
-    assert batch["input_word_ids"][:, :, 0].tolist() == [[1003, 0, 0], [1000, 1001, 1002], [1008, 1009, 0], [0] * 3, [0] * 3]
-    assert batch["input_mask"].any(axis=2).tolist() == [[True, False, False], [True] * 3, [True, True, False], [False] * 3,
-                                                         [False] * 3]
+    assert batch["input_word_ids"][:, :, 0].tolist() == [
+        [1003, 0, 0],
+        [1000, 1001, 1002],
+        [1008, 1009, 0],
+        [0] * 3,
+        [0] * 3,
+    ]
+    assert batch["input_mask"].any(axis=2).tolist() == [
+        [True, False, False],
+        [True] * 3,
+        [True, True, False],
+        [False] * 3,
+        [False] * 3,
+    ]
     assert batch["labels"].tolist() == [1, 0, 3, 0, 0]
 
 
@@ -103,10 +126,14 @@ def test_batches_are_padded_to_lengths_that_are_worth_it_and_without_buckets_to_
     settings = run(num_train_steps=58)
 
     def shapes(settings, **options):
-        return {batch["input_mask"].shape for batch, _ in itertools.islice(batches.training_batches(features, settings, **options), 58)}
-    lengths_of = {cost: {shape[2] for shape in shapes(settings, length_cost=cost)} for cost in (0, 500, 10 ** 6)}
+        return {
+            batch["input_mask"].shape
+            for batch, _ in itertools.islice(batches.training_batches(features, settings, **options), 58)
+        }
+
+    lengths_of = {cost: {shape[2] for shape in shapes(settings, length_cost=cost)} for cost in (0, 500, 10**6)}
     assert all(length % 4 == 0 for length in lengths_of[0] - {61})
-    assert len(lengths_of[0]) > len(lengths_of[500]) > len(lengths_of[10 ** 6]) == 1
+    assert len(lengths_of[0]) > len(lengths_of[500]) > len(lengths_of[10**6]) == 1
     assert shapes(run(length_buckets=False)) == {(BATCH, 4, 61)}
 
 
@@ -117,16 +144,21 @@ def test_a_longer_run_has_more_lengths_and_each_epoch_has_the_same_ones():
     def lengths_of(epochs, taken_epochs):
         stream = batches.training_batches(features, run(num_train_steps=epochs * steps), length_cost=1000)
         found = [batch["input_mask"].shape[1] for batch, _ in itertools.islice(stream, taken_epochs * steps)]
-        return [set(found[at:at + steps]) for at in range(0, len(found), steps)]
+        return [set(found[at : at + steps]) for at in range(0, len(found), steps)]
+
     (few,), several = lengths_of(1, 1), lengths_of(20, 4)
     assert len(few) < len(several[0]) and len(set.union(*several)) == len(several[0])
 
 
 def test_texts_of_like_lengths_stand_together():
     features = made(400)
+
     def padding(settings):
         found = taken(features, settings, batches.steps_per_epoch(features, BATCH))
-        return sum(batch["input_mask"].size for batch, _ in found) / sum(batch["input_mask"].sum() for batch, _ in found)
+        return sum(batch["input_mask"].size for batch, _ in found) / sum(
+            batch["input_mask"].sum() for batch, _ in found
+        )
+
     assert padding(run(length_buckets=False)) > 1.9
     assert padding(run()) < 1.35
 
@@ -147,7 +179,7 @@ def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
     work = (features.longest_rows() * features.group_sizes())[units]
     assert (np.diff(work) >= 0).all()
     for batch, units in found:
-        assert batch["labels"].numpy()[:len(units)].tolist() == units.tolist()
+        assert batch["labels"].numpy()[: len(units)].tolist() == units.tolist()
         assert batch["example_weights"].numpy().sum() == len(units)
 
 
@@ -165,8 +197,11 @@ def test_where_any_shape_will_do_batches_are_as_long_as_their_longest_row_and_th
             np.testing.assert_array_equal(values, of_filled[name].numpy()[part])
     assert len(found[-1][1]) == 1
     # What was asked for stays: one shape, and lengths whose cost is counted.
-    for settings, options in ((run(length_buckets=False), {}), (run(), {"length_cost": 10 ** 6})):
-        shapes = {batch["input_mask"].shape[-1] for batch, _ in batches.evaluation_batches(features, settings, 4, is_any_shape=True, **options)}
+    for settings, options in ((run(length_buckets=False), {}), (run(), {"length_cost": 10**6})):
+        shapes = {
+            batch["input_mask"].shape[-1]
+            for batch, _ in batches.evaluation_batches(features, settings, 4, is_any_shape=True, **options)
+        }
         assert shapes == {61 if not settings.length_buckets else features.longest_rows().max()}
 
 
@@ -180,9 +215,14 @@ def test_many_tokens_are_worth_compiling_for():
     assert not batches.is_worth_compiling(features, one_shape, 8, cost, enough - 1)
 
 
-@pytest.mark.parametrize("strategy, precision, expected", [
-    (tf.distribute.OneDeviceStrategy("CPU:0"), "float32", ("", True)), (tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", ("parts", False)),
-    (two_replicas(), "float32", ("", False))])
+@pytest.mark.parametrize(
+    "strategy, precision, expected",
+    [
+        (tf.distribute.OneDeviceStrategy("CPU:0"), "float32", ("", True)),
+        (tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", ("parts", False)),
+        (two_replicas(), "float32", ("", False)),
+    ],
+)
 def test_any_shape_will_do_where_one_cpu_predicts_and_nothing_is_compiled(strategy, precision, expected):
-    compiled, shapes = scoring.compilation(strategy, run(precision=precision), CONFIG, made(64), times=10 ** 6)
+    compiled, shapes = scoring.compilation(strategy, run(precision=precision), CONFIG, made(64), times=10**6)
     assert (compiled, shapes["is_any_shape"]) == expected

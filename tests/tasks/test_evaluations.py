@@ -10,15 +10,13 @@ import signal
 import numpy as np
 import pytest
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import Interrupted
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
-from keras_bert_app.runs import checkpoints
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.runs import checkpoints, work_directory
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.training import reporting
 from tests.tasks.conftest import CONFIG, SETTINGS, newest, run_on, weights_of
-
 
 _EARLY = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping=2)
 
@@ -41,9 +39,14 @@ def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_sco
 
 
 def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, tmp_path):
-    workdir, settings = str(tmp_path / "run"), dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=9)
+    workdir, settings = (
+        str(tmp_path / "run"),
+        dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=9),
+    )
     figures, _ = run_on(workdir, table_dir, **settings)
-    assert figures["dev"]["accuracy"] == pytest.approx(4 / 9, abs=1e-6)  # which is more than the seven digits in metrics.jsonl
+    assert figures["dev"]["accuracy"] == pytest.approx(
+        4 / 9, abs=1e-6
+    )  # which is more than the seven digits in metrics.jsonl
     shutil.rmtree(newest(workdir))
     _, output = run_on(workdir, table_dir, **settings)
     assert "resumed at step 2" in output and "the best so far" not in output
@@ -58,7 +61,9 @@ def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(en
     why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
     assert why in output
     shutil.copytree(workdir, tmp_path / "run")
-    _, run = workdirs.check_resumable(str(tmp_path / "run"), None, {"early_stopping": 0}, run_class=FinetuningConfig)
+    _, run = work_directory.check_resumable(
+        str(tmp_path / "run"), None, {"early_stopping": 0}, run_class=FinetuningConfig
+    )
     _, output = run_on(tmp_path / "run", table_dir, **{**_EARLY, "early_stopping": run.early_stopping})
     assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
 
@@ -70,7 +75,9 @@ def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(t
         checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": bias})
     (best,) = checkpoints.best_checkpoints(str(tmp_path))
     written = os.stat(os.path.join(best, "manifest.json")).st_mtime_ns
-    checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": 2.0})  # as of a finished run that is started again
+    checkpoints.save_best(
+        str(tmp_path), model, 100, {"eval_accuracy": 2.0}
+    )  # as of a finished run that is started again
     assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written
     assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
     assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
@@ -78,12 +85,15 @@ def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(t
 
 @pytest.mark.parametrize("stops_again", [False, True])
 def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(
-        ended_early, table_dir, tmp_path, monkeypatch, stops_again):
+    ended_early, table_dir, tmp_path, monkeypatch, stops_again
+):
     workdir, figures = str(tmp_path / "run"), ended_early[1]
     shutil.copytree(ended_early[0], workdir)
     # As a kill within the last evaluation leaves it.
     manifest = checkpoints.read_manifest(newest(workdir))
-    pathlib.Path(newest(workdir), "manifest.json").write_text(checkpoints._manifest_text({**manifest, "evaluation_due": True}))
+    pathlib.Path(newest(workdir), "manifest.json").write_text(
+        checkpoints._manifest_text({**manifest, "evaluation_due": True})
+    )
     path = pathlib.Path(workdir, "metrics.jsonl")
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in lines if not (json.loads(line)["step"] == 6 and "eval_accuracy" in line)))
@@ -94,6 +104,7 @@ def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_
         def evaluate(self, step, should_stop):
             signal.raise_signal(signal.SIGTERM)
             return real(self, step, should_stop)
+
         with monkeypatch.context() as patched:
             patched.setattr(Scorer, "evaluate", evaluate)
             with pytest.raises(Interrupted) as stop:

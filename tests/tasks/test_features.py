@@ -5,10 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from keras_bert_app.finetuning_config import FinetuningConfig
-from keras_bert_app.tasks import features, registry, sequences
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.tasks import features, registry
+from keras_bert_app.tasks.families import sequences
+from keras_bert_app.tasks.families.sequences import Example
 from keras_bert_app.tasks.features import RowBuilder, piece_ids, truncated
-from keras_bert_app.tasks.sequences import Example
 from tests.tasks.texts import WORDS, pieces, rows_of, tokenizer
 
 CLS, SEP = 2, 3
@@ -74,7 +75,14 @@ def test_each_text_has_its_own_pieces_whatever_the_number_of_calls(monkeypatch):
     monkeypatch.setattr(features, "_TEXTS_A_CALL", 3)
     texts = ["a b", "", "c", "d e f", "g", "\ud800", "h i"]
     assert [ids.tolist() for ids in piece_ids(tokenizer(), texts)] == [
-        pieces("a b"), [], pieces("c"), pieces("d e f"), pieces("g"), [1], pieces("h i")]
+        pieces("a b"),
+        [],
+        pieces("c"),
+        pieces("d e f"),
+        pieces("g"),
+        [1],
+        pieces("h i"),
+    ]
     assert piece_ids(tokenizer(), []) == []
 
 

@@ -12,30 +12,35 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import Interrupted, UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import batches, launch, results
+from keras_bert_app.tasks import batches, finetuning_start, results
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.tasks.transfer import first_steps, trained_variables
-from keras_bert_app.training import infeed, optimizers, reporting, steps
-from pipelines.wordpiece import BertTokenizer
+from keras_bert_app.training import infeed, reporting, steps
+from keras_bert_app.training.optimizers import choice
+from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, newest, run_on, weights_of
 from tests.training.conftest import two_replicas
 
 
 def without_times(workdir):
     times = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")
-    return [{name: value for name, value in row.items() if name not in times} for row in reporting.read_metrics(workdir)]
+    return [
+        {name: value for name, value in row.items() if name not in times} for row in reporting.read_metrics(workdir)
+    ]
 
 
 def test_a_task_that_one_word_decides_is_learned(finished):
     _, figures, output = finished
     assert figures["dev"]["accuracy"] > 0.9
-    assert figures["baseline"]["what"] == "always 0" and figures["baseline"]["accuracy"] == pytest.approx(18 / 37, abs=1e-6)
+    assert figures["baseline"]["what"] == "always 0" and figures["baseline"]["accuracy"] == pytest.approx(
+        18 / 37, abs=1e-6
+    )
     assert "always 0: accuracy 0.4865" in output
 
 
@@ -81,14 +86,16 @@ def test_a_run_cut_off_after_any_checkpoint_ends_bit_for_bit_the_same(finished, 
     assert all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
 
 
-def test_of_a_run_with_running_means_the_means_are_scored_and_kept_while_the_weights_themselves_go_on(table_dir, tmp_path):
+def test_of_a_run_with_running_means_the_means_are_scored_and_kept_while_the_weights_themselves_go_on(
+    table_dir, tmp_path
+):
     settings = dict(num_train_steps=4, eval_steps=2, save_checkpoints_steps=1, keep_checkpoints=9, average_decay=0.5)
     whole, cut = str(tmp_path / "whole"), str(tmp_path / "cut")
     run_on(whole, table_dir, **settings)
     states = [weights_of(path) for path in checkpoints.list_checkpoints(whole)]
     (best,) = checkpoints.best_checkpoints(whole)
     num_steps = int(best[-8:])
-    shares = np.array([0.5 ** age for age in reversed(range(num_steps))])
+    shares = np.array([0.5**age for age in reversed(range(num_steps))])
     for path, tensor in weights_of(best).items():
         mean = np.tensordot(shares / shares.sum(), np.array([state[path] for state in states[:num_steps]]), 1)
         np.testing.assert_allclose(tensor, mean, rtol=1e-5, atol=1e-7, err_msg=path)
@@ -100,14 +107,23 @@ def test_of_a_run_with_running_means_the_means_are_scored_and_kept_while_the_wei
     assert without_times(cut) == without_times(whole)
     ours, theirs = (tf.train.load_checkpoint(os.path.join(newest(workdir), "checkpoint")) for workdir in (cut, whole))
     names = [name for name in theirs.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
-    assert sum(name.startswith("average_") for name in names) == 2 * sum(name.startswith("adam_m") for name in names) > 0
+    assert (
+        sum(name.startswith("average_") for name in names) == 2 * sum(name.startswith("adam_m") for name in names) > 0
+    )
     assert all(np.array_equal(ours.get_tensor(name), theirs.get_tensor(name)) for name in names)
 
 
-@pytest.mark.parametrize("old, new, names, message", [
-    ("the", "a", ["train"], "has other training examples than"), ("the", "a", ["dev"], "has other development examples than"),
-    ("\t1\n", "\tyes\n", ["train", "dev"], "has other labels than")])
-def test_a_run_that_has_begun_does_not_go_on_with_other_examples(finished, table_dir, tmp_path, old, new, names, message):
+@pytest.mark.parametrize(
+    "old, new, names, message",
+    [
+        ("the", "a", ["train"], "has other training examples than"),
+        ("the", "a", ["dev"], "has other development examples than"),
+        ("\t1\n", "\tyes\n", ["train", "dev"], "has other labels than"),
+    ],
+)
+def test_a_run_that_has_begun_does_not_go_on_with_other_examples(
+    finished, table_dir, tmp_path, old, new, names, message
+):
     for name in ("train", "dev"):
         table = pathlib.Path(table_dir, f"{name}.tsv").read_text()
         (tmp_path / f"{name}.tsv").write_text(table.replace(old, new) if name in names else table)
@@ -131,6 +147,7 @@ def test_a_signal_saves_and_says_after_which_step(table_dir, tmp_path, monkeypat
         if self.taken == 3:
             signal.raise_signal(signal.SIGTERM)
         return real(self, count)
+
     monkeypatch.setattr(infeed.Batches, "take", take)
     with pytest.raises(Interrupted) as stop:
         run_on(workdir, table_dir)
@@ -138,15 +155,29 @@ def test_a_signal_saves_and_says_after_which_step(table_dir, tmp_path, monkeypat
     assert newest(workdir).endswith("step-00000003")
 
 
-def test_a_fine_tuned_run_is_a_start_with_its_output_layer_where_task_and_labels_are_the_same(finished, table_dir, tmp_path):
+def test_a_fine_tuned_run_is_a_start_with_its_output_layer_where_task_and_labels_are_the_same(
+    finished, table_dir, tmp_path
+):
     weights, lines = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))
     assert weights.task == "sequence_classification" and weights.labels == ("0", "1")
-    figures, output = run_on(tmp_path / "same", table_dir, initial=(weights, lines), init_checkpoint=finished[0],
-                             learning_rate=0.0, num_train_steps=1)
+    figures, output = run_on(
+        tmp_path / "same",
+        table_dir,
+        initial=(weights, lines),
+        init_checkpoint=finished[0],
+        learning_rate=0.0,
+        num_train_steps=1,
+    )
     assert figures["dev"] == finished[1]["dev"] and "from scratch" not in output
     other = dataclasses.replace(weights, labels=("no", "yes"))
-    _, output = run_on(tmp_path / "other", table_dir, initial=(other, []), init_checkpoint=finished[0], learning_rate=0.0,
-                       num_train_steps=1)
+    _, output = run_on(
+        tmp_path / "other",
+        table_dir,
+        initial=(other, []),
+        init_checkpoint=finished[0],
+        learning_rate=0.0,
+        num_train_steps=1,
+    )
     assert "from scratch, seed 3: classifier" in output and "left out: the output layer" in output
 
 
@@ -161,19 +192,30 @@ def test_two_replicas_end_with_the_weights_of_one(table_dir, tmp_path):
 
 
 def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_numbers_of_windows(table_dir):
-    settings = {**SETTINGS, "data_dir": table_dir, "num_train_steps": 3, "learning_rate": 1e-4, "max_seq_length": 11,
-                "long_documents": "windows", "doc_stride": 4}
+    settings = {
+        **SETTINGS,
+        "data_dir": table_dir,
+        "num_train_steps": 3,
+        "learning_rate": 1e-4,
+        "max_seq_length": 11,
+        "long_documents": "windows",
+        "doc_stride": 4,
+    }
     config, ends = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), []
     for parts in (1, 2):
         run = FinetuningConfig(**settings, classifier_dropout=0.0, gradient_accumulation_steps=parts).resolved(12)
         data, strategy = load_data(run, BertTokenizer(VOCABULARY, True)), tf.distribute.get_strategy()
         model = BertTaskModel(config, data.task.family.make_head(data.task, run, data.labels))
-        optimizer = optimizers.make_optimizer(run, trained_variables(model, run), config.num_hidden_layers)
-        call = steps.make_train_call(strategy, model, optimizer, run, data.task.family.make_objective(data.task, run, model.head), True)
+        optimizer = choice.make_optimizer(run, trained_variables(model, run), config.num_hidden_layers)
+        call = steps.make_train_call(
+            strategy, model, optimizer, run, data.task.family.make_objective(data.task, run, model.head), True
+        )
         # The shortest units and the longest: other lengths and other numbers of windows.
         order = np.argsort(data.train.longest_rows() * data.train.group_sizes(), kind="stable")
-        taken = [{name: tf.constant(values) for name, values in batches.make_batch(data.train, units, 8, length).items()}
-                 for units, length in ((order[:8], 8), (order[-8:], 11), (order[8:16], 8))]
+        taken = [
+            {name: tf.constant(values) for name, values in batches.make_batch(data.train, units, 8, length).items()}
+            for units, length in ((order[:8], 8), (order[-8:], 11), (order[8:16], 8))
+        ]
         assert [batch["input_mask"].shape[2] for batch in taken] == [8, 11, 8]
         assert taken[0]["input_mask"].shape[1] < taken[1]["input_mask"].shape[1]
         for step, batch in enumerate(taken):
@@ -184,13 +226,26 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
 
 def test_layers_thaw_from_the_top_and_frozen_ones_keep_their_bits(table_dir, tmp_path):
     workdir = str(tmp_path / "run")
-    run_on(workdir, table_dir, CONFIG.replace(num_hidden_layers=2), num_train_steps=6, gradual_unfreezing=2, save_checkpoints_steps=1, keep_checkpoints=9)
+    run_on(
+        workdir,
+        table_dir,
+        CONFIG.replace(num_hidden_layers=2),
+        num_train_steps=6,
+        gradual_unfreezing=2,
+        save_checkpoints_steps=1,
+        keep_checkpoints=9,
+    )
     states = {int(path[-8:]): weights_of(path) for path in checkpoints.list_checkpoints(workdir)}
 
     def changed(path, step):
         return not np.array_equal(states[step][path], states[step - 1][path])
-    for path, first in (("classifier/kernel", 1), ("encoder/layer_1/output/kernel", 3), ("encoder/layer_0/output/kernel", 5),
-                        ("encoder/embeddings/layer_norm/gamma", 7)):
+
+    for path, first in (
+        ("classifier/kernel", 1),
+        ("encoder/layer_1/output/kernel", 3),
+        ("encoder/layer_0/output/kernel", 5),
+        ("encoder/embeddings/layer_norm/gamma", 7),
+    ):
         assert [changed(path, step) for step in range(2, 7)] == [step >= first for step in range(2, 7)], path
     reader = tf.train.load_checkpoint(os.path.join(newest(workdir), "checkpoint"))
     slot = "adam_m/encoder.Sembeddings.Sword_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
@@ -203,9 +258,12 @@ def test_freezing_leaves_out_embeddings_and_the_lowest_layers():
     def roots(**settings):
         run = FinetuningConfig(**SETTINGS, **settings)
         return {"/".join(path.split("/")[:2]) for path in trained_variables(model, run)}
+
     assert roots(freeze_layers=1) == {"encoder/layer_1", "encoder/pooler", "classifier/kernel", "classifier/bias"}
     # The pooler may be new.
-    assert roots(freeze_layers=-1) == roots(freeze_layers=2) == {"encoder/pooler", "classifier/kernel", "classifier/bias"}
+    assert (
+        roots(freeze_layers=-1) == roots(freeze_layers=2) == {"encoder/pooler", "classifier/kernel", "classifier/bias"}
+    )
 
 
 def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(table_dir, tmp_path):
@@ -215,14 +273,30 @@ def test_the_highest_layers_and_the_pooler_begin_anew_and_all_else_as_it_was(tab
     initial = load.load_weights(start, allow_missing=("masked_lm", "next_sentence"))
     kept = {}
     for count in (0, 2):
-        _, output = run_on(tmp_path / str(count), table_dir, config, initial=initial, init_checkpoint=start, learning_rate=0.0,
-                           num_train_steps=1, reinit_layers=count)
+        _, output = run_on(
+            tmp_path / str(count),
+            table_dir,
+            config,
+            initial=initial,
+            init_checkpoint=start,
+            learning_rate=0.0,
+            num_train_steps=1,
+            reinit_layers=count,
+        )
         ends = weights_of(newest(str(tmp_path / str(count))))
-        kept[count] = {"/".join(path.split("/")[:2]) for path, tensor in ends.items() if np.array_equal(tensor, initial[0].tensors.get(path))}
+        kept[count] = {
+            "/".join(path.split("/")[:2])
+            for path, tensor in ends.items()
+            if np.array_equal(tensor, initial[0].tensors.get(path))
+        }
         assert ("begun anew: encoder/layer_1, encoder/layer_2, encoder/pooler" in output) == bool(count)
     assert kept[0] >= {"encoder/embeddings", "encoder/layer_0", "encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
     assert kept[0] - kept[2] == {"encoder/layer_1", "encoder/layer_2", "encoder/pooler"}
-    assert {path for path in ends if path.startswith("encoder/layer_2/") and path.endswith("gamma") and (ends[path] != 1.0).any()} == set()
+    assert {
+        path
+        for path in ends
+        if path.startswith("encoder/layer_2/") and path.endswith("gamma") and (ends[path] != 1.0).any()
+    } == set()
 
 
 def test_without_gradual_unfreezing_all_is_trained_from_the_beginning():
@@ -237,47 +311,82 @@ def test_pairs_are_swapped_for_training_alone(tmp_path):
     data = load_data(run, tokenizer)
     pieces = np.array(VOCABULARY.decode().split())
     rows = [" ".join(pieces[row]) for row in np.split(data.train.token_ids, np.cumsum(data.train.row_lengths())[:-1])]
-    assert rows == ["[CLS] the day [SEP] fine and warm [SEP]", "[CLS] cold [SEP] dull [SEP]",
-                    "[CLS] fine and warm [SEP] the day [SEP]", "[CLS] dull [SEP] cold [SEP]"]
+    assert rows == [
+        "[CLS] the day [SEP] fine and warm [SEP]",
+        "[CLS] cold [SEP] dull [SEP]",
+        "[CLS] fine and warm [SEP] the day [SEP]",
+        "[CLS] dull [SEP] cold [SEP]",
+    ]
     assert data.train.labels["labels"].tolist() == [1, 0, 1, 0] and len(data.dev_examples) == 2
 
 
 def test_several_seeds_are_told_with_mean_deviation_and_those_that_failed():
-    runs = [{"task": "x", "metric": "accuracy", "seed": seed, "dev": {"accuracy": score},
-             "baseline": {"what": "always 0", "accuracy": 0.5}} for seed, score in ((1, 0.9), (2, 0.5), (3, 0.7))]
+    runs = [
+        {
+            "task": "x",
+            "metric": "accuracy",
+            "seed": seed,
+            "dev": {"accuracy": score},
+            "baseline": {"what": "always 0", "accuracy": 0.5},
+        }
+        for seed, score in ((1, 0.9), (2, 0.5), (3, 0.7))
+    ]
     figures = results.over_seeds(runs)
     assert figures["mean"] == pytest.approx(0.7) and figures["standard_deviation"] == pytest.approx(0.2)
     assert figures["degenerate_seeds"] == [2]
     first, second = results.seeds_summary(figures)
-    assert "0.7000 +- 0.2000 (0.9000, 0.5000, 0.7000); always 0: 0.5000" in first and second.startswith("  seed 2 is degenerate")
+    assert "0.7000 +- 0.2000 (0.9000, 0.5000, 0.7000); always 0: 0.5000" in first and second.startswith(
+        "  seed 2 is degenerate"
+    )
 
 
 def test_a_seed_that_broke_off_is_told_and_has_no_part_in_the_mean():
-    run = {"task": "x", "metric": "accuracy", "seed": 1, "dev": {"accuracy": 0.8}, "baseline": {"what": "always 0", "accuracy": 0.5}}
+    run = {
+        "task": "x",
+        "metric": "accuracy",
+        "seed": 1,
+        "dev": {"accuracy": 0.8},
+        "baseline": {"what": "always 0", "accuracy": 0.5},
+    }
     figures = results.over_seeds([{"seed": 2, "failed": "step 7: the loss is not finite"}, run])
     assert figures["mean"] == 0.8 and figures["degenerate_seeds"] == [2] and len(figures["runs"]) == 2
     first, second = results.seeds_summary(figures)
-    assert "over 1 seeds: 0.8000" in first and second == ("  seed 2 broke off and is not in the mean: step 7: the loss is not finite")
+    assert "over 1 seeds: 0.8000" in first and second == (
+        "  seed 2 broke off and is not in the mean: step 7: the loss is not finite"
+    )
 
 
-@pytest.mark.parametrize("settings, message", [
-    ({"task": "sst"}, "did you mean 'sst-2'"),
-    ({"task": ""}, "--task is missing"),
-    ({"data_dir": ""}, "--data_dir is missing"),
-    ({"data_dir": "/nowhere"}, "task classification expects train.tsv"),
-    ({"reinit_layers": 1}, "--reinit_layers=1: without weights of --init_checkpoint all layers are new; leave it out"),
-    ({"swap_pairs": True}, r"--swap_pairs: classification is not over pairs of texts \(.*train.tsv:2\); leave it out"),
-])
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"task": "sst"}, "did you mean 'sst-2'"),
+        ({"task": ""}, "--task is missing"),
+        ({"data_dir": ""}, "--data_dir is missing"),
+        ({"data_dir": "/nowhere"}, "task classification expects train.tsv"),
+        (
+            {"reinit_layers": 1},
+            "--reinit_layers=1: without weights of --init_checkpoint all layers are new; leave it out",
+        ),
+        (
+            {"swap_pairs": True},
+            r"--swap_pairs: classification is not over pairs of texts \(.*train.tsv:2\); leave it out",
+        ),
+    ],
+)
 def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_path, table_dir, settings, message):
     wanted = {**SETTINGS, "data_dir": table_dir, **settings}
     with pytest.raises(UserError, match=message):
-        launch.launch(str(tmp_path / "run"), wanted, start=(None, False, CONFIG, VOCABULARY), stream=io.StringIO())
+        finetuning_start.launch(
+            str(tmp_path / "run"), wanted, start=(None, False, CONFIG, VOCABULARY), stream=io.StringIO()
+        )
     assert not os.path.exists(tmp_path / "run" / "config.json")
 
 
 def test_pairs_are_refused_where_the_model_has_one_segment(tmp_path):
     for name in ("train", "dev"):
-        (tmp_path / f"{name}.tsv").write_text("text_a\ttext_b\tlabel\nso kind\ta day\t1\nso grim\ta day\t0\n", encoding="utf-8")
+        (tmp_path / f"{name}.tsv").write_text(
+            "text_a\ttext_b\tlabel\nso kind\ta day\t1\nso grim\ta day\t0\n", encoding="utf-8"
+        )
     with pytest.raises(UserError, match="has pairs, but the model has one segment .type_vocab_size 1."):
         run_on(tmp_path / "run", str(tmp_path), CONFIG.replace(type_vocab_size=1))
     assert not (tmp_path / "run").exists()

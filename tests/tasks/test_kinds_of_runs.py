@@ -7,16 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
-from keras_bert_app.modeling.parts import PARTS
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import registry, transfer
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
-from pipelines.wordpiece import BertTokenizer
+from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.tasks.conftest import BAD, CONFIG, FILLERS, GOOD, SETTINGS, VOCABULARY, run_on
 from tests.tasks.texts import written
 
@@ -36,7 +36,9 @@ def table(columns, rows):
 
 def nli(count, seed):
     texts = rows_of(2 * count, seed)
-    return table(_MNLI, [(number, texts[2 * number], texts[2 * number + 1], _LABELS[number % 3]) for number in range(count)])
+    return table(
+        _MNLI, [(number, texts[2 * number], texts[2 * number + 1], _LABELS[number % 3]) for number in range(count)]
+    )
 
 
 @pytest.fixture
@@ -70,15 +72,21 @@ def questions(count, seed):
     for number, text in enumerate(rows_of(count, seed)):
         found = re.search("|".join(GOOD), text) if number % 3 else None
         answers = [{"text": found[0], "answer_start": found.start()}] if found else []
-        paragraphs.append({"context": text, "qas": [{"id": str(number), "question": "the day", "answers": answers,
-                                                     "is_impossible": not answers}]})
+        paragraphs.append(
+            {
+                "context": text,
+                "qas": [{"id": str(number), "question": "the day", "answers": answers, "is_impossible": not answers}],
+            }
+        )
     return json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]})
 
 
 def test_what_a_run_of_squad_2_reports_is_what_its_tuned_threshold_answers(tmp_path):
     for name, count, seed in (("train-v2.0.json", 29, 4), ("dev-v2.0.json", 17, 5)):
         written(tmp_path, name, questions(count, seed))
-    figures, output = run_on(tmp_path / "run", str(tmp_path), task="squad2", max_query_length=5, num_train_steps=1, pooling="cls")
+    figures, output = run_on(
+        tmp_path / "run", str(tmp_path), task="squad2", max_query_length=5, num_train_steps=1, pooling="cls"
+    )
     scores, examples, _, found = FinetunedRun(str(tmp_path / "run")).evaluate(str(tmp_path / "dev-v2.0.json"))
     assert figures["tuned"]["null_score_diff_threshold"] != 0 and "tuned on dev" in output
     assert figures["dev"] == pytest.approx(scores, abs=1e-6)
@@ -88,16 +96,39 @@ def test_what_a_run_of_squad_2_reports_is_what_its_tuned_threshold_answers(tmp_p
     assert answered != at_zero  # else this run would not show which threshold was taken
 
 
-@pytest.mark.parametrize("task, column, value_of, settings", [
-    ("regression", "label", lambda text: 7000 + 250 * len(text.split()), {}),
-    ("multi_label", "fine,grim", lambda text: "\t".join(str(int(word in text.split())) for word in ("fine", "grim")), {}),
-    ("classification", "label", lambda text: "yes" if "the" in text.split() else "no",
-     {"long_documents": "hierarchical", "max_seq_length": 9, "doc_stride": 5, "pooling": "mean"})])
+@pytest.mark.parametrize(
+    "task, column, value_of, settings",
+    [
+        ("regression", "label", lambda text: 7000 + 250 * len(text.split()), {}),
+        (
+            "multi_label",
+            "fine,grim",
+            lambda text: "\t".join(str(int(word in text.split())) for word in ("fine", "grim")),
+            {},
+        ),
+        (
+            "classification",
+            "label",
+            lambda text: "yes" if "the" in text.split() else "no",
+            {"long_documents": "hierarchical", "max_seq_length": 9, "doc_stride": 5, "pooling": "mean"},
+        ),
+    ],
+)
 def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column, value_of, settings):
     names = column.split(",")
     for name, count, seed in (("train", 97, 6), ("dev", 31, 7)):
-        written(tmp_path, f"{name}.tsv", table(("text", *names), [(text, value_of(text)) for text in rows_of(count, seed)]))
-    figures, _ = run_on(tmp_path / "run", str(tmp_path), task=task, label_column=column, num_train_epochs=8.0, classifier_dropout=0.0, **settings)
+        written(
+            tmp_path, f"{name}.tsv", table(("text", *names), [(text, value_of(text)) for text in rows_of(count, seed)])
+        )
+    figures, _ = run_on(
+        tmp_path / "run",
+        str(tmp_path),
+        task=task,
+        label_column=column,
+        num_train_epochs=8.0,
+        classifier_dropout=0.0,
+        **settings,
+    )
     metric = figures["metric"]
     assert figures["dev"][metric] > figures["baseline"][metric]
     (tmp_path / "some.tsv").write_text("text\nthe fine day\n\n", encoding="utf-8")
@@ -130,9 +161,17 @@ def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_pat
         endings = [" ".join(generator.choice([*FILLERS, *BAD], generator.integers(1, 9))) for _ in range(4)]
         endings[place] += f" {generator.choice(GOOD)}"
         return "\t".join(["o", "the day was", *endings, str(place)])
+
     written(tmp_path, "full_data.tsv", "".join(f"{row(place)}\n" for place in generator.integers(0, 4, 161)))
-    figures, _ = run_on(tmp_path / "run", str(tmp_path), task="codah", pooling="mean", num_train_epochs=12.0, learning_rate=5e-3,
-                        classifier_dropout=0.0)
+    figures, _ = run_on(
+        tmp_path / "run",
+        str(tmp_path),
+        task="codah",
+        pooling="mean",
+        num_train_epochs=12.0,
+        learning_rate=5e-3,
+        classifier_dropout=0.0,
+    )
     assert figures["dev"]["accuracy"] > 0.6 > figures["baseline"]["accuracy"]
     count, *_ = FinetunedRun(str(tmp_path / "run")).predict(str(tmp_path / "full_data.tsv"), str(tmp_path / "answers"))
     assert count == 161
@@ -140,11 +179,17 @@ def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_pat
 
 def test_a_new_output_layer_over_label_sets_begins_with_the_share_of_each_label(tmp_path):
     for task, is_held in (("multi_label", True), ("classification", False)):
-        written(tmp_path, "train.tsv", table(("text", "label"), [("the day", "b"), ("fine", "a"), ("grim", "b"), ("so kind", "b"), ("the", "c")]))
+        written(
+            tmp_path,
+            "train.tsv",
+            table(("text", "label"), [("the day", "b"), ("fine", "a"), ("grim", "b"), ("so kind", "b"), ("the", "c")]),
+        )
         written(tmp_path, "dev.tsv", table(("text", "label"), [("the day", "a")]))
         run = FinetuningConfig(**{**SETTINGS, "task": task, "data_dir": str(tmp_path), "text_columns": ("text",)})
         data = load_data(run, BertTokenizer(VOCABULARY, True))
         model = BertTaskModel(CONFIG, data.task.family.make_head(data.task, run, data.labels))
         transfer.begin_with_label_shares(model, data)
         bias = model.classifier.bias.numpy()
-        np.testing.assert_allclose(1 / (1 + np.exp(-bias)), [1.5 / 6, 3.5 / 6, 1.5 / 6] if is_held else [0.5] * 3, rtol=1e-6)
+        np.testing.assert_allclose(
+            1 / (1 + np.exp(-bias)), [1.5 / 6, 3.5 / 6, 1.5 / 6] if is_held else [0.5] * 3, rtol=1e-6
+        )

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_bert_app.config import BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.tasks import lengths
 
 
@@ -13,13 +13,15 @@ def total(longest, rows, found, cost):
     return sum(lengths.padded(size, found) * count for size, count in zip(longest, rows)) + cost * len(found)
 
 
-@pytest.mark.parametrize("cost", [0, 30, 200, 1000, 10 ** 6])
+@pytest.mark.parametrize("cost", [0, 30, 200, 1000, 10**6])
 def test_no_other_choice_of_lengths_costs_less(cost):
     generator = np.random.default_rng(cost)
     for _ in range(20):
         longest, rows = generator.integers(1, 37, 12), generator.integers(1, 9, 12)
         found = lengths.fitted(longest, rows, cost, 36)
-        choices = [(*some, found[-1]) for count in range(9) for some in itertools.combinations(range(4, found[-1], 4), count)]
+        choices = [
+            (*some, found[-1]) for count in range(9) for some in itertools.combinations(range(4, found[-1], 4), count)
+        ]
         assert total(longest, rows, found, cost) == min(total(longest, rows, choice, cost) for choice in choices)
 
 
@@ -27,7 +29,7 @@ def test_lengths_ascend_have_room_for_the_longest_row_and_pass_no_limit():
     longest = np.arange(1, 62)
     found = lengths.fitted(longest, np.full(61, 7), 0, 61)
     assert found == (*range(4, 61, 4), 61)
-    assert lengths.fitted(longest, np.full(61, 7), 10 ** 9, 61) == (61,)
+    assert lengths.fitted(longest, np.full(61, 7), 10**9, 61) == (61,)
     assert lengths.fitted([30], [1], 0, 61) == (32,)
     assert all(lengths.padded(size, found) >= size for size in longest)
     assert [lengths.rounded(size, 10) for size in (1, 4, 5, 9, 10)] == [4, 4, 8, 10, 10]

@@ -20,7 +20,9 @@ def test_scores_of_three_classes():
     # F1 by class: 2/4, 4/5, 2/3.
     assert OF_CLASSES["macro_f1"](gold, found) == pytest.approx((1 / 2 + 4 / 5 + 2 / 3) / 3)
     # R_K (Gorodkin 2004): (c s - sum p t) / sqrt((s^2 - sum p^2)(s^2 - sum t^2)), with c = 4 right of s = 6.
-    assert OF_CLASSES["matthews_correlation"](gold, found) == pytest.approx((4 * 6 - 12) / np.sqrt((36 - 14) * (36 - 12)))
+    assert OF_CLASSES["matthews_correlation"](gold, found) == pytest.approx(
+        (4 * 6 - 12) / np.sqrt((36 - 14) * (36 - 12))
+    )
 
 
 @pytest.mark.parametrize("name", ["f1", "macro_f1", "matthews_correlation"])

@@ -10,7 +10,11 @@ GENERATOR = np.random.default_rng(7)
 
 
 def log_softmax(logits):
-    return logits - logits.max(-1, keepdims=True) - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    return (
+        logits
+        - logits.max(-1, keepdims=True)
+        - np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    )
 
 
 def means(objective, logits, batch, again=None):
@@ -52,21 +56,29 @@ def test_label_sets_are_learned_by_a_yes_or_no_for_each_label():
     labels = np.array([[1, 0], [0, 1]], np.float32)
     shares = 1 / (1 + np.exp(-logits))
     expected = -np.mean(labels * np.log(shares) + (1 - labels) * np.log(1 - shares))
-    loss, figures = means(objectives.MultiLabel(), logits, {"labels": labels, "example_weights": np.ones(2, np.float32)})
+    loss, figures = means(
+        objectives.MultiLabel(), logits, {"labels": labels, "example_weights": np.ones(2, np.float32)}
+    )
     assert loss == pytest.approx(expected, abs=1e-6) and figures["accuracy"] == 0.5
 
 
 def test_numbers_and_label_sets_are_learned_from_a_teacher_too():
     numbers = np.array([[1.0], [3.0]], np.float32)
-    batch = {"labels": np.array([2.0, 5.0], np.float32), "example_weights": np.ones(2, np.float32),
-             "teacher_logits": np.array([[4.0], [3.0]], np.float32)}
-    assert means(objectives.Regression(0.25), numbers, batch)[0] == pytest.approx(0.75 * (1 + 4) / 2 + 0.25 * (9 + 0) / 2)
+    batch = {
+        "labels": np.array([2.0, 5.0], np.float32),
+        "example_weights": np.ones(2, np.float32),
+        "teacher_logits": np.array([[4.0], [3.0]], np.float32),
+    }
+    assert means(objectives.Regression(0.25), numbers, batch)[0] == pytest.approx(
+        0.75 * (1 + 4) / 2 + 0.25 * (9 + 0) / 2
+    )
     logits, teacher = GENERATOR.normal(size=(2, 3, 2)).astype(np.float32).transpose(2, 0, 1)
     labels = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
 
     def cross_entropy(answers, logits):
         shares = 1 / (1 + np.exp(-logits))
         return -np.mean(answers * np.log(shares) + (1 - answers) * np.log(1 - shares))
+
     batch = {"labels": labels, "example_weights": np.ones(2, np.float32), "teacher_logits": teacher}
     expected = 0.6 * cross_entropy(labels, logits) + 0.4 * 4 * cross_entropy(1 / (1 + np.exp(-teacher / 2)), logits / 2)
     assert means(objectives.MultiLabel(0.4, 2.0), logits, batch)[0] == pytest.approx(expected, abs=1e-6)
@@ -82,8 +94,11 @@ def test_only_labelled_tokens_count_in_tagging():
 def test_an_answer_s_ends_are_chosen_among_the_tokens_of_the_row_alone():
     logits = GENERATOR.normal(size=(2, 4, 2)).astype(np.float32)
     logits[1, 3] = 50.0  # padding
-    batch = {"labels": np.array([[1, 3], [0, 2]], np.int32), "example_weights": np.ones(2, np.float32),
-             "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32)}
+    batch = {
+        "labels": np.array([[1, 3], [0, 2]], np.int32),
+        "example_weights": np.ones(2, np.float32),
+        "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32),
+    }
     whole, cut = log_softmax(logits[0].T), log_softmax(logits[1, :3].T)
     expected = -np.mean([whole[0, 1] + whole[1, 3], cut[0, 0] + cut[1, 2]]) / 2
     assert means(objectives.QuestionAnswering(), logits, batch)[0] == pytest.approx(expected, abs=1e-5)
@@ -98,20 +113,54 @@ def both_ways(logits, again):
     return 0.5 * (divergence(logits, again) + divergence(again, logits))
 
 
-@pytest.mark.parametrize("objective, shape, batch, divided", [
-    (objectives.Classification, (3, 4), {"labels": np.array([1, 0, 3], np.int32), "example_weights": np.array([1, 1, 0], np.float32)},
-     lambda logits, again: np.mean(both_ways(logits, again)[:2])),
-    (objectives.Regression, (3, 1), {"labels": np.array([2, 5, 0], np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
-     lambda logits, again: np.mean((logits - again)[:2] ** 2)),
-    # Of each label yes or no, which are the logit and 0.
-    (objectives.MultiLabel, (3, 2), {"labels": np.eye(3, 2, dtype=np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
-     lambda logits, again: np.mean(both_ways(*(np.stack([each[:2], 0 * each[:2]], axis=-1) for each in (logits, again))))),
-    (objectives.Tagging, (2, 3, 4), {"token_labels": np.array([[-1, 2, -1], [0, -1, 3]], np.int32)},
-     lambda logits, again: np.mean(both_ways(logits, again)[[0, 1, 1], [1, 0, 2]])),
-    (objectives.QuestionAnswering, (2, 4, 2), {"labels": np.array([[1, 3], [0, 2]], np.int32), "example_weights": np.ones(2, np.float32),
-                                               "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32)},
-     lambda logits, again: np.mean([both_ways(logits[row, :size, end], again[row, :size, end]) for row, size in ((0, 4), (1, 3))
-                                    for end in (0, 1)]))])
+@pytest.mark.parametrize(
+    "objective, shape, batch, divided",
+    [
+        (
+            objectives.Classification,
+            (3, 4),
+            {"labels": np.array([1, 0, 3], np.int32), "example_weights": np.array([1, 1, 0], np.float32)},
+            lambda logits, again: np.mean(both_ways(logits, again)[:2]),
+        ),
+        (
+            objectives.Regression,
+            (3, 1),
+            {"labels": np.array([2, 5, 0], np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
+            lambda logits, again: np.mean((logits - again)[:2] ** 2),
+        ),
+        # Of each label yes or no, which are the logit and 0.
+        (
+            objectives.MultiLabel,
+            (3, 2),
+            {"labels": np.eye(3, 2, dtype=np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
+            lambda logits, again: np.mean(
+                both_ways(*(np.stack([each[:2], 0 * each[:2]], axis=-1) for each in (logits, again)))
+            ),
+        ),
+        (
+            objectives.Tagging,
+            (2, 3, 4),
+            {"token_labels": np.array([[-1, 2, -1], [0, -1, 3]], np.int32)},
+            lambda logits, again: np.mean(both_ways(logits, again)[[0, 1, 1], [1, 0, 2]]),
+        ),
+        (
+            objectives.QuestionAnswering,
+            (2, 4, 2),
+            {
+                "labels": np.array([[1, 3], [0, 2]], np.int32),
+                "example_weights": np.ones(2, np.float32),
+                "input_mask": np.array([[1, 1, 1, 1], [1, 1, 1, 0]], np.int32),
+            },
+            lambda logits, again: np.mean(
+                [
+                    both_ways(logits[row, :size, end], again[row, :size, end])
+                    for row, size in ((0, 4), (1, 3))
+                    for end in (0, 1)
+                ]
+            ),
+        ),
+    ],
+)
 def test_two_answers_to_a_batch_have_the_mean_of_their_losses_and_what_divides_them(objective, shape, batch, divided):
     logits, again = GENERATOR.normal(size=(2, *shape)).astype(np.float32)
     (first, figures), (second, others) = (means(objective(), each, batch) for each in (logits, again))

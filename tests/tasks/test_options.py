@@ -2,48 +2,95 @@
 
 import pytest
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import registry
 
 
-@pytest.mark.parametrize("task, settings, flag", [
-    ("ner", {"pooling": "mean"}, "--pooling=mean"), ("ner", {"long_documents": "windows"}, "--long_documents=windows"),
-    ("squad1", {"pooling": "max"}, "--pooling=max"), ("squad2", {"language": "de"}, "--language=de"),
-    ("codah", {"long_documents": "head_tail"}, "--long_documents=head_tail"), ("dream", {"fold": 1}, "--fold=1"),
-    ("sst-2", {"document_context": True}, "--document_context=True"), ("cola", {"text_columns": ("a", "b")}, "--text_columns=a,b"),
-    ("mrpc", {"n_best_size": 3}, "--n_best_size=3"), ("reuters", {"label_column": "x"}, "--label_column=x")])
+@pytest.mark.parametrize(
+    "task, settings, flag",
+    [
+        ("ner", {"pooling": "mean"}, "--pooling=mean"),
+        ("ner", {"long_documents": "windows"}, "--long_documents=windows"),
+        ("squad1", {"pooling": "max"}, "--pooling=max"),
+        ("squad2", {"language": "de"}, "--language=de"),
+        ("codah", {"long_documents": "head_tail"}, "--long_documents=head_tail"),
+        ("dream", {"fold": 1}, "--fold=1"),
+        ("sst-2", {"document_context": True}, "--document_context=True"),
+        ("cola", {"text_columns": ("a", "b")}, "--text_columns=a,b"),
+        ("mrpc", {"n_best_size": 3}, "--n_best_size=3"),
+        ("reuters", {"label_column": "x"}, "--label_column=x"),
+    ],
+)
 def test_what_a_task_does_not_read_is_refused_by_name(task, settings, flag):
     with pytest.raises(UserError, match=f"^{flag}: task {task} does not read it; leave it out$"):
         registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
 
-@pytest.mark.parametrize("task, settings", [
-    ("ner", {"document_context": True, "label_column": "2", "doc_stride": 9}), ("xnli", {"language": "de"}),
-    ("ner", {"encoder_layers": 0, "tag_scheme": "BIOES"}), ("mrpc", {"swap_pairs": True}),
-    ("codah", {"fold": 3, "pooling": "mean"}), ("squad2", {"null_score_diff_threshold": 0.5, "doc_stride": 64}),
-    ("multi_label", {"text_columns": ("a",), "label_column": "b", "long_documents": "windows", "max_windows": 3}), ("sst-2", {})])
+@pytest.mark.parametrize(
+    "task, settings",
+    [
+        ("ner", {"document_context": True, "label_column": "2", "doc_stride": 9}),
+        ("xnli", {"language": "de"}),
+        ("ner", {"encoder_layers": 0, "tag_scheme": "BIOES"}),
+        ("mrpc", {"swap_pairs": True}),
+        ("codah", {"fold": 3, "pooling": "mean"}),
+        ("squad2", {"null_score_diff_threshold": 0.5, "doc_stride": 64}),
+        ("multi_label", {"text_columns": ("a",), "label_column": "b", "long_documents": "windows", "max_windows": 3}),
+        ("sst-2", {}),
+    ],
+)
 def test_what_it_reads_is_taken(task, settings):
     registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
 
-@pytest.mark.parametrize("task, settings, message", [
-    ("squad1", {"null_score_diff_threshold": -2.0}, "task squad1 does not read it"),
-    ("sst-2", {"max_windows": 3}, "--max_windows=3: --long_documents=head has one row for each text; leave it out, or take windows or hierarchical"),
-    ("reuters", {"long_documents": "head_tail", "doc_stride": 64}, "--doc_stride=64: --long_documents=head_tail has one row"),
-    ("sst-2", {"distillation_weight": 0.8}, "--distillation_weight=0.8: there is no --teacher to learn from"),
-    ("sts-b", {"distillation_temperature": 3.0}, "--distillation_temperature=3.0: there is no --teacher to learn from"),
-    ("sts-b", {"distillation_temperature": 3.0, "teacher": "x"}, "task sts-b learns numbers, which have no temperature"),
-    ("xnli", {"swap_pairs": True}, "--swap_pairs: the answers of task xnli hang on the order"),
-    ("rte", {"swap_pairs": True}, "--swap_pairs: the answers of task rte hang on the order of the texts; leave it out"),
-    ("sst-2", {"encoder_layers": 0}, r"--encoder_layers=0: the vector of \[CLS\] knows nothing of the text then; give --pooling=mean")])
+@pytest.mark.parametrize(
+    "task, settings, message",
+    [
+        ("squad1", {"null_score_diff_threshold": -2.0}, "task squad1 does not read it"),
+        (
+            "sst-2",
+            {"max_windows": 3},
+            "--max_windows=3: --long_documents=head has one row for each text; leave it out, or take windows or hierarchical",
+        ),
+        (
+            "reuters",
+            {"long_documents": "head_tail", "doc_stride": 64},
+            "--doc_stride=64: --long_documents=head_tail has one row",
+        ),
+        ("sst-2", {"distillation_weight": 0.8}, "--distillation_weight=0.8: there is no --teacher to learn from"),
+        (
+            "sts-b",
+            {"distillation_temperature": 3.0},
+            "--distillation_temperature=3.0: there is no --teacher to learn from",
+        ),
+        (
+            "sts-b",
+            {"distillation_temperature": 3.0, "teacher": "x"},
+            "task sts-b learns numbers, which have no temperature",
+        ),
+        ("xnli", {"swap_pairs": True}, "--swap_pairs: the answers of task xnli hang on the order"),
+        (
+            "rte",
+            {"swap_pairs": True},
+            "--swap_pairs: the answers of task rte hang on the order of the texts; leave it out",
+        ),
+        (
+            "sst-2",
+            {"encoder_layers": 0},
+            r"--encoder_layers=0: the vector of \[CLS\] knows nothing of the text then; give --pooling=mean",
+        ),
+    ],
+)
 def test_what_the_other_options_leave_no_use_for_is_refused(task, settings, message):
     with pytest.raises(UserError, match=message):
         registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
 
 def test_layers_that_are_never_trained_are_not_unfrozen():
-    with pytest.raises(UserError, match="--gradual_unfreezing=40: with --freeze_layers=-1 no layer is trained; leave one of them out"):
+    with pytest.raises(
+        UserError, match="--gradual_unfreezing=40: with --freeze_layers=-1 no layer is trained; leave one of them out"
+    ):
         FinetuningConfig(task="sst-2", gradual_unfreezing=40, freeze_layers=-1)
 
 
@@ -56,7 +103,12 @@ def test_of_a_run_that_answers_only_what_was_asked_for_is_checked():
 
 def test_without_epochs_the_clock_ends_a_run_which_is_scored_once_an_epoch():
     run = FinetuningConfig(num_train_epochs=0.0, train_minutes=30.0).resolved(steps_per_epoch=500)
-    assert (run.eval_steps, run.save_checkpoints_steps, run.num_train_steps, run.num_warmup_steps) == (500, 500, 500, 50)
+    assert (run.eval_steps, run.save_checkpoints_steps, run.num_train_steps, run.num_warmup_steps) == (
+        500,
+        500,
+        500,
+        50,
+    )
     assert FinetuningConfig(num_train_epochs=0.0, num_train_steps=20).resolved(500).eval_steps == 20
 
 

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
-from keras_bert_app.export.finetuned import export_finetuned, is_finetuned
+from keras_bert_app.export.finetuned_export import export_finetuned, is_finetuned
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.encoder import gated_heads
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import launch, pruned_runs
+from keras_bert_app.tasks import finetuning_start, pruned_runs
 from keras_bert_app.tasks.scoring import FinetunedRun
 
 
@@ -58,10 +58,18 @@ def test_what_was_tuned_on_dev_is_kept_and_scores_are_not(finished, tmp_path, mo
 def test_of_several_seeds_the_best_is_taken(finished, tmp_path):
     (tmp_path / "seeds").mkdir()
     (tmp_path / "seeds" / "seed-3").symlink_to(finished[0])
-    (tmp_path / "seeds" / "results.json").write_text(json.dumps({"metric": "accuracy", "runs": [
-        {"seed": 2, "dev": {"accuracy": 0.5}}, {"seed": 3, "dev": {"accuracy": 0.75}}]}))
+    (tmp_path / "seeds" / "results.json").write_text(
+        json.dumps(
+            {
+                "metric": "accuracy",
+                "runs": [{"seed": 2, "dev": {"accuracy": 0.5}}, {"seed": 3, "dev": {"accuracy": 0.75}}],
+            }
+        )
+    )
     pruned_runs.write(str(tmp_path / "seeds"), {0: [0]}, str(tmp_path / "run"))
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["pruned_from"] == str(tmp_path / "seeds" / "seed-3")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["pruned_from"] == str(
+        tmp_path / "seeds" / "seed-3"
+    )
 
 
 def test_its_export_has_its_classifier(pruned, tmp_path):
@@ -75,14 +83,24 @@ def test_its_export_has_its_classifier(pruned, tmp_path):
 
 def test_training_cannot_go_on_in_it_but_from_it(pruned, table_dir):
     with pytest.raises(UserError, match="cannot be gone on with; train it on with --init_checkpoint="):
-        launch.launch(pruned[0], {"task": "classification", "data_dir": table_dir})
-    with pytest.raises(UserError, match="cannot be gone on with"):  # by a whole command neither, though it has no checkpoint to go on from
-        launch.launch(pruned[0], {"task": "classification", "data_dir": table_dir}, 1, (pruned[0], True, None, None))
+        finetuning_start.launch(pruned[0], {"task": "classification", "data_dir": table_dir})
+    with pytest.raises(
+        UserError, match="cannot be gone on with"
+    ):  # by a whole command neither, though it has no checkpoint to go on from
+        finetuning_start.launch(
+            pruned[0], {"task": "classification", "data_dir": table_dir}, 1, (pruned[0], True, None, None)
+        )
     weights, _ = load.load_weights(pruned[0], allow_missing=("masked_lm", "next_sentence"))
-    assert weights.config.head_counts == (1,) and weights.task == "sequence_classification" and weights.labels == ("0", "1")
+    assert (
+        weights.config.head_counts == (1,)
+        and weights.task == "sequence_classification"
+        and weights.labels == ("0", "1")
+    )
 
 
-@pytest.mark.parametrize("heads, message", [({0: [0, 1]}, "layer 0 would have none left"), ({1: [0]}, "there is no layer 1")])
+@pytest.mark.parametrize(
+    "heads, message", [({0: [0, 1]}, "layer 0 would have none left"), ({1: [0]}, "there is no layer 1")]
+)
 def test_nothing_is_written_of_heads_that_cannot_go(finished, heads, message, tmp_path):
     with pytest.raises(UserError, match=message):
         pruned_runs.write(finished[0], heads, str(tmp_path / "run"))

@@ -49,10 +49,18 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
     np.testing.assert_allclose(model(batch)["logits"], dense(model, expected), atol=2e-5)
 
 
-@pytest.mark.parametrize("head", [
-    Head(TEXT, 3), Head(TEXT, 3, pooling="concat", layers="scalar_mix"), Head(TEXT, 3, bilstm_units=7, pooling="max"),
-    Head(TOKENS, 5), Head(TOKENS, 5, bilstm_units=7, layers="last_four"), Head(TEXT, 2, bilstm_units=7, pooling="concat")],
-    ids=repr)
+@pytest.mark.parametrize(
+    "head",
+    [
+        Head(TEXT, 3),
+        Head(TEXT, 3, pooling="concat", layers="scalar_mix"),
+        Head(TEXT, 3, bilstm_units=7, pooling="max"),
+        Head(TOKENS, 5),
+        Head(TOKENS, 5, bilstm_units=7, layers="last_four"),
+        Head(TEXT, 2, bilstm_units=7, pooling="concat"),
+    ],
+    ids=repr,
+)
 def test_padding_changes_no_answer(head):
     model = BertTaskModel(CONFIG.replace(num_hidden_layers=4), head)
     short, long = batch_of(width=11), batch_of(width=11)
@@ -79,7 +87,7 @@ def test_each_choice_gets_the_logit_that_it_would_get_alone():
     logits = model(batch)["logits"].numpy()
     for row in range(2):
         for choice in range(4):
-            alone = {name: values[row:row + 1, choice:choice + 1] for name, values in batch.items()}
+            alone = {name: values[row : row + 1, choice : choice + 1] for name, values in batch.items()}
             assert logits[row, choice] == pytest.approx(float(model(alone)["logits"][0, 0]), abs=1e-5)
 
 
@@ -99,7 +107,7 @@ def test_empty_windows_do_not_reach_the_lstm_over_windows():
     batch = grouped((1, 3, 2))
     logits = model(batch)["logits"].numpy()
     for row, count in enumerate((1, 3, 2)):
-        alone = {name: values[row:row + 1, :count] for name, values in batch.items()}
+        alone = {name: values[row : row + 1, :count] for name, values in batch.items()}
         np.testing.assert_allclose(logits[row], model(alone)["logits"].numpy()[0], atol=1e-5)
 
 
@@ -114,10 +122,14 @@ def test_all_weights_have_paths_of_their_own_and_the_same_seed_gives_the_same_on
 
 
 def test_dropout_hangs_on_the_seed_and_is_off_without_one():
-    model = BertTaskModel(CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), Head(TEXT, 3, dropout=0.5))
+    model = BertTaskModel(
+        CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), Head(TEXT, 3, dropout=0.5)
+    )
     batch = batch_of()
-    plain, one, same, other = (model(batch, dropout_seed=seed)["logits"].numpy() for seed in (
-        None, tf.constant([1, 2], tf.int64), tf.constant([1, 2], tf.int64), tf.constant([1, 3], tf.int64)))
+    plain, one, same, other = (
+        model(batch, dropout_seed=seed)["logits"].numpy()
+        for seed in (None, tf.constant([1, 2], tf.int64), tf.constant([1, 2], tf.int64), tf.constant([1, 3], tf.int64))
+    )
     assert np.array_equal(one, same) and not np.array_equal(one, other) and not np.array_equal(one, plain)
     assert model.has_dropout
 
@@ -135,7 +147,9 @@ def test_an_encoder_that_is_not_trained_gives_the_vectors_that_it_gives_in_use()
     assert not model.has_dropout
     np.testing.assert_array_equal(model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"])
     model = BertTaskModel(CONFIG, Head(TEXT, 3, dropout=0.5), encoder_has_dropout=False)
-    assert model.has_dropout and not np.array_equal(model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"])
+    assert model.has_dropout and not np.array_equal(
+        model(batch_of(), dropout_seed=seed)["logits"], model(batch_of())["logits"]
+    )
 
 
 @pytest.mark.parametrize("head", [Head(TEXT, 3, pooling="mean"), Head(CHOICES, 1), Head(TOKENS, 5)], ids=repr)
@@ -143,7 +157,9 @@ def test_two_passes_are_those_of_a_batch_twice_as_large(head):
     once, twice = (BertTaskModel(CONFIG, head, passes=passes) for passes in (1, 2))
     batch = grouped((4, 4)) if head.stands_on == CHOICES else batch_of()
     seed = tf.constant([5, 7], tf.int64)
-    doubled = once({name: tf.concat([values, values], axis=0) for name, values in batch.items()}, dropout_seed=seed)["logits"]
+    doubled = once({name: tf.concat([values, values], axis=0) for name, values in batch.items()}, dropout_seed=seed)[
+        "logits"
+    ]
     outputs = twice(batch, dropout_seed=seed)
     np.testing.assert_allclose(tf.concat([outputs["logits"], outputs["logits_again"]], axis=0), doubled, atol=1e-6)
     assert np.abs(outputs["logits"] - outputs["logits_again"]).max() > 1e-3

@@ -11,13 +11,13 @@ import pytest
 
 from keras_bert_app.analysis import head_tasks
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import BertTaskModel
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import registry, scoring, transfer
 from keras_bert_app.tasks.labelled_data import load_data
-from pipelines.wordpiece import BertTokenizer
+from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, write_table
 
 
@@ -27,8 +27,16 @@ def tokenizer():
 
 
 def test_a_bilstm_over_embeddings_learns_from_a_teacher(finished, table_dir, tmp_path):
-    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "teacher": finished[0], "encoder_layers": 0,
-              "bilstm_units": 5, "pooling": "max", "layers": "scalar_mix", "num_train_steps": 1}
+    wanted = {
+        "data_dir": table_dir,
+        "init_checkpoint": finished[0],
+        "teacher": finished[0],
+        "encoder_layers": 0,
+        "bilstm_units": 5,
+        "pooling": "max",
+        "layers": "scalar_mix",
+        "num_train_steps": 1,
+    }
     figures, output = launched(tmp_path / "student", wanted)
     assert "layers 1 -> 0: kept none" in output and figures["best_step"] == 1
     assert figures["layer_shares"] == [1.0] and os.path.exists(tmp_path / "student" / "layer_shares.png")
@@ -40,19 +48,28 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
     for name, count in (("train", 4), ("dev", 4)):
         write_table(str(tmp_path), name, count, 1)
         path = tmp_path / f"{name}.tsv"
-        path.write_text(path.read_text(encoding="utf-8").replace("\t1\n", "\tyes\n").replace("\t0\n", "\tno\n"), encoding="utf-8")
-    with pytest.raises(UserError, match="answers classification with 0, 1; expected a run of classification with no, yes"):
+        path.write_text(
+            path.read_text(encoding="utf-8").replace("\t1\n", "\tyes\n").replace("\t0\n", "\tno\n"), encoding="utf-8"
+        )
+    with pytest.raises(
+        UserError, match="answers classification with 0, 1; expected a run of classification with no, yes"
+    ):
         launched(tmp_path / "run", {"data_dir": str(tmp_path), "init_checkpoint": finished[0], "teacher": finished[0]})
     assert not os.path.exists(tmp_path / "run" / "config.json")
 
 
-@pytest.mark.parametrize("teacher, task, is_taken", [
-    ("sst-2", "mrpc", False), ("mrpc", "paws-x", True), ("classification", "cola", True), ("sst-2", "sst-2", True)])
+@pytest.mark.parametrize(
+    "teacher, task, is_taken",
+    [("sst-2", "mrpc", False), ("mrpc", "paws-x", True), ("classification", "cola", True), ("sst-2", "sst-2", True)],
+)
 def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_the_same(
-        finished, table_dir, tmp_path, monkeypatch, teacher, task, is_taken):
+    finished, table_dir, tmp_path, monkeypatch, teacher, task, is_taken
+):
     shutil.copytree(finished[0], tmp_path / "teacher")
     path = tmp_path / "teacher" / "config.json"
-    path.write_text(path.read_text(encoding="utf-8").replace('"task": "classification"', f'"task": "{teacher}"'), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('"task": "classification"', f'"task": "{teacher}"'), encoding="utf-8"
+    )
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
     data = given(task, examples)
     run = FinetuningConfig(teacher=str(tmp_path / "teacher"))
@@ -65,7 +82,9 @@ def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_th
 
 def given(task, examples, fingerprint="of the examples"):
     train = types.SimpleNamespace(fingerprint=lambda: fingerprint)
-    return types.SimpleNamespace(task=registry.find(task), labels=("0", "1"), train_examples=examples, unlabelled_examples=[], train=train)
+    return types.SimpleNamespace(
+        task=registry.find(task), labels=("0", "1"), train_examples=examples, unlabelled_examples=[], train=train
+    )
 
 
 def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(three_seeds, table_dir, tmp_path):
@@ -90,8 +109,19 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(thre
     assert "teaches by 2 runs" in output
     path.write_text(json.dumps(figures), encoding="utf-8")
     kept = tmp_path / "student" / "teacher_logits.npy"
-    np.testing.assert_allclose(np.load(kept)[:3], teacher.logits(given("classification", registry.find("classification").read_split(
-        table_dir, "train", FinetuningConfig()), "train"), run, directories)[:3], atol=1e-5)
+    np.testing.assert_allclose(
+        np.load(kept)[:3],
+        teacher.logits(
+            given(
+                "classification",
+                registry.find("classification").read_split(table_dir, "train", FinetuningConfig()),
+                "train",
+            ),
+            run,
+            directories,
+        )[:3],
+        atol=1e-5,
+    )
     kept.write_bytes(kept.read_bytes()[:-7])  # so that they are asked again
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "teaches by 2 runs" in output and "resumed at step 1" in output
@@ -107,15 +137,23 @@ def test_texts_without_labels_are_learned_from_by_what_the_teacher_answers(finis
     (tmp_path / "more").mkdir()
     texts = tmp_path / "more" / "texts of others.tsv"
     texts.write_text("sentence\nthe grim day\n\nso very kind\na warm day\n", encoding="utf-8")
-    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "teacher": finished[0], "unlabelled_files": (str(texts),),
-              "max_train_examples": 9, "num_train_epochs": 2.0}
+    wanted = {
+        "data_dir": table_dir,
+        "init_checkpoint": finished[0],
+        "teacher": finished[0],
+        "unlabelled_files": (str(texts),),
+        "max_train_examples": 9,
+        "num_train_epochs": 2.0,
+    }
     figures, output = launched(tmp_path / "student", wanted)
     assert "9 training examples and 4 texts without labels are answered" in output and "training: 9 examples" in output
     assert "; 4 more without labels" in output and figures["num_train_steps"] == 4  # 13 texts, twice, 8 a step
     assert figures["baseline"]["what"] == "always 1"  # of 5 and 4
     answers = np.load(tmp_path / "student" / "teacher_logits.npy")
     teacher = scoring.FinetunedRun(finished[0])
-    np.testing.assert_allclose(answers[9:], teacher.logits(teacher.task.read_file(str(texts), teacher.run, has_labels=False)), atol=1e-5)
+    np.testing.assert_allclose(
+        answers[9:], teacher.logits(teacher.task.read_file(str(texts), teacher.run, has_labels=False)), atol=1e-5
+    )
     # They go on with the answers they had, wherever the file is by then, and not with other texts.
     moved = texts.rename(tmp_path / "texts.tsv")
     _, output = launched(tmp_path / "student", {**wanted, "num_train_epochs": 3.0, "unlabelled_files": (str(moved),)})
@@ -125,10 +163,19 @@ def test_texts_without_labels_are_learned_from_by_what_the_teacher_answers(finis
         launched(tmp_path / "student", {**wanted, "num_train_epochs": 4.0, "unlabelled_files": (str(moved),)})
 
 
-@pytest.mark.parametrize("task, known, answers, expected", [
-    ("classification", np.array([1, 0, 1, 1], np.int32), [[0, 1], [2, 1], [-3, -2], [0.5, 0.25]], [1, 0, 1, 0]),
-    ("regression", np.array([2.5, 1, 2.5, 2.5], np.float32), [[7], [8], [-1.25], [3]], [2.5, 1, -1.25, 3]),
-    ("multi_label", np.array([[1, 0], [0, 0], [1, 0], [1, 0]], np.float32), [[1, 1], [1, 1], [-1, 0.5], [-1, -1]], [[1, 0], [0, 0], [0, 1], [0, 0]])])
+@pytest.mark.parametrize(
+    "task, known, answers, expected",
+    [
+        ("classification", np.array([1, 0, 1, 1], np.int32), [[0, 1], [2, 1], [-3, -2], [0.5, 0.25]], [1, 0, 1, 0]),
+        ("regression", np.array([2.5, 1, 2.5, 2.5], np.float32), [[7], [8], [-1.25], [3]], [2.5, 1, -1.25, 3]),
+        (
+            "multi_label",
+            np.array([[1, 0], [0, 0], [1, 0], [1, 0]], np.float32),
+            [[1, 1], [1, 1], [-1, 0.5], [-1, -1]],
+            [[1, 0], [0, 0], [0, 1], [0, 0]],
+        ),
+    ],
+)
 def test_the_likeliest_answer_of_a_teacher_is_the_label_of_a_text_without_one(task, known, answers, expected):
     train = types.SimpleNamespace(labels={"labels": known.copy()})
     data = types.SimpleNamespace(task=registry.find(task), train_examples=[None] * 2, train=train)
@@ -142,8 +189,16 @@ def test_shares_and_units_are_those_of_the_known_labels(tmp_path, tokenizer):
     table = "text\tlabel\nthe day\t10\nfine\t20\ngrim\t30\n"
     for name in ("train", "dev"):
         (tmp_path / f"{name}.tsv").write_text(table, encoding="utf-8")
-    run = FinetuningConfig(**{**SETTINGS, "task": "regression", "data_dir": str(tmp_path), "text_columns": ("text",), "teacher": "any",
-                              "unlabelled_files": (str(tmp_path / "dev.tsv"),) * 3})
+    run = FinetuningConfig(
+        **{
+            **SETTINGS,
+            "task": "regression",
+            "data_dir": str(tmp_path),
+            "text_columns": ("text",),
+            "teacher": "any",
+            "unlabelled_files": (str(tmp_path / "dev.tsv"),) * 3,
+        }
+    )
     data = load_data(run, tokenizer)
     assert data.train.num_units == 12 and data.known_labels().tolist() == [10, 20, 30]
     head = transfer.in_units_of(data.task.family.make_head(data.task, run, ()), data)
@@ -153,8 +208,16 @@ def test_shares_and_units_are_those_of_the_known_labels(tmp_path, tokenizer):
 def test_label_sets_begin_with_the_shares_of_the_known_labels(tmp_path, tokenizer):
     (tmp_path / "train.tsv").write_text("text\tlabel\nthe day\ta\nfine\tb\ngrim\ta\n", encoding="utf-8")
     shutil.copy(tmp_path / "train.tsv", tmp_path / "dev.tsv")
-    run = FinetuningConfig(**{**SETTINGS, "task": "multi_label", "data_dir": str(tmp_path), "text_columns": ("text",), "teacher": "any",
-                              "unlabelled_files": (str(tmp_path / "dev.tsv"),)})
+    run = FinetuningConfig(
+        **{
+            **SETTINGS,
+            "task": "multi_label",
+            "data_dir": str(tmp_path),
+            "text_columns": ("text",),
+            "teacher": "any",
+            "unlabelled_files": (str(tmp_path / "dev.tsv"),),
+        }
+    )
     data = load_data(run, tokenizer)
     model = BertTaskModel(CONFIG, data.task.family.make_head(data.task, run, data.labels))
     transfer.begin_with_label_shares(model, data)
@@ -165,30 +228,64 @@ def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_r
     header = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     (tmp_path / "more.tsv").write_text(f"{header}0\t1\t2\tgrim\tso dull\n1\t1\t2\tthe day was\ta\n", encoding="utf-8")
     for name in ("train", "dev"):
-        (tmp_path / f"{name}.tsv").write_text(f"Quality\t{header.partition(chr(9))[2]}1\t1\t2\tfine\tkind\n", encoding="utf-8")
-    run = FinetuningConfig(**{**SETTINGS, "task": "mrpc", "data_dir": str(tmp_path), "teacher": "any", "swap_pairs": True,
-                              "unlabelled_files": (str(tmp_path / "more.tsv"),)})
+        (tmp_path / f"{name}.tsv").write_text(
+            f"Quality\t{header.partition(chr(9))[2]}1\t1\t2\tfine\tkind\n", encoding="utf-8"
+        )
+    run = FinetuningConfig(
+        **{
+            **SETTINGS,
+            "task": "mrpc",
+            "data_dir": str(tmp_path),
+            "teacher": "any",
+            "swap_pairs": True,
+            "unlabelled_files": (str(tmp_path / "more.tsv"),),
+        }
+    )
     data = load_data(run, tokenizer)
     asked = [(one.text_a, one.text_b) for one in (*data.train_examples, *data.unlabelled_examples)]
-    assert asked == [("fine", "kind"), ("kind", "fine"), ("grim", "so dull"), ("the day was", "a"), ("so dull", "grim"), ("a", "the day was")]
+    assert asked == [
+        ("fine", "kind"),
+        ("kind", "fine"),
+        ("grim", "so dull"),
+        ("the day was", "a"),
+        ("so dull", "grim"),
+        ("a", "the day was"),
+    ]
     words = [[len(a.split()) + 2, len(b.split()) + 1] for a, b in asked]
     np.testing.assert_array_equal(data.train.b_starts, [a for a, _ in words])
     np.testing.assert_array_equal(data.train.row_lengths(), [a + b for a, b in words])
 
 
-@pytest.mark.parametrize("flags, expected", [
-    ({"unlabelled_files": ("a.tsv", "b.tsv")}, r"--unlabelled_files=a.tsv,b.tsv: there is no --teacher to learn from"),
-    ({"task": "ner", "teacher": "runs/a"}, "--teacher=runs/a: task ner cannot be distilled; leave it out: a teacher is for tasks of classification, "
-     "regression, multi-label"),
-    ({"teacher": "runs/a", "unlabelled_files": ("none.tsv",)}, "none.tsv: there is no such file")])
+@pytest.mark.parametrize(
+    "flags, expected",
+    [
+        (
+            {"unlabelled_files": ("a.tsv", "b.tsv")},
+            r"--unlabelled_files=a.tsv,b.tsv: there is no --teacher to learn from",
+        ),
+        (
+            {"task": "ner", "teacher": "runs/a"},
+            "--teacher=runs/a: task ner cannot be distilled; leave it out: a teacher is for tasks of classification, "
+            "regression, multi-label",
+        ),
+        ({"teacher": "runs/a", "unlabelled_files": ("none.tsv",)}, "none.tsv: there is no such file"),
+    ],
+)
 def test_texts_without_labels_are_refused_where_nobody_can_answer(table_dir, tokenizer, flags, expected):
     with pytest.raises(UserError, match=expected):
         load_data(FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **flags}), tokenizer)
 
 
 def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epochs(finished, table_dir, tmp_path):
-    wanted = {"data_dir": table_dir, "init_checkpoint": finished[0], "teacher": finished[0], "max_train_examples": 8, "num_train_epochs": 1.0,
-              "jit_compile": "none", "train_minutes": 0.01}
+    wanted = {
+        "data_dir": table_dir,
+        "init_checkpoint": finished[0],
+        "teacher": finished[0],
+        "max_train_examples": 8,
+        "num_train_epochs": 1.0,
+        "jit_compile": "none",
+        "train_minutes": 0.01,
+    }
     launched(tmp_path / "student", wanted)
     _, output = launched(tmp_path / "student", wanted)
     assert "teaches" not in output and "resumed at step" in output
@@ -197,5 +294,7 @@ def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epoch
     figures, output = launched(tmp_path / "student", {**wanted, "train_minutes": 0.25})  # longer than compiling takes
     # It goes on with what it was taught before.
     assert f"resumed at step {step}" in output and "teaches" not in output and figures["best_step"] >= 1
-    steps = [int(os.path.basename(path).split("-")[1]) for path in checkpoints.list_checkpoints(str(tmp_path / "student"))]
+    steps = [
+        int(os.path.basename(path).split("-")[1]) for path in checkpoints.list_checkpoints(str(tmp_path / "student"))
+    ]
     assert steps[-1] > step

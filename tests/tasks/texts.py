@@ -2,10 +2,10 @@
 
 import functools
 
-from keras_bert_app.finetuning_config import FinetuningConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import registry
-from pipelines.vocab import SPECIAL_PIECES
-from pipelines.wordpiece import BertTokenizer
+from pipelines.wordpiece.tokenizer import BertTokenizer
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")  # pieces 5 to 30
 
@@ -13,7 +13,9 @@ WORDS = tuple("abcdefghijklmnopqrstuvwxyz")  # pieces 5 to 30
 @functools.cache
 def tokenizer():
     """A tokenizer to which each letter of the alphabet is a piece."""
-    return BertTokenizer("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *WORDS)).encode(), True, verify_casing=False)
+    return BertTokenizer(
+        "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *WORDS)).encode(), True, verify_casing=False
+    )
 
 
 def pieces(text):

@@ -9,34 +9,58 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.config import BertConfig
-from keras_bert_app.pretraining_config import PretrainingConfig
-from keras_bert_app.runs import workdir as workdirs
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.runs import work_directory
 from keras_bert_app.training import pretrain as pretraining
-from pipelines import corpus, vocab
+from pipelines.corpus import preparation
+from pipelines.wordpiece import vocabulary
 
-WORDS = ("the cat sat on a mat and dogs ran far over green hills while rain fell cold night came "
-         "birds sang old songs of rivers stones bread salt").split()
-VOCABULARY = [*vocab.SPECIAL_PIECES, ".", *WORDS]
+WORDS = (
+    "the cat sat on a mat and dogs ran far over green hills while rain fell cold night came "
+    "birds sang old songs of rivers stones bread salt"
+).split()
+VOCABULARY = [*vocabulary.SPECIAL_PIECES, ".", *WORDS]
 
-CONFIG = BertConfig(vocab_size=len(VOCABULARY), hidden_size=22, num_attention_heads=2, num_hidden_layers=2,
-                    intermediate_size=37, max_position_embeddings=41, hidden_dropout_prob=0.0,
-                    attention_probs_dropout_prob=0.0)
+CONFIG = BertConfig(
+    vocab_size=len(VOCABULARY),
+    hidden_size=22,
+    num_attention_heads=2,
+    num_hidden_layers=2,
+    intermediate_size=37,
+    max_position_embeddings=41,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
 WITH_DROPOUT = CONFIG.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
-RUN = PretrainingConfig(max_seq_length=29, global_batch_size=8, learning_rate=1e-4, num_train_steps=20,
-                        num_warmup_steps=2, save_checkpoints_steps=1000, eval_steps=1000, log_steps=5, seed=3,
-                        iterations_per_loop=3, strategy="one_device").resolved()
+RUN = PretrainingConfig(
+    max_seq_length=29,
+    global_batch_size=8,
+    learning_rate=1e-4,
+    num_train_steps=20,
+    num_warmup_steps=2,
+    save_checkpoints_steps=1000,
+    eval_steps=1000,
+    log_steps=5,
+    seed=3,
+    iterations_per_loop=3,
+    strategy="one_device",
+).resolved()
 
 
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory):
     """(training shards, held-out shards) of 60 documents."""
     generator = np.random.RandomState(1)
-    documents = [[" ".join(generator.choice(WORDS, generator.randint(3, 9))) + "."
-                  for _ in range(generator.randint(2, 13))] for _ in range(60)]
+    documents = [
+        [" ".join(generator.choice(WORDS, generator.randint(3, 9))) + "." for _ in range(generator.randint(2, 13))]
+        for _ in range(60)
+    ]
     directory = str(tmp_path_factory.mktemp("corpus") / "shards")
-    manifest = corpus.prepare_corpus(directory, documents=iter(documents), holdout_fraction=0.2, num_shards=3)
-    return corpus.shard_paths(directory, manifest, "train"), corpus.shard_paths(directory, manifest, "heldout")
+    manifest = preparation.prepare_corpus(directory, documents=iter(documents), holdout_fraction=0.2, num_shards=3)
+    return preparation.shard_paths(directory, manifest, "train"), preparation.shard_paths(
+        directory, manifest, "heldout"
+    )
 
 
 @pytest.fixture
@@ -46,7 +70,7 @@ def training_shards(shards):
 
 
 def write_workdir(directory, config=CONFIG, run=RUN):
-    workdirs.write_config(str(directory), config, run, "".join(f"{piece}\n" for piece in VOCABULARY).encode())
+    work_directory.write_config(str(directory), config, run, "".join(f"{piece}\n" for piece in VOCABULARY).encode())
     return str(directory)
 
 
@@ -88,8 +112,12 @@ def dropout_run(tmp_path_factory, shards):
 @pytest.fixture(scope="session")
 def untrained_run(tmp_path_factory, shards):
     """One step at a learning rate of 0: the initial weights."""
-    return finished(tmp_path_factory, shards, "untrained",
-                    run=dataclasses.replace(RUN, learning_rate=0.0, num_train_steps=1, global_batch_size=4))
+    return finished(
+        tmp_path_factory,
+        shards,
+        "untrained",
+        run=dataclasses.replace(RUN, learning_rate=0.0, num_train_steps=1, global_batch_size=4),
+    )
 
 
 @functools.cache

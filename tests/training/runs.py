@@ -37,6 +37,7 @@ def interrupt_after(workdir, shards, step):
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
         return real(self, at, figures)
+
     reporting.Reporter.live = live
     try:
         with pytest.raises(Interrupted) as stopped:

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from pipelines import BertTokenizer, mixing, pretraining_dataset
+from pipelines import BertTokenizer, pretraining_dataset
+from pipelines.examples import mixing
 from tests.training.conftest import VOCABULARY, train
 
 ARGUMENTS = dict(global_batch_size=4, max_seq_length=16, max_predictions_per_seq=3)
@@ -22,6 +23,7 @@ def tokenizer(tmp_path_factory):
 @pytest.fixture
 def write(tmp_path):
     """A function that writes documents to a shard and returns its path."""
+
     def write_shard(name, documents):
         path = str(tmp_path / "corpus" / name)
         tf.io.gfile.makedirs(str(tmp_path / "corpus"))
@@ -29,6 +31,7 @@ def write(tmp_path):
             for document in documents:
                 writer.write(document.encode())
         return path
+
     return write_shard
 
 
@@ -44,7 +47,9 @@ def test_a_mixture_with_such_a_corpus_ends(nothing, write, tokenizer):
     assert len(list(mixed)) < 100
 
 
-def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_block_was_taken(nothing, write, tokenizer):
+def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_block_was_taken(
+    nothing, write, tokenizer
+):
     shards = [*nothing, write("good", ["the cat sat.\nrain fell on old stones."])]
     dataset = pretraining_dataset(shards, tokenizer, position=(0, 3, 9), with_position=True, **ARGUMENTS)
     for batch, position in dataset.take(4):
@@ -53,7 +58,9 @@ def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_bl
 
 
 def test_a_run_without_an_example_ends_in_one_line_that_counts_what_there_is(make_workdir, nothing):
-    with pytest.raises(UserError, match=r"corpus \(3 documents, 4 sentences, 0 word pieces after cleaning\)") as refusal:
+    with pytest.raises(
+        UserError, match=r"corpus \(3 documents, 4 sentences, 0 word pieces after cleaning\)"
+    ) as refusal:
         train(make_workdir("run"), (nothing, []))
     assert "\n" not in str(refusal.value)
 

@@ -4,24 +4,33 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.random_batches import random_batch
-from keras_bert_app.config import BertConfig
+from benchmarks.step.random_batches import random_batch
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
-from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.training import forward
 from keras_bert_app.training.losses import PretrainingObjective
 
-CONFIG = BertConfig(vocab_size=97, hidden_size=24, num_attention_heads=3, num_hidden_layers=2, intermediate_size=40,
-                    max_position_embeddings=32, hidden_dropout_prob=0.1)
+CONFIG = BertConfig(
+    vocab_size=97,
+    hidden_size=24,
+    num_attention_heads=3,
+    num_hidden_layers=2,
+    intermediate_size=40,
+    max_position_embeddings=32,
+    hidden_dropout_prob=0.1,
+)
 RUN = PretrainingConfig(max_seq_length=32, global_batch_size=4, max_predictions_per_seq=5, precision="bfloat16")
 
 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 2e-2)])
 def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, policy, limit):
     model = BertTaskModel(CONFIG, Head(TEXT, 3, pooling="mean"), seed=5, dtype=policy)
-    plain, compiled = (forward.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("", "parts"))
+    plain, compiled = (
+        forward.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("", "parts")
+    )
     batch = random_batch(CONFIG, RUN)
     kernels = []
     monkeypatch.setattr(backend, "_kernel", lambda *key, real=backend._kernel: kernels.append(key) or real(*key))
@@ -36,30 +45,36 @@ def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, 
 @pytest.mark.parametrize("policy, limit", [("float32", 1e-6), ("mixed_bfloat16", 1e-2)])
 def test_evaluations_are_those_without_compilation(policy, limit):
     model, objective = BertPretrainer(CONFIG, seed=5, dtype=policy), PretrainingObjective()
-    plain, compiled = (forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective, what)(random_batch(CONFIG, RUN))
-                       for what in ("", "parts"))
+    plain, compiled = (
+        forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective, what)(random_batch(CONFIG, RUN))
+        for what in ("", "parts")
+    )
     np.testing.assert_allclose(compiled, plain, rtol=limit)
     assert (plain != 0).any()
 
 
-@pytest.mark.parametrize("precision, is_worth, what", [
-    ("bfloat16", True, "parts"), ("bfloat16", False, ""), ("float32", True, "")])
+@pytest.mark.parametrize(
+    "precision, is_worth, what", [("bfloat16", True, "parts"), ("bfloat16", False, ""), ("float32", True, "")]
+)
 def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, what):
     run = PretrainingConfig(precision=precision)
     assert forward.forward_compilation(tf.distribute.get_strategy(), run, is_worth) == what
 
 
-@pytest.mark.parametrize("strategy, graphs", [(tf.distribute.get_strategy(), [[None, None]]),
-                                              (tf.distribute.MirroredStrategy(["CPU:0"]), [[3, 8], [3, None]])])
+@pytest.mark.parametrize(
+    "strategy, graphs",
+    [(tf.distribute.get_strategy(), [[None, None]]), (tf.distribute.MirroredStrategy(["CPU:0"]), [[3, 8], [3, None]])],
+)
 def test_one_graph_serves_rows_of_every_length(strategy, graphs):
     traced = []
 
     def model(batch):
         traced.append(batch["input_mask"].shape.as_list())
         return {"logits": tf.reduce_sum(batch["input_mask"], axis=1, keepdims=True)}
+
     call = forward.make_prediction_call(strategy, model)
     for length in (8, 16, 5):
         assert (call({"input_mask": tf.ones([3, length], tf.int32)}) == length).all()
     assert traced == graphs
     assert (call({"input_mask": tf.ones([2, 7], tf.int32)}) == 7).all()
-    assert traced[len(graphs):] == ([] if graphs[-1] == [None, None] else [[None, None]])  # one more, and that for all
+    assert traced[len(graphs) :] == ([] if graphs[-1] == [None, None] else [[None, None]])  # one more, and that for all

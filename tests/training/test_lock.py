@@ -9,8 +9,7 @@ import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs.lock import locked
-from keras_bert_app.training import launch
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training import pretraining_start, strategies
 from tests.training.conftest import CONFIG, RUN, VOCABULARY
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
@@ -29,7 +28,9 @@ def test_a_second_run_is_refused_with_the_first_one_s_process_and_the_lock_of_a_
     try:
         assert holder.stdout.readline() == "locked\n"
         for _ in range(2):  # a refusal changes nothing
-            with pytest.raises(UserError, match=rf"--workdir={workdir}: another run.*process {holder.pid}\)") as refusal:
+            with pytest.raises(
+                UserError, match=rf"--workdir={workdir}: another run.*process {holder.pid}\)"
+            ) as refusal:
                 with locked(workdir):
                     pass
             assert "\n" not in str(refusal.value)
@@ -43,11 +44,12 @@ def test_a_second_run_is_refused_with_the_first_one_s_process_and_the_lock_of_a_
 
 
 def test_a_directory_is_refused_before_anything_is_written_there_and_a_machine_that_helps_the_chief_takes_no_lock(
-        tmp_path, monkeypatch):
+    tmp_path, monkeypatch
+):
     workdir, vocabulary = str(tmp_path / "run"), "".join(f"{piece}\n" for piece in VOCABULARY).encode()
     with locked(workdir):
         with pytest.raises(UserError, match="another run is at work there"):
-            launch.launch(workdir, CONFIG, RUN, vocabulary)
+            pretraining_start.launch(workdir, CONFIG, RUN, vocabulary)
         assert os.listdir(workdir) == [".lock"]
 
         class Waiting(Exception):
@@ -55,10 +57,11 @@ def test_a_directory_is_refused_before_anything_is_written_there_and_a_machine_t
 
         def wait(*arguments):
             raise Waiting
+
         monkeypatch.setattr(strategies, "is_chief", lambda strategy: False)
-        monkeypatch.setattr(launch, "_wait_for_chief", wait)
+        monkeypatch.setattr(pretraining_start, "_wait_for_chief", wait)
         with pytest.raises(Waiting):
-            launch.launch(workdir, CONFIG, RUN, vocabulary)
+            pretraining_start.launch(workdir, CONFIG, RUN, vocabulary)
 
 
 def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch):
@@ -71,10 +74,14 @@ def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch)
                     pass
             seen.append(name)
             return result
-        monkeypatch.setattr(launch, name, call)
+
+        monkeypatch.setattr(pretraining_start, name, call)
+
     watched("prepared_corpora", {})
     watched("pretrain", {"eval_loss": 1.0})
-    assert launch.launch(workdir, CONFIG, RUN, "".join(f"{piece}\n" for piece in VOCABULARY).encode()) == {"eval_loss": 1.0}
+    assert pretraining_start.launch(workdir, CONFIG, RUN, "".join(f"{piece}\n" for piece in VOCABULARY).encode()) == {
+        "eval_loss": 1.0
+    }
     assert seen == ["prepared_corpora", "pretrain"]
     with locked(workdir):
         pass

@@ -18,14 +18,16 @@ from keras_bert_app.modeling.layers import Dropout
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import initialization, loop, pace, reporting, steps
-from keras_bert_app.training.adam import AdamWeightDecay
 from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.optimizers.adam import AdamWeightDecay
 from pipelines import BertTokenizer, pretraining_dataset
 from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, two_replicas
 from tests.training.runs import largest_difference, rows_of, weights_of
 
 
-def test_one_and_two_replicas_give_the_same_weights_within_1e_6_and_figures(plain_run, untrained_run, make_workdir, shards):
+def test_one_and_two_replicas_give_the_same_weights_within_1e_6_and_figures(
+    plain_run, untrained_run, make_workdir, shards
+):
     two = make_workdir("two")
     figures, _ = train(two, shards, two_replicas())
     assert largest_difference(plain_run[0], two) < 1e-6
@@ -55,32 +57,43 @@ def test_every_replica_and_step_draws_its_own_dropout_masks(shards, make_workdir
 
     class Recorder:
         """The model, noting the seeds that it is called with."""
+
         has_dropout = True
 
         def __call__(self, batch, dropout_seed, **options):
             tf.numpy_function(lambda seed: seeds.append(tuple(seed.tolist())), [dropout_seed], [])
             return model(batch, dropout_seed=dropout_seed, **options)
+
     call = steps.make_train_call(strategy, Recorder(), optimizer, RUN, PretrainingObjective())
-    batches = list(pretraining_dataset(shards[0], tokenizer, global_batch_size=8, max_seq_length=29,
-                                       max_predictions_per_seq=5).take(3))
+    batches = list(
+        pretraining_dataset(
+            shards[0], tokenizer, global_batch_size=8, max_seq_length=29, max_predictions_per_seq=5
+        ).take(3)
+    )
     call({name: tf.stack([batch[name] for batch in batches]) for name in batches[0]}, 0)
     assert len(seeds) == len(set(seeds)) == 2 * 3
 
 
 def test_masks_of_different_seeds_and_places_are_unrelated():
     values = tf.ones([5000])
-    masks = [Dropout(0.5, place)(values, backend.stem(tf.constant(seed, tf.int64))).numpy() > 0
-             for seed in ((5, 2), (5, 3)) for place in (0, 1)]
+    masks = [
+        Dropout(0.5, place)(values, backend.stem(tf.constant(seed, tf.int64))).numpy() > 0
+        for seed in ((5, 2), (5, 3))
+        for place in (0, 1)
+    ]
     for i, mask in enumerate(masks):
         assert abs(mask.mean() - 0.5) < 0.04
         assert all(0.46 < (mask == other).mean() < 0.54 for other in masks[:i])
 
 
-@pytest.mark.parametrize("number", (0, 1, 37, 2 ** 31 - 1))
+@pytest.mark.parametrize("number", (0, 1, 37, 2**31 - 1))
 def test_a_stem_with_a_number_is_the_seed_that_the_number_folded_in_gives(number):
-    for seed in ((5, 2), (-1, 2 ** 40)):
+    for seed in ((5, 2), (-1, 2**40)):
         seed = tf.constant(seed, tf.int64)
-        assert backend.with_number(backend.stem(seed), number).numpy().tolist() == backend.fold_in(seed, number).numpy().tolist()
+        assert (
+            backend.with_number(backend.stem(seed), number).numpy().tolist()
+            == backend.fold_in(seed, number).numpy().tolist()
+        )
 
 
 def test_bfloat16_trains_close_to_float32_with_float32_weights(plain_run, make_workdir, shards):
@@ -104,9 +117,16 @@ def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, mak
     assert largest_difference(plain_run[0], two) < 1e-5
 
 
-@pytest.mark.parametrize("run, what", (
-    ({}, "parts"), ({"num_train_steps": 100}, "none"), ({"train_minutes": 10, "num_train_steps": 100}, "parts"),
-    ({"jit_compile": True}, "step"), ({"jit_compile": False}, "none")))
+@pytest.mark.parametrize(
+    "run, what",
+    (
+        ({}, "parts"),
+        ({"num_train_steps": 100}, "none"),
+        ({"train_minutes": 10, "num_train_steps": 100}, "parts"),
+        ({"jit_compile": True}, "step"),
+        ({"jit_compile": False}, "none"),
+    ),
+)
 def test_auto_compiles_what_pays_on_a_cpu_in_runs_that_are_long_enough(run, what):
     run = dataclasses.replace(RUN, **{"num_train_steps": 1000, "jit_compile": "auto", **run})
     assert run.with_compilation("CPU").jit_compile == what
@@ -116,8 +136,16 @@ def test_auto_compiles_what_pays_on_a_cpu_in_runs_that_are_long_enough(run, what
 
 def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain_run, untrained_run):
     workdir, figures, output = plain_run
-    assert {"step", "loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy",
-            "learning_rate", "tokens_per_second"} <= rows_of(workdir)[0].keys()
+    assert {
+        "step",
+        "loss",
+        "masked_lm_loss",
+        "masked_lm_accuracy",
+        "next_sentence_loss",
+        "next_sentence_accuracy",
+        "learning_rate",
+        "tokens_per_second",
+    } <= rows_of(workdir)[0].keys()
     # The untrained run has another batch size, so that its last batch is filled up otherwise.
     for count in ("eval_next_sentence_count", "eval_masked_lm_count"):
         assert untrained_run[1][count] == figures[count] > 0
@@ -127,7 +155,9 @@ def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain
 
 def test_a_run_that_diverges_stops_at_the_step_and_says_what_to_do(make_workdir, training_shards):
     workdir = make_workdir("diverges", run=dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30))
-    with pytest.raises(UserError, match=r"step \d+: the (gradient of \w+/.*|loss or the gradient's norm) is not finite"):
+    with pytest.raises(
+        UserError, match=r"step \d+: the (gradient of \w+/.*|loss or the gradient's norm) is not finite"
+    ):
         train(workdir, training_shards)
     assert not checkpoints.list_checkpoints(workdir)
 
@@ -138,8 +168,9 @@ def test_a_profile_of_a_run_that_ends_first_is_reported_all_the_same(make_workdi
 
 
 def test_steps_that_are_not_finite_are_skipped_when_asked_and_counted(make_workdir, training_shards):
-    workdir = make_workdir("skips", run=dataclasses.replace(
-        RUN, learning_rate=1e30, clip_norm=1e30, on_nonfinite="skip", log_steps=20))
+    workdir = make_workdir(
+        "skips", run=dataclasses.replace(RUN, learning_rate=1e30, clip_norm=1e30, on_nonfinite="skip", log_steps=20)
+    )
     _, output = train(workdir, training_shards)
     row = next(row for row in rows_of(workdir) if "loss" in row)
     assert row["skipped_steps"] > 0 and np.isfinite(row["loss"])
@@ -153,15 +184,20 @@ def test_a_batch_that_replicas_cannot_share_is_refused(make_workdir, shards):
 
 
 @pytest.mark.parametrize("compiled, limit", (("none", 1e-6), ("step", 1e-5)))
-def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(compiled, limit, plain_run, make_workdir, training_shards):
-    parts = make_workdir(f"accumulated {compiled}", run=dataclasses.replace(
-        RUN, gradient_accumulation_steps=4, jit_compile=compiled))
+def test_rows_taken_in_parts_give_the_weights_of_the_whole_batch(
+    compiled, limit, plain_run, make_workdir, training_shards
+):
+    parts = make_workdir(
+        f"accumulated {compiled}", run=dataclasses.replace(RUN, gradient_accumulation_steps=4, jit_compile=compiled)
+    )
     _, output = train(parts, training_shards)
     assert "4 parts" in output
     assert largest_difference(plain_run[0], parts) < limit
 
 
-def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch(plain_run, make_workdir, training_shards):
+def test_rows_taken_in_parts_by_two_replicas_give_the_weights_of_the_whole_batch(
+    plain_run, make_workdir, training_shards
+):
     parts = make_workdir("accumulated2", run=dataclasses.replace(RUN, gradient_accumulation_steps=2))
     train(parts, training_shards, two_replicas())
     assert largest_difference(plain_run[0], parts) < 1e-6
@@ -179,7 +215,7 @@ def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, training
     clock = SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks) / 10)
     for module in (loop, pace, reporting):
         monkeypatch.setattr(module, "time", clock)
-    run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10 ** 6, num_warmup_steps=10 ** 5)
+    run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10**6, num_warmup_steps=10**5)
     workdir = make_workdir("budget", run=run)
     _, output = train(workdir, training_shards, draw=draw_curves)
     rows = [row for row in rows_of(workdir) if "loss" in row]
@@ -194,25 +230,30 @@ def test_positions_begin_as_sines_of_the_size_of_the_other_weights():
     model = BertPretrainer(CONFIG, seed=1)
     before = {variable.path: variable.numpy() for variable in model.weights}
     initialization.begin_with_sines(model)
-    changed = {variable.path: variable.numpy() for variable in model.weights
-               if not np.array_equal(variable.numpy(), before[variable.path])}
-    (path, table), = changed.items()
+    changed = {
+        variable.path: variable.numpy()
+        for variable in model.weights
+        if not np.array_equal(variable.numpy(), before[variable.path])
+    }
+    ((path, table),) = changed.items()
     assert path.endswith("position_embeddings") and table.shape == (41, 22)
-    np.testing.assert_allclose(np.sqrt((table ** 2).mean(axis=1)), CONFIG.initializer_range, rtol=1e-5)
+    np.testing.assert_allclose(np.sqrt((table**2).mean(axis=1)), CONFIG.initializer_range, rtol=1e-5)
     for position, pair in ((0, 0), (1, 0), (7, 3), (40, 10)):
         angle = position / 10_000 ** (2 * pair / 22)
         expected = np.array([math.sin(angle), math.cos(angle)]) * math.sqrt(2) * CONFIG.initializer_range
-        np.testing.assert_allclose(table[position, 2 * pair:2 * pair + 2], expected, atol=1e-7)
+        np.testing.assert_allclose(table[position, 2 * pair : 2 * pair + 2], expected, atol=1e-7)
 
 
 def test_a_run_that_ends_while_its_rows_are_short_says_so(make_workdir, training_shards):
-    changes = {"max_seq_length": 32, "length_ramp_steps": 10 ** 5, "num_train_steps": 10 ** 6, "train_minutes": 0.05}
+    changes = {"max_seq_length": 32, "length_ramp_steps": 10**5, "num_train_steps": 10**6, "train_minutes": 0.05}
     _, output = train(make_workdir("short", run=dataclasses.replace(RUN, **changes)), training_shards)
     assert "the run ended within --length_ramp_steps=100000: positions from 8 on were not trained" in output
 
 
 def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards):
-    with pytest.raises(UserError, match="--max_seq_length=30: with --length_ramp_steps expected a multiple of 4, 32 or more"):
+    with pytest.raises(
+        UserError, match="--max_seq_length=30: with --length_ramp_steps expected a multiple of 4, 32 or more"
+    ):
         dataclasses.replace(RUN, max_seq_length=30, length_ramp_steps=9)
     run = dataclasses.replace(RUN, max_seq_length=32, length_ramp_steps=20)
     with pytest.raises(UserError, match="--length_ramp_steps=20: expected less than --num_train_steps=20"):
@@ -223,8 +264,13 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
         train(make_workdir("uneven", run=run), shards, strategy=two_replicas())
 
 
-@pytest.mark.parametrize("changes", [{"optimizer": "adafactor", "learning_rate": 0.1},
-                                     {"optimizer": "muon", "position_initializer": "sinusoidal", "learning_rate": 3e-3}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimizer": "adafactor", "learning_rate": 0.1},
+        {"optimizer": "muon", "position_initializer": "sinusoidal", "learning_rate": 3e-3},
+    ],
+)
 def test_other_optimizers_train(make_workdir, training_shards, changes):
     workdir = make_workdir("other", run=dataclasses.replace(RUN, **changes))
     train(workdir, training_shards)
@@ -250,7 +296,9 @@ def test_the_order_of_sentences_is_learned_and_reported_by_its_name(make_workdir
 
 
 def test_without_pairs_neither_pooler_nor_next_sentence_head_is_kept_and_all_else_is_trained(make_workdir, shards):
-    workdir = make_workdir("none", run=dataclasses.replace(RUN, sentence_objective="none", masking="whole_word", weight_decay_rate=0.0))
+    workdir = make_workdir(
+        "none", run=dataclasses.replace(RUN, sentence_objective="none", masking="whole_word", weight_decay_rate=0.0)
+    )
     figures, output = train(workdir, shards)
     assert "held-out masked LM" in output and "acc 0.000" not in output and "NSP acc" not in output
     assert "eval_next_sentence_accuracy" not in figures and np.isfinite(list(figures.values())).all()
@@ -261,5 +309,6 @@ def test_without_pairs_neither_pooler_nor_next_sentence_head_is_kept_and_all_els
     before = {variable.path: variable.numpy() for variable in BertPretrainer(CONFIG, seed=RUN.seed).weights}
     assert set(after) == {path for path in before if "pooler" not in path and "next_sentence" not in path}
     assert not [path for path in after if np.array_equal(before[path], after[path])]
-    assert {"pooled_output", "nsp_logits"}.isdisjoint(model({name: np.ones((1, 5), np.int32) for name in (
-        "input_word_ids", "input_mask", "input_type_ids")}))
+    assert {"pooled_output", "nsp_logits"}.isdisjoint(
+        model({name: np.ones((1, 5), np.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")})
+    )

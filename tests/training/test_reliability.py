@@ -1,4 +1,4 @@
-"""Short forms of R1, R2 and R5 of the reliability goals; benchmarks/reliability.py has the long ones."""
+"""Short forms of R1, R2 and R5 of the reliability goals; benchmarks/reliability/reliability.py has the long ones."""
 
 import dataclasses
 import json
@@ -9,25 +9,32 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.random_batches import random_batch
-from keras_bert_app.config import BertConfig
+from benchmarks.step.random_batches import random_batch
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import data, optimizers, steps
 from keras_bert_app.training import pretrain as pretraining
-from keras_bert_app.training import strategy as strategies
-from keras_bert_app.training.adafactor import Adafactor
-from keras_bert_app.training.muon import Muon
+from keras_bert_app.training import pretraining_data, steps, strategies
 from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.optimizers.adafactor import Adafactor
+from keras_bert_app.training.optimizers.muon import Muon
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer
 from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
 
 STEPS = 6
-EVERY_STEP = dataclasses.replace(RUN, num_train_steps=STEPS, iterations_per_loop=1, save_checkpoints_steps=1,
-                                 eval_steps=3, log_steps=1, keep_checkpoints=STEPS)
+EVERY_STEP = dataclasses.replace(
+    RUN,
+    num_train_steps=STEPS,
+    iterations_per_loop=1,
+    save_checkpoints_steps=1,
+    eval_steps=3,
+    log_steps=1,
+    keep_checkpoints=STEPS,
+)
 CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")
 
 
@@ -45,8 +52,9 @@ def state_of(workdir, step=STEPS):
     """(weights and optimizer slots, manifest without the time) of a checkpoint."""
     directory = checkpoint_of(workdir, step)
     reader = tf.train.load_checkpoint(os.path.join(directory, "checkpoint"))
-    tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
-               if name.endswith("VARIABLE_VALUE")}
+    tensors = {
+        name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if name.endswith("VARIABLE_VALUE")
+    }
     manifest = checkpoints.read_manifest(directory)
     return tensors, {key: manifest[key] for key in ("step", "position", "unlogged")}
 
@@ -69,12 +77,14 @@ def whole(tmp_path_factory, shards):
 @pytest.fixture
 def stopped(whole, tmp_path):
     """A function that makes the whole run's directory as it was after a step."""
+
     def make(step, name="stopped"):
         workdir = str(tmp_path / name)
         shutil.copytree(whole, workdir)
         for directory in checkpoints.list_checkpoints(workdir)[step:]:
             shutil.rmtree(directory)
         return workdir
+
     return make
 
 
@@ -84,12 +94,19 @@ def trainer(shards, whole):
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
         model = BertPretrainer(WITH_DROPOUT, seed=RUN.seed)
-        optimizer = optimizers.make_optimizer(
-            EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 2)
+        optimizer = choice.make_optimizer(
+            EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 2
+        )
     tokenizer = BertTokenizer(os.path.join(whole, "vocab.txt"))
-    examples = data.example_arguments(EVERY_STEP, tokenizer, None)
-    return (model, optimizer, steps.make_train_call(strategy, model, optimizer, EVERY_STEP, PretrainingObjective()),
-            lambda position: iter(data.training_dataset(EVERY_STEP, [shards[0]], tokenizer, position, examples)))
+    examples = pretraining_data.example_arguments(EVERY_STEP, tokenizer, None)
+    return (
+        model,
+        optimizer,
+        steps.make_train_call(strategy, model, optimizer, EVERY_STEP, PretrainingObjective()),
+        lambda position: iter(
+            pretraining_data.training_dataset(EVERY_STEP, [shards[0]], tokenizer, position, examples)
+        ),
+    )
 
 
 @pytest.mark.parametrize("step", range(1, STEPS))
@@ -124,7 +141,8 @@ def test_a_run_killed_in_an_evaluation_ends_the_same(whole, stopped, shards):
 
 @pytest.mark.parametrize("step, evaluates_first, is_chief", [(2, False, False), (3, True, False), (3, True, True)])
 def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
-        stopped, shards, monkeypatch, step, evaluates_first, is_chief):
+    stopped, shards, monkeypatch, step, evaluates_first, is_chief
+):
     workdir, begun = stopped(step), []
 
     class Reached(Exception):
@@ -134,7 +152,9 @@ def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
         def stop(*arguments, **options):
             begun.append(what)
             raise Reached
+
         return stop
+
     monkeypatch.setattr(strategies, "num_machines", lambda strategy: 2)
     monkeypatch.setattr(strategies, "is_chief", lambda strategy: is_chief)
     monkeypatch.setattr(pretraining.data, "heldout_dataset", lambda *arguments: "some text")
@@ -147,7 +167,13 @@ def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
 
 def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole):
     assert [checkpoints.read_manifest(path)["evaluation_due"] for path in checkpoints.list_checkpoints(whole)] == [
-        False, False, True, False, False, True]
+        False,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("kind", [Adafactor, Muon])
@@ -155,16 +181,21 @@ def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, ki
     generator = np.random.RandomState(2)
     model = BertPretrainer(CONFIG, seed=1)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
-    gradients = [[tf.constant(generator.normal(size=variable.shape), tf.float32) for variable in variables.values()]
-                 for _ in range(3)]
+    gradients = [
+        [tf.constant(generator.normal(size=variable.shape), tf.float32) for variable in variables.values()]
+        for _ in range(3)
+    ]
 
     def ends(model, optimizer, first):
         for step in range(first, 3):
             optimizer.apply(gradients[step], tf.constant(1e-2), tf.constant(step))
             if step == 1 and not first:
                 checkpoints.save(str(tmp_path), model, optimizer, 2, (0, 0, 0), keep=1)
-        return {**checkpoints.model_variables(model), **{
-            f"{name} {path}": slot for name, slots in optimizer.slots.items() for path, slot in slots.items()}}
+        return {
+            **checkpoints.model_variables(model),
+            **{f"{name} {path}": slot for name, slots in optimizer.slots.items() for path, slot in slots.items()},
+        }
+
     whole = ends(model, kind(variables), 0)
     again = BertPretrainer(CONFIG, seed=2)
     optimizer = kind({variable.path: variable.value for variable in again.trainable_variables})
@@ -177,14 +208,20 @@ def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, ki
 def flipped(at):
     def change(content):
         place = int(at * (len(content) - 1))
-        return content[:place] + bytes([content[place] ^ 1]) + content[place + 1:]
+        return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
     return change
 
 
-DAMAGES = {"emptied": lambda content: b"", "cut by a byte": lambda content: content[:-1],
-           "cut in half": lambda content: content[:len(content) // 2], "a byte more": lambda content: content + b"\0",
-           "flipped at the beginning": flipped(0.0), "flipped in the middle": flipped(0.5),
-           "flipped at the end": flipped(1.0)}
+DAMAGES = {
+    "emptied": lambda content: b"",
+    "cut by a byte": lambda content: content[:-1],
+    "cut in half": lambda content: content[: len(content) // 2],
+    "a byte more": lambda content: content + b"\0",
+    "flipped at the beginning": flipped(0.0),
+    "flipped in the middle": flipped(0.5),
+    "flipped at the end": flipped(1.0),
+}
 
 
 @pytest.mark.parametrize("name", ["checkpoint.data-00000-of-00001", "checkpoint.index", "manifest.json"])
@@ -212,19 +249,21 @@ def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
         content = file.read()
     for place in [place for place, byte in enumerate(content) if chr(byte).isdigit()][::7]:
         with open(path, "wb") as file:
-            file.write(content[:place] + bytes([content[place] ^ 1]) + content[place + 1:])
+            file.write(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(UserError, match="manifest.json|damaged"):
             checkpoints.read_manifest(directory)
 
 
 @pytest.mark.parametrize("interrupted", ["_tracked", "_fingerprint", "_to_disk"])
 def test_a_save_that_is_broken_off_leaves_the_last_good_state_and_the_next_one_tidies_up(
-        stopped, trainer, monkeypatch, interrupted):
+    stopped, trainer, monkeypatch, interrupted
+):
     workdir, (model, optimizer, _, _) = stopped(2), trainer
     position = checkpoints.restore(checkpoints.list_checkpoints(workdir)[-1], model, optimizer)["position"]
 
     def breaks(*arguments):
         raise OSError(28, "No space left on device", "checkpoint")
+
     monkeypatch.setattr(checkpoints, interrupted, breaks)
     with pytest.raises(OSError, match="No space left"):
         checkpoints.save(workdir, model, optimizer, 3, position, keep=1)
@@ -242,10 +281,12 @@ def test_a_step_that_is_saved_again_has_a_whole_checkpoint_at_every_moment(stopp
         assert 2 in [checkpoints.read_manifest(path)["step"] for path in checkpoints.list_checkpoints(workdir)]
 
     for name in ("rmtree", "rename"):
+
         def watched(*arguments, real=getattr(tf.io.gfile, name), **options):
             whole_ones()  # a kill may come before, or after
             real(*arguments, **options)
             whole_ones()
+
         monkeypatch.setattr(tf.io.gfile, name, watched)
     checkpoints.save(workdir, model, optimizer, 2, position, keep=1)
     whole_ones()
@@ -259,13 +300,15 @@ def test_weights_are_finite_and_have_moved(whole):
 
 def test_parts_of_a_batch_are_added_up_in_graphs_that_tensorflow_thinks_are_large():
     # Beyond some 200 MB of arrays it rewrites sums of three within loops, which once failed in the second step's.
-    config = BertConfig(hidden_size=256, num_attention_heads=2, num_hidden_layers=1, intermediate_size=17,
-                        max_position_embeddings=64)
-    run = PretrainingConfig(max_seq_length=64, global_batch_size=32, gradient_accumulation_steps=2, precision="float32",
-                            jit_compile="none").resolved()
+    config = BertConfig(
+        hidden_size=256, num_attention_heads=2, num_hidden_layers=1, intermediate_size=17, max_position_embeddings=64
+    )
+    run = PretrainingConfig(
+        max_seq_length=64, global_batch_size=32, gradient_accumulation_steps=2, precision="float32", jit_compile="none"
+    ).resolved()
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     model = BertPretrainer(config)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
-    call = steps.make_train_call(strategy, model, optimizers.make_optimizer(run, variables, 1), run, PretrainingObjective())
+    call = steps.make_train_call(strategy, model, choice.make_optimizer(run, variables, 1), run, PretrainingObjective())
     batches = {name: tf.stack([values] * 2) for name, values in random_batch(config, run).items()}
     assert np.isfinite([call(batches, 0), call(batches, 2)]).all()

@@ -6,10 +6,11 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app import load_pretrained, saved_model_files
+from keras_bert_app import load_pretrained
 from keras_bert_app.export import saved_models
 from keras_bert_app.export.specs import About
 from keras_bert_app.runs import checkpoints
+from keras_bert_app.serving import saved_model_files
 from tests.training.conftest import RUN, train, write_workdir
 
 
@@ -38,12 +39,18 @@ def test_an_export_to_an_object_store_gets_its_graph_last(tmp_path, monkeypatch)
 
         @property
         def exported(self):
-            return {"serving_default": tf.function(lambda x: {"y": x + 1.0}, input_signature=[tf.TensorSpec([None], name="x")])}
+            return {
+                "serving_default": tf.function(
+                    lambda x: {"y": x + 1.0}, input_signature=[tf.TensorSpec([None], name="x")]
+                )
+            }
+
     copied, real = [], tf.io.gfile.copy
 
     def copy(source, target, overwrite):
         copied.append(target)
         real(source, target, overwrite)
+
     monkeypatch.setattr(tf.io.gfile, "copy", copy)
     directory = saved_models.write_saved_model(Module(), "ram://bucket/saved/numbers", 1, {"vocab.txt": b"a\n"})
     assert directory == "ram://bucket/saved/numbers/1" and copied[-1] == f"{directory}/saved_model.pb"

@@ -10,10 +10,9 @@ import pytest
 
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import checkpoints
-from keras_bert_app.runs import workdir as workdirs
-from keras_bert_app.training import data, launch
-from pipelines.wordpiece import BertTokenizer
+from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.training import pretraining_data, pretraining_start
+from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.interop.conftest import make_weights
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
@@ -37,8 +36,9 @@ def test_a_finished_run_evaluates_again_and_its_metrics_stay_as_they_are(plain_r
 
 
 def test_weights_start_from_another_run_and_the_steps_from_zero(plain_run, make_workdir, shards):
-    second = make_workdir("second", run=dataclasses.replace(RUN, init_checkpoint=plain_run[0], learning_rate=0.0,
-                                                            num_train_steps=1))
+    second = make_workdir(
+        "second", run=dataclasses.replace(RUN, init_checkpoint=plain_run[0], learning_rate=0.0, num_train_steps=1)
+    )
     _, output = train(second, shards)
     assert largest_difference(plain_run[0], second) == 0.0
     assert f"weights from {plain_run[0]}, optimizer and steps new" in output
@@ -98,15 +98,16 @@ def test_the_newest_checkpoints_are_kept_and_those_of_certain_steps_for_good(sav
 
 
 def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
-    from pipelines import corpus
+    from pipelines.corpus import preparation
+
     for name, words in (("a", "one two three."), ("b", "four five six.")):
-        corpus.prepare_corpus(str(tmp_path / name), documents=iter([[words, words]] * 3), holdout_fraction=0.0)
+        preparation.prepare_corpus(str(tmp_path / name), documents=iter([[words, words]] * 3), holdout_fraction=0.0)
     run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "a"),))
     workdir = make_workdir("corpus", run=run)
-    launch.prepared_corpora(workdir, run)
+    pretraining_start.prepared_corpora(workdir, run)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
     with pytest.raises(UserError, match="another corpus"):
-        launch.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
+        pretraining_start.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
 
 
 def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_path):
@@ -114,27 +115,31 @@ def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_p
     text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
     run = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
     workdir = make_workdir("changed", run=run)
-    launch.prepared_corpora(workdir, run)
+    pretraining_start.prepared_corpora(workdir, run)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
     shutil.rmtree(os.path.join(workdir, "corpus"))
     text.write_text("seven eight.\nnine ten.\n\neight eight.\nten ten.\n", encoding="utf-8")
     for _ in range(3):
         with pytest.raises(UserError, match="another corpus"):
-            launch.prepared_corpora(workdir, run)
+            pretraining_start.prepared_corpora(workdir, run)
 
 
-def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_later_or_gone_is_not(make_workdir, tmp_path, capsys):
+def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_later_or_gone_is_not(
+    make_workdir, tmp_path, capsys
+):
     text = tmp_path / "text.txt"
 
     def write(*words):
         text.write_text("".join(f"one {word}.\ntwo {word}.\n\n" for word in words), encoding="utf-8")
+
     write("day", "night")
     run = dataclasses.replace(RUN, input_files=(str(tmp_path / "*.txt"),), corpus_dir=(), holdout_fraction=0.0)
     workdir = make_workdir("mended", run=run)
 
     def documents():
-        (manifest,) = launch.prepared_corpora(workdir, run).values()
+        (manifest,) = pretraining_start.prepared_corpora(workdir, run).values()
         return manifest["train"]["documents"], "have changed since" in capsys.readouterr().out
+
     assert documents() == (2, False) == documents()
     write("day", "night", "morning")
     assert documents() == (3, True) and documents() == (3, False)
@@ -149,69 +154,104 @@ def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_
 
 
 def test_a_corpus_that_a_start_did_not_prepare_is_never_deleted(make_workdir, tmp_path):
-    from pipelines import corpus
+    from pipelines.corpus import preparation
+
     text = tmp_path / "text.txt"
     text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
     workdir = make_workdir("own", run=RUN)
     directory = os.path.join(workdir, "corpus")
-    corpus.prepare_corpus(directory, documents=iter([["one two.", "three four."]] * 3), holdout_fraction=0.0)
+    preparation.prepare_corpus(directory, documents=iter([["one two.", "three four."]] * 3), holdout_fraction=0.0)
     run = dataclasses.replace(RUN, input_files=(), corpus_dir=(directory,))
-    launch.prepared_corpora(workdir, run)
+    pretraining_start.prepared_corpora(workdir, run)
     # The start came to no checkpoint, and is made again with another seed.
-    assert launch.prepared_corpora(workdir, dataclasses.replace(run, seed=run.seed + 1))
+    assert pretraining_start.prepared_corpora(workdir, dataclasses.replace(run, seed=run.seed + 1))
     # What a start prepared of its own may be given as it is.
     shutil.rmtree(workdir)
     of_text = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
-    launch.prepared_corpora(workdir, of_text)
-    assert launch.prepared_corpora(workdir, run)
+    pretraining_start.prepared_corpora(workdir, of_text)
+    assert pretraining_start.prepared_corpora(workdir, run)
     assert os.path.exists(os.path.join(directory, "manifest.json"))
 
 
-@pytest.mark.parametrize("changes, phrases, message", [
-    ({"hidden_size": 33, "num_attention_heads": 3}, "", "does not fit this run's model: .* expected"), ({}, "\n \n", "holds no phrase")])
+@pytest.mark.parametrize(
+    "changes, phrases, message",
+    [
+        ({"hidden_size": 33, "num_attention_heads": 3}, "", "does not fit this run's model: .* expected"),
+        ({}, "\n \n", "holds no phrase"),
+    ],
+)
 def test_a_start_that_is_refused_prepares_nothing_and_leaves_no_run(tmp_path, changes, phrases, message):
     (tmp_path / "text.txt").write_text("one two.\nthree four.\n", encoding="utf-8")
     (tmp_path / "phrases.txt").write_text(phrases, encoding="utf-8")
-    run = dataclasses.replace(RUN, input_files=(str(tmp_path / "text.txt"),), corpus_dir=(), init_checkpoint="" if phrases else "there",
-                              **({"masking": "lexicon", "lexicon_file": str(tmp_path / "phrases.txt")} if phrases else {}))
+    run = dataclasses.replace(
+        RUN,
+        input_files=(str(tmp_path / "text.txt"),),
+        corpus_dir=(),
+        init_checkpoint="" if phrases else "there",
+        **({"masking": "lexicon", "lexicon_file": str(tmp_path / "phrases.txt")} if phrases else {}),
+    )
     weights = None if phrases else (dataclasses.replace(make_weights(CONFIG.replace(**changes)), vocabulary=None), [])
     with pytest.raises(UserError, match=message):
-        launch.launch(str(tmp_path / "run"), CONFIG, run, "".join(f"{piece}\n" for piece in VOCABULARY).encode(), initial=weights)
+        pretraining_start.launch(
+            str(tmp_path / "run"), CONFIG, run, "".join(f"{piece}\n" for piece in VOCABULARY).encode(), initial=weights
+        )
     assert not os.path.exists(tmp_path / "run")
 
 
-@pytest.mark.parametrize("changes, shapes", [
-    ({"batch_ramp_steps": 6}, [(2, 32)] * 2 + [(4, 32)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2),
-    ({"length_ramp_steps": 6}, [(64, 8)] * 3 + [(32, 16)] * 3 + [(16, 32)] * 2),
-    ({"length_ramp_steps": 4, "batch_ramp_steps": 6}, [(8, 8)] * 2 + [(8, 16)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2)])
+@pytest.mark.parametrize(
+    "changes, shapes",
+    [
+        ({"batch_ramp_steps": 6}, [(2, 32)] * 2 + [(4, 32)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2),
+        ({"length_ramp_steps": 6}, [(64, 8)] * 3 + [(32, 16)] * 3 + [(16, 32)] * 2),
+        (
+            {"length_ramp_steps": 4, "batch_ramp_steps": 6},
+            [(8, 8)] * 2 + [(8, 16)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2,
+        ),
+    ],
+)
 def test_ramps_set_the_shape_of_each_step(changes, shapes):
     run = dataclasses.replace(RUN, global_batch_size=16, max_seq_length=32, **changes)
-    assert [data.batch_shape_at(run, step) for step in range(8)] == shapes
+    assert [pretraining_data.batch_shape_at(run, step) for step in range(8)] == shapes
 
 
 def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
-    run = dataclasses.replace(RUN, max_seq_length=32, max_predictions_per_seq=5, global_batch_size=4, length_ramp_steps=4)
+    run = dataclasses.replace(
+        RUN, max_seq_length=32, max_predictions_per_seq=5, global_batch_size=4, length_ramp_steps=4
+    )
     tokenizer = BertTokenizer(os.path.join(make_workdir("ramp", run=run), "vocab.txt"), True)
-    stream = data.training_batches(run, [[shards[0][0]]], tokenizer, None, data.example_arguments(run, tokenizer, ""), 0)
+    stream = pretraining_data.training_batches(
+        run, [[shards[0][0]]], tokenizer, None, pretraining_data.example_arguments(run, tokenizer, ""), 0
+    )
     found = [next(stream)[0] for _ in range(5)]
     assert [batch["input_word_ids"].shape for batch in found] == [(16, 8)] * 2 + [(8, 16)] * 2 + [(4, 32)]
     assert [batch["masked_lm_ids"].shape[1] for batch in found] == [2, 2, 3, 3, 5]
 
 
 def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(tmp_path, capsys):
-    from pipelines import corpus
+    from pipelines.corpus import preparation
+
     generator = np.random.RandomState(4)
     for name, count in (("large", 60), ("small", 10)):
         documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
-        corpus.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.1)
+        preparation.prepare_corpus(str(tmp_path / name), documents=iter(documents), holdout_fraction=0.1)
     vocabulary = "".join(f"{piece}\n" for piece in VOCABULARY).encode()
     (tmp_path / "phrases.txt").write_text("the cat\nhills while rain\n\n")
-    run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "large"), str(tmp_path / "small")), sampling_exponent=0.5,
-                              masking="lexicon", lexicon_file=str(tmp_path / "phrases.txt"), optimizer="lamb", bias_correction=True,
-                              learning_rate_schedule="cosine", layer_decay=0.9, learning_rate=1e-3, num_train_steps=12,
-                              save_checkpoints_steps=6)
+    run = dataclasses.replace(
+        RUN,
+        corpus_dir=(str(tmp_path / "large"), str(tmp_path / "small")),
+        sampling_exponent=0.5,
+        masking="lexicon",
+        lexicon_file=str(tmp_path / "phrases.txt"),
+        optimizer="lamb",
+        bias_correction=True,
+        learning_rate_schedule="cosine",
+        layer_decay=0.9,
+        learning_rate=1e-3,
+        num_train_steps=12,
+        save_checkpoints_steps=6,
+    )
     workdir = str(tmp_path / "run")
-    launch.launch(workdir, CONFIG, run, vocabulary)
+    pretraining_start.launch(workdir, CONFIG, run, vocabulary)
     printed = capsys.readouterr().out
     assert "mixture:" in printed and printed.count("of the examples") == 2
     whole = weights_of(workdir)
@@ -223,7 +263,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     (tmp_path / "phrases.txt").unlink()  # the run has its own
     with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
         assert file.read() == "the cat\nhills while rain\n"
-    launch.launch(workdir, CONFIG, run)
+    pretraining_start.launch(workdir, CONFIG, run)
     again = weights_of(workdir)
     assert all(np.array_equal(whole[path], again[path]) for path in whole)
     rows = [row for row in rows_of(workdir) if "loss" in row]
@@ -233,12 +273,12 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
 def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):
     workdir = make_workdir("contradiction")
     with pytest.raises(UserError, match="learning_rate=0.0001, but --learning_rate=0.5"):
-        workdirs.check_resumable(workdir, None, {"learning_rate": 0.5})
+        work_directory.check_resumable(workdir, None, {"learning_rate": 0.5})
     with pytest.raises(UserError, match="hidden_size 22, but 24"):
-        workdirs.check_resumable(workdir, CONFIG.replace(hidden_size=24), {})
+        work_directory.check_resumable(workdir, CONFIG.replace(hidden_size=24), {})
     with pytest.raises(UserError, match="another vocabulary"):
-        workdirs.check_resumable(workdir, None, {}, b"[PAD]\n")
-    assert workdirs.check_resumable(workdir, CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
+        work_directory.check_resumable(workdir, None, {}, b"[PAD]\n")
+    assert work_directory.check_resumable(workdir, CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
 
 
 def test_checkpoints_are_in_the_order_of_their_steps_however_many_digits_these_have(tmp_path):

@@ -5,15 +5,17 @@ import json
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.training import strategy
+from keras_bert_app.training import strategies
 
 CLUSTER = {"worker": ["a:1", "b:2"]}
 
 
 @pytest.mark.parametrize("name", ["auto", "multi_worker"])
-@pytest.mark.parametrize("task", [None, {"type": "worker"}, {"type": "worker", "index": 2}, {"type": "chief", "index": 0}, "worker 0"])
+@pytest.mark.parametrize(
+    "task", [None, {"type": "worker"}, {"type": "worker", "index": 2}, {"type": "chief", "index": 0}, "worker 0"]
+)
 def test_a_machine_that_is_none_of_the_cluster_is_refused_with_what_was_expected(name, task, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, **({"task": task} if task else {})}))
     with pytest.raises(UserError, match="TF_CONFIG has the task .*; expected which of its machines this is") as error:
-        strategy.make_strategy(name)
+        strategies.make_strategy(name)
     assert str(error.value).endswith('such as {"type": "worker", "index": 0}')

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app import load_pretrained, tpu_wheels
-from keras_bert_app.config import BertConfig
+from keras_bert_app import load_pretrained
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import DeviceLost, UserError
-from keras_bert_app.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import forward, infeed, optimizers, replicas, steps, tpu
-from keras_bert_app.training import strategy as strategies
+from keras_bert_app.training import forward, infeed, replicas, steps, strategies, tpu, tpu_wheels
 from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.optimizers import choice
 from tests.training.conftest import RUN, WITH_DROPOUT, train, two_replicas
 
 
@@ -49,7 +49,8 @@ def on_a_tpu(monkeypatch):
 
 
 def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_resumes(
-        on_a_tpu, plain_run, make_workdir, shards):
+    on_a_tpu, plain_run, make_workdir, shards
+):
     run = dataclasses.replace(RUN, iterations_per_loop=0, save_checkpoints_steps=12, precision="float32")
     workdir = make_workdir("host", run=run)
     figures, output = train(workdir, shards, all_replicas())
@@ -66,8 +67,18 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
 
 def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
     # Step 4, where the first checkpoint is, is the first of the third of four shapes.
-    run = dataclasses.replace(RUN, global_batch_size=16, max_seq_length=32, num_train_steps=8, log_steps=1, save_checkpoints_steps=4,
-                              iterations_per_loop=0, precision="float32", length_ramp_steps=4, batch_ramp_steps=6)
+    run = dataclasses.replace(
+        RUN,
+        global_batch_size=16,
+        max_seq_length=32,
+        num_train_steps=8,
+        log_steps=1,
+        save_checkpoints_steps=4,
+        iterations_per_loop=0,
+        precision="float32",
+        length_ramp_steps=4,
+        batch_ramp_steps=6,
+    )
     workdir = make_workdir("ramp", WITH_DROPOUT.replace(num_hidden_layers=1), run)
     train(workdir, training_shards)
     weights = weights_of(workdir)
@@ -95,9 +106,10 @@ def test_a_call_of_fewer_steps_is_not_compiled_anew():
         def __call__(self, batch, dropout_seed=None, heads_only=False):
             traces.append(1)
             return {"mlm_logits": variable * tf.ones([4, 3, 7]), "nsp_logits": variable * tf.ones([4, 2])}
+
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     variable = tf.Variable(1.0)
-    optimizer = optimizers.make_optimizer(RUN, {"masked_lm/kernel": variable}, 1)
+    optimizer = choice.make_optimizer(RUN, {"masked_lm/kernel": variable}, 1)
     call = steps.make_train_call(strategy, Model(), optimizer, RUN, PretrainingObjective(), steps_per_call=5)
     for count in (5, 2):
         assert call(batches(count, 4, 9, 3), 0).shape == (count, len(steps.columns(PretrainingObjective())))
@@ -106,9 +118,15 @@ def test_a_call_of_fewer_steps_is_not_compiled_anew():
 
 def batches(count, rows, length, predictions):
     ids, places = tf.ones([count, rows, length], tf.int32), tf.ones([count, rows, predictions], tf.int32)
-    return {"input_word_ids": ids, "input_mask": ids, "input_type_ids": 0 * ids, "masked_lm_positions": places,
-            "masked_lm_ids": places, "masked_lm_weights": tf.cast(places, tf.float32),
-            "next_sentence_labels": tf.zeros([count, rows], tf.int32)}
+    return {
+        "input_word_ids": ids,
+        "input_mask": ids,
+        "input_type_ids": 0 * ids,
+        "masked_lm_positions": places,
+        "masked_lm_ids": places,
+        "masked_lm_weights": tf.cast(places, tf.float32),
+        "next_sentence_labels": tf.zeros([count, rows], tf.int32),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +138,15 @@ def stand_in():
         def get_tpu_system_metadata(self):
             chips = [SimpleNamespace(name=f"/job:localhost/replica:0/task:0/device:TPU:{index}") for index in range(2)]
             return TPUSystemMetadata(num_cores=2, num_hosts=1, num_of_cores_per_host=2, topology=None, devices=chips)
+
     strategy = tf.distribute.TPUStrategy(Resolver(tpu="local"))
-    strategy.extended._tpu_devices = np.array([[device.name] for device in tf.config.list_logical_devices("CPU")[:2]], object)
+    strategy.extended._tpu_devices = np.array(
+        [[device.name] for device in tf.config.list_logical_devices("CPU")[:2]], object
+    )
     with strategy.scope():
         model = BertPretrainer(WITH_DROPOUT.replace(num_hidden_layers=1), seed=3)
         variables = {variable.path: variable.value for variable in model.trainable_variables}
-        return SimpleNamespace(strategy=strategy, model=model, optimizer=optimizers.make_optimizer(RUN, variables, 1))
+        return SimpleNamespace(strategy=strategy, model=model, optimizer=choice.make_optimizer(RUN, variables, 1))
 
 
 def nodes_for_the_chips(graph):
@@ -156,12 +177,14 @@ def test_tpu_strategy_makes_one_program_of_a_step_that_takes_the_rows_of_that_st
     assert not any(value.type == tf.string.as_datatype_enum for node in inside for value in node.attr.values())
 
 
-@pytest.mark.parametrize("changes", [{"optimizer": "muon", "gradient_accumulation_steps": 2}, {"optimizer": "lamb"},
-                                     {"optimizer": "adafactor"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"optimizer": "muon", "gradient_accumulation_steps": 2}, {"optimizer": "lamb"}, {"optimizer": "adafactor"}],
+)
 def test_tpu_strategy_takes_other_optimizers_and_a_step_in_parts(stand_in, changes):
     with stand_in.strategy.scope():
         variables = {variable.path: variable.value for variable in stand_in.model.trainable_variables}
-        optimizer = optimizers.make_optimizer(dataclasses.replace(RUN, **changes), variables, 1)
+        optimizer = choice.make_optimizer(dataclasses.replace(RUN, **changes), variables, 1)
     (nodes,) = nodes_for_the_chips(train_graph(stand_in, optimizer, **changes))
     assert any(node.op == "CrossReplicaSum" for node in nodes)
 
@@ -172,9 +195,15 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
     compiled = forward.forward_compilation(stand_in.strategy, RUN, is_worth=False)
     assert compiled == "step"
     for function, arguments in (
-            (forward.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), compiled), [rows]),
-            (forward.prediction_function(stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}, compiled), [rows]),
-            (optimizers.norms_function(stand_in.strategy, stand_in.optimizer), [tf.constant(1e-3), tf.constant(3)])):
+        (forward.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), compiled), [rows]),
+        (
+            forward.prediction_function(
+                stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}, compiled
+            ),
+            [rows],
+        ),
+        (choice.norms_function(stand_in.strategy, stand_in.optimizer), [tf.constant(1e-3), tf.constant(3)]),
+    ):
         assert len(nodes_for_the_chips(function.get_concrete_function(*arguments).graph)) == 1
     directory = checkpoints.save(str(tmp_path), stand_in.model, stand_in.optimizer, 3, (0, 0, 0), keep=1)
     assert checkpoints.restore(directory, stand_in.model, stand_in.optimizer)["step"] == 3
@@ -182,20 +211,50 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
 
 # What TensorFlow itself said, the first three seen here: 2.20's TPU wheel and 2.21's plain one on a machine without a TPU, and
 # a name outside of Google Cloud; the others in its issues (35700) and sources.
-@pytest.mark.parametrize("error, part", [
-    (tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in initialization: No matching devices found for "
-                             "'/device:TPU_SYSTEM:0' [Op:__inference__tpu_init_fn_4]"), "finds no TPU on this machine"),
-    (tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in initialization: No OpKernel was registered to "
-                             "support Op 'ConfigureDistributedTPU'\nRegistered devices: [CPU]"), "finds no TPU on this machine"),
-    (OSError("<urlopen error [Errno -2] Name or service not known>"), "Google Cloud could not be asked"),
-    (tf.errors.NotFoundError(None, None, "'__inference__tpu_init_fn_4' is neither a type of a primitive operation nor a name of a "
-                             "function registered in binary running on n-80f5d4ef-w-0."), "another version of TensorFlow"),
-    (RuntimeError("Missing runtime dependency on the Google API client. Run `pip install cloud-tpu-client` to fix."),
-     "pip install google-api-python-client"),
-    (RuntimeError("something\nelse"), "did not start (something)")])
+@pytest.mark.parametrize(
+    "error, part",
+    [
+        (
+            tf.errors.NotFoundError(
+                None,
+                None,
+                "TPUs not found in the cluster. Failed in initialization: No matching devices found for "
+                "'/device:TPU_SYSTEM:0' [Op:__inference__tpu_init_fn_4]",
+            ),
+            "finds no TPU on this machine",
+        ),
+        (
+            tf.errors.NotFoundError(
+                None,
+                None,
+                "TPUs not found in the cluster. Failed in initialization: No OpKernel was registered to "
+                "support Op 'ConfigureDistributedTPU'\nRegistered devices: [CPU]",
+            ),
+            "finds no TPU on this machine",
+        ),
+        (OSError("<urlopen error [Errno -2] Name or service not known>"), "Google Cloud could not be asked"),
+        (
+            tf.errors.NotFoundError(
+                None,
+                None,
+                "'__inference__tpu_init_fn_4' is neither a type of a primitive operation nor a name of a "
+                "function registered in binary running on n-80f5d4ef-w-0.",
+            ),
+            "another version of TensorFlow",
+        ),
+        (
+            RuntimeError(
+                "Missing runtime dependency on the Google API client. Run `pip install cloud-tpu-client` to fix."
+            ),
+            "pip install google-api-python-client",
+        ),
+        (RuntimeError("something\nelse"), "did not start (something)"),
+    ],
+)
 def test_what_keeps_a_tpu_from_starting_is_said_in_one_line(monkeypatch, error, part):
     def resolver(tpu):
         raise error
+
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
     with pytest.raises(UserError) as refused:
         tpu.make_strategy({"TPU_NAME": "my-tpu"})
@@ -231,10 +290,16 @@ def test_chips_of_this_machine_come_before_a_name_but_not_those_of_a_pod(monkeyp
 
 
 def test_a_tpu_that_is_too_small_or_goes_away_is_named_and_other_devices_keep_their_errors(stand_in):
-    full = tf.errors.ResourceExhaustedError(None, None, "XLA:TPU compile permanent error.\nRan out of memory in memory space hbm. "
-                                            "Used 20.10G of 15.75G hbm.")
+    full = tf.errors.ResourceExhaustedError(
+        None,
+        None,
+        "XLA:TPU compile permanent error.\nRan out of memory in memory space hbm. Used 20.10G of 15.75G hbm.",
+    )
     gone = tf.errors.UnavailableError(None, None, "Socket closed")
-    for error, kind, part in ((full, UserError, "4 rows a core do not fit"), (gone, DeviceLost, "went away (Socket closed)")):
+    for error, kind, part in (
+        (full, UserError, "4 rows a core do not fit"),
+        (gone, DeviceLost, "went away (Socket closed)"),
+    ):
         with pytest.raises(kind, match=re.escape(part)) as named, tpu.named_faults(stand_in.strategy, RUN):
             raise error
         assert "\n" not in str(named.value)
@@ -251,21 +316,33 @@ def test_rows_a_core_that_the_tpu_fills_up_are_advised_against(stand_in):
     assert "--nolength_buckets" in line
 
 
-@pytest.mark.parametrize("batch_size, kind, said", [
-    (256, "v5litepod-8", "up to about 539 rows fit into the 16 GB of a core of v5e"),
-    (2000, "v5e-1", "advice: 1,000 rows a core, of which about 539 fit into the 16 GB of a core of v5e"),
-    (2000, "v6e-1", "up to about 1,137 rows fit into the 32 GB of a core of v6e")])
+@pytest.mark.parametrize(
+    "batch_size, kind, said",
+    [
+        (256, "v5litepod-8", "up to about 539 rows fit into the 16 GB of a core of v5e"),
+        (2000, "v5e-1", "advice: 1,000 rows a core, of which about 539 fit into the 16 GB of a core of v5e"),
+        (2000, "v6e-1", "up to about 1,137 rows fit into the 32 GB of a core of v6e"),
+    ],
+)
 def test_how_many_rows_fit_is_said_where_the_chip_is_known(stand_in, batch_size, kind, said):
     run = PretrainingConfig(global_batch_size=batch_size, precision="bfloat16").resolved()
     arguments = stand_in.strategy, run, BertConfig.of_size("base")
     (line,) = tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": kind})
-    assert line.startswith(said) and tpu.advice(*arguments, {}) == tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": "v99-1"}) == []
+    assert (
+        line.startswith(said)
+        and tpu.advice(*arguments, {}) == tpu.advice(*arguments, {"TPU_ACCELERATOR_TYPE": "v99-1"}) == []
+    )
 
 
-@pytest.mark.parametrize("versions, part", [
-    ({"tensorflow-tpu": "2.20.0", "libtpu": "0.0.51"}, "pip install libtpu==0.0.14"),
-    ({"tensorflow-tpu": "2.20.0", "libtpu": "0.0.14", "tensorflow": "2.20.0"}, "installed over tensorflow-tpu"),
-    ({"tensorflow-tpu": "2.20.0", "libtpu": "0.0.14"}, ""), ({"tensorflow": "2.21.0", "libtpu": "0.0.51"}, "")])
+@pytest.mark.parametrize(
+    "versions, part",
+    [
+        ({"tensorflow-tpu": "2.20.0", "libtpu": "0.0.51"}, "pip install libtpu==0.0.14"),
+        ({"tensorflow-tpu": "2.20.0", "libtpu": "0.0.14", "tensorflow": "2.20.0"}, "installed over tensorflow-tpu"),
+        ({"tensorflow-tpu": "2.20.0", "libtpu": "0.0.14"}, ""),
+        ({"tensorflow": "2.21.0", "libtpu": "0.0.51"}, ""),
+    ],
+)
 def test_wheels_with_which_tensorflow_would_abort_are_named_before_it_is_loaded(monkeypatch, versions, part):
     monkeypatch.setattr(tpu_wheels, "_version", versions.get)
     if part:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.vectors import embedding, files, texts
+from keras_bert_app.vectors import embedding, text_sources, vector_files
 
 
 class Recorder:
@@ -15,9 +15,10 @@ class Recorder:
 
     def __call__(self, texts):
         self.batches.append([len(text) for text in texts])
-        return (np.array([[len(text), sum(text)] for text in texts], np.float32) / np.float32(3),
-                np.array([len(text) > 9 for text in texts]))
-
+        return (
+            np.array([[len(text), sum(text)] for text in texts], np.float32) / np.float32(3),
+            np.array([len(text) > 9 for text in texts]),
+        )
 
     def num_tokens(self, texts):
         return np.array([len(text) for text in texts])
@@ -34,14 +35,14 @@ def test_vectors_stand_in_the_order_of_the_texts_and_batches_hold_texts_of_like_
     assert truncated.tolist() == [len(text) > 9 for text in TEXTS]
     lengths = sum(embed.batches, [])
     assert lengths == sorted(lengths, reverse=True) and [count for count, _ in done] == [5, 5, 5, 5, 3]
-    assert (len(TEXTS), sum(work for _, work in done)) == texts.count_work(TEXTS)
+    assert (len(TEXTS), sum(work for _, work in done)) == text_sources.count_work(TEXTS)
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.tsv"])
 def test_a_file_holds_every_float_exactly_whatever_the_pools(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(files, "_POOL_TEXTS", 7)
+    monkeypatch.setattr(vector_files, "_POOL_TEXTS", 7)
     path = str(tmp_path / name)
-    counts = files.write_vectors(Recorder(), iter(TEXTS), len(TEXTS), path, batch_size=3)
+    counts = vector_files.write_vectors(Recorder(), iter(TEXTS), len(TEXTS), path, batch_size=3)
     assert counts == (23, 2, sum(len(text) > 9 for text in TEXTS))
     found = np.load(path) if name.endswith(".npy") else np.loadtxt(path, dtype=np.float32, delimiter="\t")
     assert found.dtype == np.float32
@@ -50,7 +51,7 @@ def test_a_file_holds_every_float_exactly_whatever_the_pools(tmp_path, monkeypat
 
 
 def test_a_fault_leaves_neither_half_a_file_nor_touches_the_one_before(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_POOL_TEXTS", 7)
+    monkeypatch.setattr(vector_files, "_POOL_TEXTS", 7)
     path = tmp_path / "x.npy"
     path.write_bytes(b"before")
 
@@ -59,12 +60,13 @@ def test_a_fault_leaves_neither_half_a_file_nor_touches_the_one_before(tmp_path,
             if len(self.batches) == 3:
                 raise KeyboardInterrupt
             return super().__call__(texts)
+
     with pytest.raises(KeyboardInterrupt):
-        files.write_vectors(Interrupted(), iter(TEXTS), len(TEXTS), str(path), batch_size=3)
+        vector_files.write_vectors(Interrupted(), iter(TEXTS), len(TEXTS), str(path), batch_size=3)
     assert path.read_bytes() == b"before" and [entry.name for entry in tmp_path.iterdir()] == ["x.npy"]
     for wrong in (22, 24):
         with pytest.raises(UserError, match=f"{wrong} texts when they were counted and 23"):
-            files.write_vectors(Recorder(), iter(TEXTS), wrong, str(path))
+            vector_files.write_vectors(Recorder(), iter(TEXTS), wrong, str(path))
     assert path.read_bytes() == b"before"
 
 
@@ -76,4 +78,4 @@ def test_what_is_no_file_of_vectors_is_refused(tmp_path):
     (tmp_path / "text.npy").write_text("0.1\t0.2\n")
     for name in ("ids.npy", "flat.npy", "several.npz", "objects.npy", "text.npy", "missing.npy", ""):
         with pytest.raises(UserError, match="embed"):
-            files.load_vectors(str(tmp_path / name))
+            vector_files.load_vectors(str(tmp_path / name))

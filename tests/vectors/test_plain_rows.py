@@ -5,16 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_app.export import scoring
+from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.vectors.plain_rows import PlainRows
-from pipelines.vocab import SPECIAL_PIECES
-from pipelines.wordpiece import BertTokenizer
+from pipelines.wordpiece.tokenizer import BertTokenizer
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
 PIECES = [*SPECIAL_PIECES, "a", "b", "ab", "##a", "##b", "##ab", "1", "##1", "'", "[", "]", "-", "mask", "~"]
 CASED = [*PIECES, "A", "##B"]
 ROOM = 11
-TEXT = st.one_of(st.text(alphabet="abAB1 '[]-~", max_size=30), st.text(alphabet=st.characters(max_codepoint=126), max_size=12),
-                 st.just("[MASK] a"), st.just("a" * 99), st.just("b" + "a" * 98 + " " * 40))
+TEXT = st.one_of(
+    st.text(alphabet="abAB1 '[]-~", max_size=30),
+    st.text(alphabet=st.characters(max_codepoint=126), max_size=12),
+    st.just("[MASK] a"),
+    st.just("a" * 99),
+    st.just("b" + "a" * 98 + " " * 40),
+)
 
 
 def bytes_of(pieces):
@@ -33,10 +38,11 @@ def test_rows_are_those_of_the_tokenizer_or_there_are_none(do_lower_case):
         found = plain(texts)
         assert (found is None) == any(byte not in range(32, 127) for text in texts for byte in text)
         if found is not None:
-            inputs, truncated = scoring.single_rows(tokenizer, tokenizer.tokenize(texts), ROOM)
+            inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenizer.tokenize(texts), ROOM)
             for name, values in {**inputs, "truncated": truncated}.items():
                 assert found[name].dtype == values.numpy().dtype
                 np.testing.assert_array_equal(found[name], values, err_msg=name)
+
     check()
 
 

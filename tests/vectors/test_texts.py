@@ -6,13 +6,13 @@ import json
 import pytest
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.vectors import texts
-from pipelines.errors import DataError
-from pipelines.text_files import ReaderCounts
+from keras_bert_app.vectors import text_sources
+from pipelines.data_error import DataError
+from pipelines.text.text_files import ReaderCounts
 
 
 def read(path, **arguments):
-    return list(texts.read_texts(str(path), **arguments))
+    return list(text_sources.read_texts(str(path), **arguments))
 
 
 def test_every_line_is_a_text_and_an_empty_one_too(tmp_path):
@@ -38,9 +38,15 @@ def test_json_lines_give_the_named_field(tmp_path):
     assert read(path, input_format="lines")[0].startswith(b"{")
 
 
-@pytest.mark.parametrize("line, message", [
-    ("{", r":2: not JSON"), ("[1]", r":2: a JSON list"), ('{"body": "x"}', r"it has body; --text_field"),
-    ('{"text": 3}', "is a int; expected a string")])
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("{", r":2: not JSON"),
+        ("[1]", r":2: a JSON list"),
+        ('{"body": "x"}', r"it has body; --text_field"),
+        ('{"text": 3}', "is a int; expected a string"),
+    ],
+)
 def test_a_record_without_the_text_is_named(tmp_path, line, message):
     (tmp_path / "x.jsonl").write_text('{"text": "a"}\n' + line + "\n")
     with pytest.raises(DataError, match=message):
@@ -62,10 +68,11 @@ def test_texts_of_some_rows_are_found_without_reading_on():
         while True:
             yield number
             number += 1
-    assert texts.texts_at(endless(), [7, 2, 7]) == {2: 2, 7: 7}
-    assert texts.texts_at(endless(), []) == {}
+
+    assert text_sources.texts_at(endless(), [7, 2, 7]) == {2: 2, 7: 7}
+    assert text_sources.texts_at(endless(), []) == {}
 
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(UserError, match="did you mean 'jsonl'"):
-        texts.format_of("x", "json")
+        text_sources.format_of("x", "json")

@@ -8,8 +8,11 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HEADERS = {
     # Nothing but this server's own files, whatever a text or a label may hold.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-                               "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
 
 
 def add_routes(router):
@@ -30,13 +33,22 @@ def _handler(path):
 
 def describe(model):
     """A model as the page needs it: its versions; of the default one what export.json says and the inputs it takes."""
-    described = {"name": model.config.name, "versions": [version.number for version in model.available()],
-                 "version_labels": model.config.version_labels}
+    described = {
+        "name": model.config.name,
+        "versions": [version.number for version in model.available()],
+        "version_labels": model.config.version_labels,
+    }
     version = model.default()
     if version is None:
         return described
-    signatures = {name: {"inputs": {spec.name: {"type": "string" if spec.dtype == object else spec.dtype.name,
-                                                "shape": spec.shape} for spec in signature.inputs},
-                         "outputs": [spec.name for spec in signature.outputs]}
-                  for name, signature in sorted(version.servable.signatures.items())}
+    signatures = {
+        name: {
+            "inputs": {
+                spec.name: {"type": "string" if spec.dtype == object else spec.dtype.name, "shape": spec.shape}
+                for spec in signature.inputs
+            },
+            "outputs": [spec.name for spec in signature.outputs],
+        }
+        for name, signature in sorted(version.servable.signatures.items())
+    }
     return {**version.servable.description, **described, "version": version.number, "signatures": signatures}

@@ -1,0 +1,217 @@
+"""What is counted of pre-training examples: every statistic is a column of integers with the document of each entry.
+
+Dimensions: N examples, S positions, P predictions an example.
+"""
+
+import typing
+
+import numpy as np
+
+from benchmarks.data import segment_locations
+from benchmarks.data.segment_locations import document_at, sentence_at
+
+MASKED, KEPT, REPLACED = 0, 1, 2
+_TWENTIETHS = 20
+_SHORT_DOCUMENT = 20  # sentences
+_DOCUMENT_CLASSES = 50
+
+
+class Statistic(typing.NamedTuple):
+    name: str
+    values: np.ndarray  # int [n]
+    documents: np.ndarray  # int [n], the document that each entry is from: of segment A, where there is an example
+    categories: tuple = ()  # names of values 0, 1, ...; numbers otherwise
+    is_compared: bool = True  # False: shown but left out of the verdict, for a reason that stands where it is made
+
+
+class Examples(typing.NamedTuple):
+    """One builder's examples; `rows` holds the truth, `shown` what the model is given."""
+
+    rows: np.ndarray  # int32 [N, S]
+    shown: np.ndarray  # int32 [N, S]
+    lengths: np.ndarray  # [N] with special pieces
+    a_lengths: np.ndarray  # [N]
+    b_lengths: np.ndarray  # [N]
+    is_random: np.ndarray  # [N] 0 or 1
+    num_masked: np.ndarray  # [N]
+    positions: np.ndarray  # [N, P]
+
+
+def examples_from(arrays):
+    """Examples from what oracle_google_pretraining_data._arrays describes."""
+    shown, positions, num_masked = (arrays[name] for name in ("input_word_ids", "masked_lm_positions", "num_masked"))
+    row, slot = np.nonzero(np.arange(positions.shape[1]) < num_masked[:, None])
+    rows = shown.copy()
+    rows[row, positions[row, slot]] = arrays["masked_lm_ids"][row, slot]
+    b_lengths = arrays["input_type_ids"].sum(1) - 1
+    return Examples(
+        rows,
+        shown,
+        arrays["lengths"],
+        arrays["lengths"] - b_lengths - 3,
+        b_lengths,
+        arrays["next_sentence_labels"],
+        num_masked,
+        positions,
+    )
+
+
+def faults(examples, locations, tokenizer, masked_lm_prob, max_predictions_per_seq):
+    """Name -> number of examples that break a rule which leaves nothing to chance; all 0 in a right builder."""
+    rows, lengths, num_masked = examples.rows, examples.lengths, examples.num_masked
+    every = np.arange(len(rows))
+    row, slot, position = _masked(examples)
+    is_masked = np.zeros(rows.shape, bool)
+    is_masked[row, position] = True
+    columns = np.arange(rows.shape[1])
+    expected = [min(max_predictions_per_seq, max(1, round(length * masked_lm_prob))) for length in lengths.tolist()]
+    steps = np.diff(examples.positions, axis=1)[np.arange(1, max_predictions_per_seq) < num_masked[:, None]]
+    specials = (
+        (rows[every, 0] != tokenizer.cls_id)
+        | (rows[every, lengths - 1] != tokenizer.sep_id)
+        | (rows[every, examples.a_lengths + 1] != tokenizer.sep_id)
+    )
+    return {
+        "not [CLS] A [SEP] B [SEP]": int(specials.sum()),
+        "not padding after it": int(((rows != tokenizer.pad_id) & (columns >= lengths[:, None])).any(1).sum()),
+        "A is no run of a document's pieces": int(locations[0].is_wrong.sum()),
+        "B is no run of a document's pieces": int(locations[1].is_wrong.sum()),
+        "number of predictions is not min(P, max(1, round(0.15 length)))": int((num_masked != expected).sum()),
+        "positions that do not ascend": int((steps <= 0).sum()),
+        "[CLS] or [SEP] to predict": int(np.isin(rows[row, position], (tokenizer.cls_id, tokenizer.sep_id)).sum()),
+        "[MASK] without a label": int(((examples.shown == tokenizer.mask_id) & ~is_masked).any(1).sum()),
+    }
+
+
+def locate_segments(corpus, examples):
+    """Locations of A and of B."""
+    return (
+        segment_locations.locate(corpus, examples.rows, np.ones_like(examples.a_lengths), examples.a_lengths),
+        segment_locations.locate(corpus, examples.rows, examples.a_lengths + 2, examples.b_lengths),
+    )
+
+
+def statistics(examples, locations, corpus, mask_id, frequency_ranks):
+    """All statistics of one builder's examples.
+
+    Args:
+        locations: of A and B. frequency_ranks: int [V], 0 for the piece that the corpus holds most often.
+    """
+    documents = document_at(corpus, locations[0].start)
+    return [
+        *_of_examples(examples, documents),
+        *_of_masks(examples, documents, mask_id, frequency_ranks),
+        *_of_sources(examples, locations, documents, corpus),
+    ]
+
+
+def _of_examples(examples, documents):
+    lengths, is_random = examples.lengths, examples.is_random
+    seq_length = examples.rows.shape[1]
+
+    def of(name, values, chosen=slice(None), categories=()):
+        return Statistic(name, values[chosen], documents[chosen], categories)
+
+    yield of("sequence length", lengths)
+    yield of("length of A", examples.a_lengths)
+    yield of("length of B", examples.b_lengths)
+    yield of("length of B, next", examples.b_lengths, is_random == 0)
+    yield of("length of B, random", examples.b_lengths, is_random == 1)
+    labels = ("next", "random")
+    yield of("label", is_random, categories=labels)
+    for name, chosen in (
+        ("under S/2", lengths < seq_length // 2),
+        ("S/2 to S - 1", (lengths >= seq_length // 2) & (lengths < seq_length)),
+        ("S", lengths == seq_length),
+    ):
+        yield of(f"label, sequence length {name}", is_random, chosen, labels)
+
+
+def _of_masks(examples, documents, mask_id, frequency_ranks):
+    yield Statistic("predictions", examples.num_masked, documents)
+    row, _, position = _masked(examples)
+    label, shown = examples.rows[row, position], examples.shown[row, position]
+    kind = np.where(shown == mask_id, MASKED, np.where(shown == label, KEPT, REPLACED))
+
+    def of(name, values, chosen=slice(None), categories=()):
+        return Statistic(name, values[chosen], documents[row[chosen]], categories)
+
+    yield of("[MASK] / kept (also by chance) / replaced", kind, categories=("[MASK]", "kept", "replaced"))
+    yield of("position of predictions", position)
+    yield of("position in twentieths of the length", position * _TWENTIETHS // examples.lengths[row])
+    yield of("predictions in segment", (position > examples.a_lengths[row] + 1).astype(int), categories=("A", "B"))
+    yield of("frequency rank of pieces to predict", frequency_ranks[label])
+    yield of("id of replacing pieces", shown, kind == REPLACED)
+
+
+def _of_sources(examples, locations, documents, corpus):
+    """Where A and B stand in the corpus. Entries are the examples whose segments are located."""
+    num_documents = len(corpus.shards)
+    sentences = np.diff(np.searchsorted(corpus.sentence_starts, corpus.document_starts))  # of each document
+    everywhere = np.arange(num_documents)
+    for name, place, lengths in zip("AB", locations, (examples.a_lengths, examples.b_lengths)):
+        yield Statistic(f"{name} located", place.is_located.astype(int), documents, ("no", "yes"))
+        chosen = place.is_located
+        first, last = place.start[chosen], place.start[chosen] + lengths[chosen] - 1
+        front = first - corpus.sentence_starts[sentence_at(corpus, first)]
+        back = corpus.sentence_starts[sentence_at(corpus, last) + 1] - 1 - last
+        of = documents[chosen]
+        sides = ("neither", "front", "back", "both")
+        yield Statistic(f"{name} cut at", (front > 0) + 2 * (back > 0), of, sides)
+        yield Statistic(f"pieces cut from the front of {name}'s first sentence", front[front > 0], of[front > 0])
+        yield Statistic(f"pieces cut from the back of {name}'s last sentence", back[back > 0], of[back > 0])
+    both = locations[0].is_located & locations[1].is_located
+    a_place, b_place = (place.start[both] for place in locations)
+    a_document, b_document, is_random = documents[both], document_at(corpus, b_place), examples.is_random[both] == 1
+    yes = ("no", "yes")
+    follows = (a_document == b_document) & (b_place >= a_place + examples.a_lengths[both])
+    yield Statistic(
+        "next B stands after A in its document", follows[~is_random].astype(int), a_document[~is_random], yes
+    )
+    yield Statistic(
+        "random B is from A's document", (a_document == b_document)[is_random].astype(int), a_document[is_random], yes
+    )
+    if corpus.shards[-1] > 0:
+        # Ours chooses among the documents of its block, and a block is a shard.
+        same_shard = corpus.shards[a_document] == corpus.shards[b_document]
+        yield Statistic(
+            "random B is from A's shard",
+            same_shard[is_random].astype(int),
+            a_document[is_random],
+            yes,
+            is_compared=False,
+        )
+    random_document = b_document[is_random]
+    in_document = sentence_at(corpus, b_place[is_random]) - np.searchsorted(
+        corpus.sentence_starts, corpus.document_starts[random_document]
+    )
+    # Long documents with a short target have thousands of examples; in short ones a wrong share of short targets shows.
+    is_short = sentences[documents] <= _SHORT_DOCUMENT
+    yield Statistic(
+        f"sequence length in documents of at most {_SHORT_DOCUMENT} sentences",
+        examples.lengths[is_short],
+        documents[is_short],
+    )
+    yield Statistic("sentences of A's document", sentences[documents], documents)
+    yield Statistic("sentences of a random B's document", sentences[random_document], a_document[is_random])
+    yield Statistic(
+        "place of a random B's first sentence, twentieths of its document",
+        in_document * _TWENTIETHS // sentences[random_document],
+        a_document[is_random],
+    )
+    yield Statistic("examples of a document (A)", np.bincount(documents, minlength=num_documents), everywhere)
+    yield Statistic(
+        f"number of a random B's document, modulo {_DOCUMENT_CLASSES}",
+        random_document % _DOCUMENT_CLASSES,
+        a_document[is_random],
+    )
+    # All documents have more when there are more examples in all: they are no independent units here.
+    yield Statistic(
+        "random Bs of a document", np.bincount(random_document, minlength=num_documents), everywhere, is_compared=False
+    )
+
+
+def _masked(examples):
+    """Row, slot and position of every prediction, each [n]."""
+    row, slot = np.nonzero(np.arange(examples.positions.shape[1]) < examples.num_masked[:, None])
+    return row, slot, examples.positions[row, slot]

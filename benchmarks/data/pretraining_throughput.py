@@ -1,0 +1,248 @@
+"""Times raw text -> masked rows of S pieces beside Hugging Face's and Google's ways, in one run on the same text.
+
+taskset -c 0,1 python -m benchmarks.data.pretraining_throughput --corpus_dir=CORPUS \
+    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --hf_python=HF_ENV/bin/python \
+    --google_python=GOOGLE_ENV/bin/python --output_file=throughput.json
+
+CORPUS is what keras_bert_app.cli.prepare_corpus wrote. The contenders run in turn, round after round; a figure is the
+median of the rounds, a ratio the median of the ratios of each round. The clock runs from opening the files of text
+(in the page cache) to the last batch. Vocabularies are loaded and graphs are made before; what that and the first
+batch take of us is printed. A first pass without a clock warms everything, and tells what share of the real tokens each
+contender masks: no time is told where it is not what all were asked for. What each does:
+
+- ours: pretraining_dataset over the shards: segment pairs with random and true next sentences, masks 80/10/10, a
+  permuted order, static shapes. Rows are padded, as BERT's are.
+- transformers: tokenizer, grouping into full rows, DataCollatorForLanguageModeling, as its run_mlm.py does, by a
+  DataLoader in the main process (tokenizers' own threads on) and by one with two workers (off). Less work: no pairs,
+  no next-sentence labels, no shuffling, and every row is full.
+- google-research/bert: create_pretraining_data with --dupe_factor, which tokenizes once and then masks so many times;
+  it writes TFRecord files that training must read and parse again, which is not counted.
+
+Tokens are counted twice: with padding (S for every row), which is what an accelerator is fed, and without. The peers'
+environments:
+python3.11 -m venv HF_ENV && HF_ENV/bin/pip install -r benchmarks/requirements-hf.txt
+python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
+"""
+
+import os
+import statistics
+import tempfile
+import time
+
+from absl import flags
+
+from benchmarks.common import report, this_machine
+from benchmarks.common.peer_process import PeerProcess
+from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError
+
+_CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
+_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
+_HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with torch and transformers; none: left out.")
+_GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; none: left out.")
+_HF_MEGABYTES = flags.DEFINE_float("hf_megabytes", 8, "Text for Hugging Face (10^6 bytes).", lower_bound=0.01)
+_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 0.5, "Text for Google's script.", lower_bound=0.01)
+_DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 10, "Of Google's script; 10 is its default.", lower_bound=1)
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Timed rounds.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows a batch, for us and for Hugging Face.", lower_bound=1)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S.", lower_bound=5)
+_MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", lower_bound=1)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+_MASKED_LM_PROB = 0.15
+# Of the share of masked pieces, besides half a piece a row, which is what rounding to whole pieces may move (0.005 where rows have 100
+# tokens, as Wikipedia's of 128 have). transformers masks no [CLS] and [SEP], two a document, which is 0.0008 where one has 360 pieces,
+# and draws for each piece by itself, a standard deviation of 0.0003 with 8 MB of text.
+_SHARE_TOLERANCE = 0.005
+_OURS = "ours"
+_KINDS = ("padded_tokens", "real_tokens")
+
+
+def main(arguments):
+    del arguments
+    corpus_dir, vocab_file = app.required("corpus_dir", "vocab_file")
+    with app.quiet_start():
+        from pipelines import BertTokenizer, pretraining_dataset
+        from pipelines.corpus import preparation
+    manifest = preparation.load_manifest(corpus_dir)
+    shards = preparation.shard_paths(corpus_dir, manifest, "train")
+    tokenizer = BertTokenizer(vocab_file, _DO_LOWER_CASE.value)
+    megabytes = {_OURS: manifest["train"]["text_bytes"] / 1e6}
+    started = time.perf_counter()
+    dataset = pretraining_dataset(
+        shards,
+        tokenizer,
+        global_batch_size=_BATCH_SIZE.value,
+        epochs=1,
+        max_seq_length=_MAX_SEQ_LENGTH.value,
+        masked_lm_prob=_MASKED_LM_PROB,
+        max_predictions_per_seq=_MAX_PREDICTIONS.value,
+    )
+    next(iter(dataset))
+    seconds_to_first_batch = time.perf_counter() - started
+    contenders = {_OURS: lambda: _pass_over(dataset)}
+    with tempfile.TemporaryDirectory() as directory:
+        common = {
+            "vocab_file": os.path.abspath(vocab_file),
+            "do_lower_case": _DO_LOWER_CASE.value,
+            "max_seq_length": _MAX_SEQ_LENGTH.value,
+            "masked_lm_prob": _MASKED_LM_PROB,
+        }
+        if _HF_PYTHON.value:
+            peer = PeerProcess(
+                _HF_PYTHON.value,
+                "peer_hf_pretraining_data.py",
+                "hf_python",
+                {"torch": "2.13.0", "transformers": "5.23.0"},
+            )
+            text, size = _text(shards, directory, _HF_MEGABYTES.value, b" ", b"\n")
+            for workers in (0, 2):
+                name = f"transformers run_mlm, {workers or 'no'} workers"
+                megabytes[name] = size
+                contenders[name] = lambda workers=workers: peer.ask(
+                    **common,
+                    input_files=[text],
+                    vocab_size=tokenizer.vocab_size,
+                    batch_size=_BATCH_SIZE.value,
+                    workers=workers,
+                )
+        if _GOOGLE_PYTHON.value:
+            oracle = PeerProcess(
+                _GOOGLE_PYTHON.value, "oracle_google_pretraining_data.py", "google_python", {"bert-tensorflow": "1.0.4"}
+            )
+            name = f"create_pretraining_data, dupe_factor {_DUPE_FACTOR.value}"
+            lines, megabytes[name] = _text(shards, directory, _GOOGLE_MEGABYTES.value, b"\n", b"\n\n")
+            contenders[name] = lambda: oracle.ask(
+                **common,
+                input_files=[lines],
+                max_predictions_per_seq=_MAX_PREDICTIONS.value,
+                short_seq_prob=0.1,
+                dupe_factor=_DUPE_FACTOR.value,
+                seed=12345,
+            )
+        shares = {name: masked_share(name, run()) for name, run in contenders.items()}
+        results = {name: [] for name in contenders}
+        for _ in range(_ROUNDS.value):
+            for name, run in contenders.items():
+                results[name].append(run())
+    _report([_row(name, megabytes[name], shares[name], runs) for name, runs in results.items()], seconds_to_first_batch)
+
+
+def _pass_over(dataset):
+    """The figures of one pass, as the peers answer them."""
+    started, cpu_before, examples, real_tokens, labels = time.perf_counter(), time.process_time(), 0, 0, 0
+    for batch in dataset:
+        input_mask = batch["input_mask"].numpy()
+        examples += int(input_mask[:, 0].sum())  # the last batch is filled up
+        real_tokens += int(input_mask.sum())
+        labels += int(batch["masked_lm_weights"].numpy().sum())
+    return {
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": time.process_time() - cpu_before,
+        "examples": examples,
+        "real_tokens": real_tokens,
+        "labels": labels,
+    }
+
+
+def masked_share(name, run):
+    """Of the real tokens of a contender's pass, the share that is to be predicted.
+
+    Raises:
+        UserError: it is not what all were asked for.
+    """
+    tokens = max(1, run["real_tokens"])
+    share, tolerance = run["labels"] / tokens, _SHARE_TOLERANCE + 0.5 * run["examples"] / tokens
+    if not abs(share - _MASKED_LM_PROB) <= tolerance:
+        raise UserError(
+            f"{name}: {share:.4f} of {run['real_tokens']:,} real tokens are masked; expected {_MASKED_LM_PROB:g} within "
+            f"{tolerance:.4f}: not the same work. Give longer documents and more text, and for {_MAX_SEQ_LENGTH.value} "
+            f"tokens --max_predictions_per_seq={round(_MASKED_LM_PROB * _MAX_SEQ_LENGTH.value)} at least"
+        )
+    return share
+
+
+def _text(shards, directory, megabytes, between_sentences, after_document):
+    """(path, 10^6 bytes) of a file with the first documents of the shards."""
+    import tensorflow as tf
+
+    left, path = megabytes * 1e6, os.path.join(directory, f"{len(after_document)}.txt")
+    with open(path, "wb") as stream:
+        for document in tf.data.TFRecordDataset(shards).as_numpy_iterator():
+            if left <= 0:
+                break
+            left -= stream.write(document.replace(b"\n", between_sentences) + after_document)
+    return path, os.path.getsize(path) / 1e6
+
+
+def _row(name, megabytes, share, runs):
+    """Figures of one contender; `*_per_second` has an entry for each round."""
+    padded = [run["examples"] * _MAX_SEQ_LENGTH.value for run in runs]
+    real = [run["real_tokens"] for run in runs]
+    return {
+        "contender": name,
+        "megabytes": megabytes,
+        "examples": runs[0]["examples"],
+        "masked_share": share,
+        "runs": runs,
+        "padded_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(padded, runs)],
+        "real_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(real, runs)],
+        "cores": statistics.median(run["cpu_seconds"] / run["seconds"] for run in runs),
+    }
+
+
+def _report(rows, seconds_to_first_batch):
+    """Prints the table and keeps it."""
+    machine = this_machine.machine(("tensorflow", "tensorflow-text"))
+    ours = rows[0]
+    print(report.in_words(machine))
+    print(
+        f"{_ROUNDS.value} rounds, S={_MAX_SEQ_LENGTH.value}, P={_MAX_PREDICTIONS.value}, "
+        f"{_BATCH_SIZE.value} rows a batch, {os.path.basename(_VOCAB_FILE.value)}; "
+        f"ours is made and has its first batch after {seconds_to_first_batch:.1f} s\n"
+    )
+    lines = [
+        "| contender | MB of text | examples | masked of real tokens | 1,000 tokens/s with padding, median | lowest to highest | "
+        "without padding, median | lowest to highest | ours is faster by, with padding | without | cores busy |",
+        "|---" * 11 + "|",
+    ]
+    for row in rows:
+        cells = [row["contender"], f"{row['megabytes']:.1f}", f"{row['examples']:,}", f"{row['masked_share']:.4f}"]
+        for kind in _KINDS:
+            speeds = [speed / 1e3 for speed in row[f"{kind}_per_second"]]
+            cells += [f"{statistics.median(speeds):,.0f}", f"{min(speeds):,.0f} to {max(speeds):,.0f}"]
+        for kind in _KINDS:
+            row[f"{kind}_ratio"] = statistics.median(
+                mine / theirs for mine, theirs in zip(ours[f"{kind}_per_second"], row[f"{kind}_per_second"])
+            )
+            cells.append(f"{row[f'{kind}_ratio']:.1f}")
+        lines.append("| " + " | ".join([*cells, f"{row['cores']:.1f}"]) + " |")
+    print("\n".join(lines))
+    figures = {
+        "machine": machine,
+        "seconds_to_first_batch": seconds_to_first_batch,
+        "batch_size": _BATCH_SIZE.value,
+        "max_seq_length": _MAX_SEQ_LENGTH.value,
+        "max_predictions_per_seq": _MAX_PREDICTIONS.value,
+        "do_lower_case": _DO_LOWER_CASE.value,
+        "vocab_file": os.path.basename(_VOCAB_FILE.value),
+        "contenders": rows,
+    }
+    report.keep(_OUTPUT_FILE.value, figures, lines, lambda path: _draw(rows, path))
+
+
+def _draw(rows, path):
+    def speeds(row, kind):
+        found = [speed / 1e3 for speed in row[f"{kind}_per_second"]]
+        return statistics.median(found), min(found), max(found)
+
+    panels = {
+        title: {row["contender"]: speeds(row, kind) for row in rows}
+        for title, kind in zip(("with padding", "without"), _KINDS)
+    }
+    report.draw_bars(panels, "Raw text to masked rows beside the peers\n1,000 tokens/s, more is better", path)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

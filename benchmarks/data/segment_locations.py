@@ -1,0 +1,113 @@
+"""Finds where in a corpus the segments of pre-training examples come from, by their pieces alone."""
+
+import typing
+
+import numpy as np
+
+_KEY_LENGTHS = (2, 4, 8, 16, 32)  # a segment is looked up by as many of its first pieces as it has
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Corpus(typing.NamedTuple):
+    """Pieces of all documents, in the order of the shards. M sentences, D documents, T pieces."""
+
+    tokens: np.ndarray  # int32 [T]
+    sentence_starts: np.ndarray  # [M + 1] in pieces
+    document_starts: np.ndarray  # [D + 1] in pieces
+    shards: np.ndarray  # [D]
+
+
+class Locations(typing.NamedTuple):
+    """Of N segments. Located are those whose key is found once; the start of others is the first of several, or 0."""
+
+    start: np.ndarray  # int [N], in pieces
+    is_located: np.ndarray  # bool [N]
+    is_wrong: np.ndarray  # bool [N]: nowhere in the corpus, or not a run of one document's pieces
+
+
+def read_corpus(shards, tokenizer):
+    """Corpus of text shards; sentences without a piece and documents without a sentence are left out."""
+    import tensorflow as tf
+
+    tokens, sentence_lengths, document_lengths, shard_numbers = [], [], [], []
+    for number, shard in enumerate(shards):
+        for documents in tf.data.TFRecordDataset(shard).batch(4096):
+            sentences = tf.strings.split(documents, "\n")
+            pieces = tokenizer.tokenize(sentences.flat_values)
+            per_document = tf.reduce_sum(sentences.with_flat_values(pieces.row_lengths()), axis=1).numpy()
+            tokens.append(pieces.flat_values.numpy())
+            sentence_lengths.append(pieces.row_lengths().numpy())
+            document_lengths.append(per_document[per_document > 0])
+            shard_numbers.append(np.full(len(document_lengths[-1]), number))
+    sentence_lengths = np.concatenate(sentence_lengths)
+    return Corpus(
+        np.concatenate(tokens),
+        _starts(sentence_lengths[sentence_lengths > 0]),
+        _starts(np.concatenate(document_lengths)),
+        np.concatenate(shard_numbers),
+    )
+
+
+def locate(corpus, rows, first, lengths):
+    """Where segments begin in the corpus.
+
+    Args:
+        rows: int32 [N, S], examples without masks. first, lengths: int [N], where the segment stands in its row.
+    """
+    num_rows, seq_length = rows.shape
+    start, is_located = np.zeros(num_rows, np.int64), np.zeros(num_rows, bool)
+    is_wrong = np.zeros(num_rows, bool)
+    level = np.searchsorted(_KEY_LENGTHS, lengths, side="right") - 1
+    for number, key_length in enumerate(_KEY_LENGTHS):
+        chosen = np.flatnonzero(level == number)
+        columns = first[chosen, None] + np.arange(key_length)
+        wanted = _keys(rows[chosen[:, None], columns].T)
+        keys, places = _index(corpus, key_length)
+        low, high = (np.searchsorted(keys, wanted, side=side) for side in ("left", "right"))
+        is_wrong[chosen] = low == high
+        found = chosen[low < high]
+        start[found] = places[low[low < high]]
+        is_located[chosen] = high == low + 1
+    # The whole of every located segment is compared.
+    column = np.arange(seq_length)
+    for part in np.array_split(np.flatnonzero(is_located), max(1, num_rows // 8192)):
+        inside = column < lengths[part, None]
+        theirs = rows[part[:, None], np.minimum(first[part, None] + column, seq_length - 1)]
+        ours = corpus.tokens[np.minimum(start[part, None] + column, len(corpus.tokens) - 1)]
+        ends = corpus.document_starts[document_at(corpus, start[part]) + 1]
+        is_wrong[part] = ((theirs != ours) & inside).any(1) | (start[part] + lengths[part] > ends)
+    return Locations(start, is_located & ~is_wrong, is_wrong)
+
+
+def document_at(corpus, places):
+    """The document of each piece, int [N]."""
+    return np.searchsorted(corpus.document_starts, places, side="right") - 1
+
+
+def sentence_at(corpus, places):
+    """The sentence of each piece, int [N]."""
+    return np.searchsorted(corpus.sentence_starts, places, side="right") - 1
+
+
+def _starts(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _keys(columns):
+    """uint64 [n] from key_length columns of pieces [n]."""
+    keys = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        keys = (keys + column.astype(np.uint64) + np.uint64(1)) * _FACTOR
+        keys ^= keys >> np.uint64(29)
+    return keys
+
+
+def _index(corpus, key_length):
+    """Sorted keys and where they stand, of every run of pieces within one document."""
+    count = max(0, len(corpus.tokens) - key_length + 1)
+    places = np.arange(count)
+    ends = np.repeat(corpus.document_starts[1:], np.diff(corpus.document_starts))[:count]
+    keys = _keys([corpus.tokens[shift : shift + count] for shift in range(key_length)])
+    keys, places = keys[places + key_length <= ends], places[places + key_length <= ends]
+    order = np.argsort(keys, kind="stable")
+    return keys[order], places[order]

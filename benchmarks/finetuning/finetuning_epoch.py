@@ -1,0 +1,247 @@
+"""An epoch of fine-tuning, and prediction, on texts of real lengths beside KerasHub and transformers, in turn.
+
+python -m benchmarks.finetuning.finetuning_epoch --data_dir=glue/SST-2 --encoder=MINILM --transformers_python=PEERS_ENV/bin/python
+
+The first examples of SST-2, the same encoder and output layer in everyone's own layout, AdamW with clipping, dropout, at a constant
+rate. Each batches as its users have it: ours by like lengths; KerasHub's preprocessor pads all to --max_seq_length; transformers as
+its Trainer with group_by_length, each batch padded to its longest. A contender is NAME@PRECISION@COMPILED (ours: none, parts, step;
+keras_hub: none, step; transformers: none), in a process of its own. No time is told where the same weights give other logits, or an epoch
+leaves them as they are. A round trains an epoch, going on from the one before, and predicts the dev examples; the first is not
+counted, since it compiles. PEERS_ENV has benchmarks/requirements-serving.txt.
+"""
+
+import dataclasses
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+import numpy as np
+from absl import flags
+
+from benchmarks.common.peer_process import PeerProcess
+from benchmarks.common.report import draw_bars, in_words, keep
+from benchmarks.common.this_machine import machine, precisions
+from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError
+
+_ENCODER = flags.DEFINE_string("encoder", "", "The pre-trained model with a pooler, in any layout that convert reads.")
+_DATA = flags.DEFINE_string("data_dir", "", "Directory of SST-2's files.")
+_EXAMPLES = flags.DEFINE_integer("examples", 2048, "Training examples, the first ones.", lower_bound=64)
+_DEV_EXAMPLES = flags.DEFINE_integer("dev_examples", 872, "Dev examples, the first ones.", lower_bound=64)
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 64, "What KerasHub pads to, and all cut at.", lower_bound=8)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples a batch.", lower_bound=1)
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Constant.", lower_bound=0.0)
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "Counted rounds.", lower_bound=1)
+_CONTENDERS = flags.DEFINE_list(
+    "contenders",
+    [],
+    "NAME@PRECISION@COMPILED; by default the fastest of each, in the compute types that the CPU multiplies.",
+)
+_PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with torch and transformers.")
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+_VERSIONS = {
+    "ours": {"tensorflow": "2.21.0"},
+    "keras_hub": {"keras-hub": "0.32.0"},
+    "transformers": {"transformers": "5.23.0", "torch": "2.13.0"},
+}
+_COMPILED = {"ours": ("none", "parts", "step"), "keras_hub": ("none", "step"), "transformers": ("none",)}
+_PRECISIONS = ("float32", "bfloat16")
+_BY_DEFAULT = {
+    ("float32", "bfloat16"): (
+        "ours@bfloat16@parts",
+        "keras_hub@bfloat16@none",
+        "keras_hub@float32@step",
+        "transformers@bfloat16@none",
+        "transformers@float32@none",
+    ),
+    ("float32",): ("ours@float32@parts", "keras_hub@float32@step", "transformers@float32@none"),
+}
+# Of the largest logit, between precisions too. KerasHub's gelu is the tanh form whatever the model has.
+_AGREEMENT = 5e-2
+_PARTS = ("training", "prediction")
+
+
+def main(arguments):
+    del arguments
+    encoder, data_dir, python = app.required("encoder", "data_dir", "transformers_python")
+    contenders = {entry: parsed(entry) for entry in _CONTENDERS.value or _BY_DEFAULT[precisions()]}
+    found = {
+        "machine": machine(("tensorflow", "keras")),
+        "examples": _EXAMPLES.value,
+        "dev_examples": _DEV_EXAMPLES.value,
+        "max_seq_length": _MAX_SEQ_LENGTH.value,
+        "batch_size": _BATCH_SIZE.value,
+    }
+    print(in_words(found["machine"]), flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        places, texts_file, labels = written(encoder, data_dir, directory)
+        peers, begun_with = {}, {}
+        for entry, (name, precision, compiled) in contenders.items():
+            interpreter = python if name == "transformers" else sys.executable
+            peers[entry] = PeerProcess(interpreter, f"finetuning_epoch_{name}.py", f"{name}_python", _VERSIONS[name])
+            first = peers[entry].ask(
+                directory=places[name],
+                data_dir=os.path.abspath(data_dir),
+                texts_file=texts_file,
+                precision=precision,
+                compiled=compiled,
+                examples=_EXAMPLES.value,
+                dev_examples=_DEV_EXAMPLES.value,
+                max_seq_length=_MAX_SEQ_LENGTH.value,
+                batch_size=_BATCH_SIZE.value,
+                learning_rate=_LEARNING_RATE.value,
+                seed=1,
+            )
+            begun_with[entry] = np.array(first["logits"])
+            check_same(entry, begun_with[entry], next(iter(begun_with.values())))
+        found["rounds"] = in_turn(peers, labels, begun_with)
+    lines = list(table(found["rounds"]))
+    print("\n" + "\n".join(lines))
+    keep(_OUTPUT_FILE.value, found, lines, lambda path: draw(found["rounds"], path))
+
+
+def parsed(entry):
+    """(name, precision, compiled) of a contender.
+
+    Raises:
+        UserError: it is none.
+    """
+    name, precision, compiled, *more = [*entry.split("@"), "", ""]
+    if any(more) or precision not in _PRECISIONS or compiled not in _COMPILED.get(name, ()):
+        raise UserError(
+            f"--contenders={entry}: expected NAME@PRECISION@COMPILED, such as keras_hub@float32@step; precision of "
+            f"{', '.join(_PRECISIONS)}, compiled "
+            + ", ".join(f"{' or '.join(ways)} ({of})" for of, ways in _COMPILED.items())
+        )
+    return name, precision, compiled
+
+
+def written(encoder, data_dir, directory):
+    """(contender's name -> directory of the encoder with an output layer, file of the texts, labels [N] of the dev examples)."""
+    with app.quiet_start():
+        from keras_bert_app.interop import load
+        from keras_bert_app.interop.weights import part_of
+    weights, _ = load.load_weights(encoder, allow_missing=("masked_lm", "next_sentence"))
+    random = np.random.RandomState(1)
+    output_layer = {
+        "classifier/kernel": random.normal(size=(weights.config.hidden_size, 2), scale=0.2).astype(np.float32),
+        "classifier/bias": np.zeros(2, np.float32),
+    }
+    kept = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) in ("encoder", "pooler")}
+    weights = dataclasses.replace(
+        weights, tensors={**kept, **output_layer}, task="sequence_classification", labels=("0", "1")
+    )
+    places = {}
+    for layout, readers in (("huggingface", ("ours", "transformers")), ("keras_hub", ("keras_hub",))):
+        place = os.path.join(directory, layout)
+        load.write_weights(weights, layout, place)
+        places |= dict.fromkeys(readers, place)
+    texts = {
+        split: texts_of(data_dir, split, most)
+        for split, most in (("train", _EXAMPLES.value), ("dev", _DEV_EXAMPLES.value))
+    }
+    texts_file = os.path.join(directory, "texts.json")
+    with open(texts_file, "w", encoding="utf-8") as file:
+        json.dump(texts, file)
+    return places, texts_file, np.array([label for _, label in texts["dev"]])
+
+
+def texts_of(data_dir, split, most):
+    """[(text, label, a number)] of the first examples of SST-2's file."""
+    from keras_bert_app.config.finetuning_config import FinetuningConfig
+    from keras_bert_app.tasks import registry
+
+    examples = registry.find("sst-2").read_split(data_dir, split, FinetuningConfig(task="sst-2", data_dir=data_dir))
+    return [(example.text_a, int(example.label)) for example in examples.first(most)]
+
+
+def check_same(entry, logits, expected):
+    """Raises UserError where a contender does not start with the logits of the first one."""
+    difference = np.abs(logits - expected).max() / np.abs(expected).max()
+    print(
+        f"{entry}: the same weights' logits differ by {difference:.1e} of the largest from the first contender's",
+        flush=True,
+    )
+    if not difference <= _AGREEMENT:
+        raise UserError(
+            f"{entry}: the same weights' logits differ by {difference:.1e} of the largest; expected "
+            f"{_AGREEMENT:g} at most: not the same work, so that no time is told"
+        )
+
+
+def check_trained(entry, logits, begun_with):
+    """Raises UserError where an epoch has changed the logits by no more than rounding."""
+    change = np.abs(logits - begun_with).max() / np.abs(begun_with).max()
+    if not change > _AGREEMENT:
+        raise UserError(
+            f"{entry}: after an epoch the logits differ by {change:.1e} of the largest from those before; expected more than "
+            f"{_AGREEMENT:g}: it does not train, so that no time is told; look at its weights and --learning_rate"
+        )
+
+
+def in_turn(peers, labels, begun_with):
+    """list over the counted rounds of dict contender -> seconds of training and prediction, accuracy and peak of resident memory."""
+    rounds = []
+    for number in range(_ROUNDS.value + 1):
+        answers = {entry: peer.ask(what="epoch") for entry, peer in peers.items()}
+        for entry, answer in answers.items():
+            logits = np.array(answer.pop("logits"))
+            check_trained(entry, logits, begun_with[entry])
+            answer["accuracy"] = float((np.argmax(logits, -1) == labels).mean())
+            print(
+                f"round {number or 'that compiles'}: {entry}: training {answer['training']:.2f} s, prediction "
+                f"{answer['prediction']:.2f} s, dev accuracy {answer['accuracy']:.4f}",
+                flush=True,
+            )
+        if number:
+            rounds.append(answers)
+    return rounds
+
+
+def seconds_of(rounds, entry, part):
+    """A number a round."""
+    return [answers[entry][part] for answers in rounds]
+
+
+def table(rounds):
+    """Markdown: medians and spreads, and times the first contender's; accuracies of the rounds."""
+    yield (
+        "| contender | "
+        + " | ".join(f"{part}, s | times the first" for part in _PARTS)
+        + " | dev accuracy after each | resident, GB |"
+    )
+    yield "|---|" + "---|---|" * len(_PARTS) + "---|---|"
+    first = next(iter(rounds[0]))
+    for entry in rounds[0]:
+        cells = [entry]
+        for part in _PARTS:
+            seconds = seconds_of(rounds, entry, part)
+            ratios = [mine / theirs for mine, theirs in zip(seconds, seconds_of(rounds, first, part))]
+            cells += [_spread(seconds), "" if entry == first else _spread(ratios)]
+        cells += [
+            ", ".join(f"{answers[entry]['accuracy']:.4f}" for answers in rounds),
+            f"{rounds[-1][entry]['resident_bytes'] / 1e9:.2f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def draw(rounds, path):
+    """Bars of the contenders, a panel for each part."""
+    panels = {}
+    for part in _PARTS:
+        of_part = {entry: seconds_of(rounds, entry, part) for entry in rounds[0]}
+        panels[part] = {
+            entry: (statistics.median(seconds), min(seconds), max(seconds)) for entry, seconds in of_part.items()
+        }
+    draw_bars(panels, "Fine-tuning on texts of real lengths beside the peers\nseconds, less is better", path)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,49 @@
+"""KerasHub's fine-tuning, asked by benchmarks.finetuning.finetuning_epoch; not run by hand.
+
+BertTextClassifier and fit: its preprocessor pads every text to the same length, once, in the round that compiles.
+"""
+
+import json
+
+import keras
+import keras_hub
+import peer_answers  # first of all
+import tensorflow as tf
+
+
+def make(request):
+    keras.utils.set_random_seed(request["seed"])
+    with open(request["texts_file"], encoding="utf-8") as file:
+        texts = json.load(file)
+    preprocessor = keras_hub.models.BertTextClassifierPreprocessor.from_preset(
+        request["directory"], sequence_length=request["max_seq_length"]
+    )
+    model = keras_hub.models.BertTextClassifier.from_preset(
+        request["directory"],
+        preprocessor=None,
+        dtype={"float32": "float32", "bfloat16": "mixed_bfloat16"}[request["precision"]],
+    )
+    optimizer = keras.optimizers.AdamW(request["learning_rate"], weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    model.compile(
+        optimizer=optimizer,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=request["compiled"] == "step",
+    )
+
+    def rows(*columns):
+        strings = tf.data.Dataset.from_tensor_slices(columns).batch(256)
+        return strings.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE).unbatch().cache()
+
+    batches = (
+        rows(*map(list, zip(*texts["train"])))
+        .shuffle(len(texts["train"]), seed=request["seed"])
+        .batch(request["batch_size"])
+        .prefetch(2)
+    )
+    dev = rows([text for text, _ in texts["dev"]]).batch(request["batch_size"])
+    return lambda: model.fit(batches, verbose=0), lambda: model.predict(dev, verbose=0)
+
+
+if __name__ == "__main__":
+    peer_answers.serve_epochs(make, ("keras-hub", "tensorflow", "keras"))

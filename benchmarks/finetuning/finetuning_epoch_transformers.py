@@ -1,0 +1,78 @@
+"""Hugging Face transformers' fine-tuning, asked by benchmarks.finetuning.finetuning_epoch; not run by hand.
+
+BertForSequenceClassification as its Trainer takes steps with group_by_length: texts tokenized beforehand, batches of like lengths, each
+padded to its longest; predictions in the order of the lengths.
+"""
+
+import contextlib
+import json
+import os
+
+import peer_answers  # first of all
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+import transformers
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+
+def make(request):
+    torch.manual_seed(request["seed"])
+    with open(request["texts_file"], encoding="utf-8") as file:
+        texts = json.load(file)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(request["directory"])
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(request["directory"])
+    collator = transformers.DataCollatorWithPadding(tokenizer)
+    rows = {
+        part: [
+            dict(tokenizer(text, truncation=True, max_length=request["max_seq_length"]), labels=int(label))
+            for text, label in examples
+        ]
+        for part, examples in texts.items()
+    }
+    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
+    groups = [
+        {
+            "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
+            "weight_decay": 0.01 * decayed,
+        }
+        for decayed in (True, False)
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=request["learning_rate"], eps=1e-6, fused=True)
+    low, size = request["precision"] == "bfloat16", request["batch_size"]
+    sampler = LengthGroupedSampler(
+        size,
+        lengths=[len(row["input_ids"]) for row in rows["train"]],
+        generator=torch.Generator().manual_seed(request["seed"]),
+    )
+
+    def precision():
+        return torch.autocast("cpu", torch.bfloat16) if low else contextlib.nullcontext()
+
+    def train():
+        model.train()
+        order = list(sampler)
+        for at in range(0, len(order), size):
+            optimizer.zero_grad()
+            with precision():
+                loss = model(**collator([rows["train"][index] for index in order[at : at + size]])).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+    def predict():
+        model.eval()
+        order = sorted(range(len(rows["dev"])), key=lambda index: len(rows["dev"][index]["input_ids"]))
+        found = torch.empty(len(order), model.config.num_labels)
+        with torch.inference_mode(), precision():
+            for at in range(0, len(order), size):
+                indexes = order[at : at + size]
+                found[indexes] = model(**collator([rows["dev"][index] for index in indexes])).logits.float()
+        return found.numpy()
+
+    return train, predict
+
+
+if __name__ == "__main__":
+    peer_answers.serve_epochs(make, ("transformers", "torch"))

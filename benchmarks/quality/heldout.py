@@ -1,0 +1,33 @@
+"""One evaluation for models of any origin: BERT's own masking of a corpus's held-out documents."""
+
+from keras_bert_app.cli.common import app
+
+_SEED = 777
+
+
+def evaluate(model_dir, corpus_dir, vocab_file):
+    """Held-out figures of a model, as evaluations of `pretrain` name them: 15 % of the pieces masked, in rows of 128, whatever
+    the model was trained with, and next-sentence pairs for models that learned them.
+
+    Args:
+        model_dir: in any layout that convert reads. corpus_dir: of prepare_corpus. vocab_file: the model's own.
+    """
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from keras_bert_app.config.pretraining_config import PretrainingConfig
+        from keras_bert_app.interop.load import load_pretrained
+        from keras_bert_app.training import evaluation, forward, pretraining_data
+        from keras_bert_app.training.losses import PretrainingObjective
+        from pipelines.corpus import preparation
+        from pipelines.wordpiece.tokenizer import BertTokenizer
+    model = load_pretrained(model_dir, allow_missing=("pooler", "next_sentence"))
+    tokenizer = BertTokenizer(vocab_file, model.config.do_lower_case)
+    run = PretrainingConfig(max_seq_length=128, global_batch_size=32, seed=_SEED).resolved()
+    shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "heldout")
+    dataset = pretraining_data.heldout_dataset(
+        run, shards, tokenizer, pretraining_data.example_arguments(run, tokenizer, "")
+    )
+    objective = PretrainingObjective("nsp" if "next_sentence" in model.parts else "none")
+    call = forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
+    return evaluation.evaluate(call, objective, dataset, model.config.vocab_size)

@@ -1,0 +1,73 @@
+"""Pre-training as a user of KerasHub does it, run by benchmarks.quality.quality_per_minute: BertMaskedLM, its preprocessor, and fit.
+
+What its defaults are made for is fine-tuning (Adam at 5e-5): AdamW, clipping and the learning rate are those of pre-training.
+"""
+
+import json
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import keras
+import keras_hub
+import numpy as np
+import tensorflow as tf
+from time_budget import TimeBudget
+
+
+class _Clock(keras.callbacks.Callback):
+    """The learning rate by the clock, the log, and the end.
+
+    Keras divides the loss by all places for predictions, the unused ones too: by share_used what it gives is that of the used.
+    """
+
+    def __init__(self, budget, share_used):
+        super().__init__()
+        self.budget, self.share_used = budget, share_used
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.model.optimizer.learning_rate = self.budget.rate()
+
+    def on_train_batch_end(self, batch, logs=None):
+        def mean_loss():
+            self.model.reset_metrics()
+            return float(logs["loss"]) / self.share_used
+
+        self.budget.took_step(mean_loss)
+        self.model.stop_training = self.budget.is_over()
+
+
+def main(given):
+    keras.utils.set_random_seed(given["seed"])
+    keras.config.set_dtype_policy({"float32": "float32", "bfloat16": "mixed_bfloat16"}[given["precision"]])
+    size, length = given["size"], given["max_seq_length"]
+    preprocessor = keras_hub.models.BertMaskedLMPreprocessor(
+        keras_hub.models.BertTokenizer(vocabulary=given["vocab_file"], lowercase=True, strip_accents=True),
+        sequence_length=length,
+        mask_selection_length=given["max_predictions_per_seq"],
+    )
+    backbone = keras_hub.models.BertBackbone(
+        vocabulary_size=size["vocab_size"],
+        num_layers=size["num_hidden_layers"],
+        num_heads=size["num_attention_heads"],
+        hidden_dim=size["hidden_size"],
+        intermediate_dim=size["intermediate_size"],
+    )
+    model = keras_hub.models.BertMaskedLM(backbone, preprocessor)
+    optimizer = keras.optimizers.AdamW(given["learning_rate"], weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    # Of narrow models XLA is the faster way on a CPU in float32 and the slower one in bfloat16 (benchmarks.step.training_step).
+    model.compile(optimizer=optimizer, jit_compile=given["precision"] == "float32" and size["hidden_size"] < 512)
+    passages = tf.data.TextLineDataset(given["passages"]).shuffle(1 << 17, seed=given["seed"]).repeat()
+    passages = passages.batch(given["batch_size"])
+    weights = [weights.numpy().astype(np.float32) for _, _, weights in passages.take(50).map(preprocessor)]
+    share_used = float(np.mean(weights))
+    budget = TimeBudget(given["minutes"], given["learning_rate"], given["warmup_share"], given["log"])
+    model.fit(passages.prefetch(2), verbose=0, callbacks=[_Clock(budget, share_used)])
+    model.save_to_preset(given["output_dir"])
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,312 @@
+"""What pre-training gives for the same minutes on the same machine: our recipe, KerasHub's fit and transformers' run_mlm.
+
+python -m benchmarks.quality.quality_per_minute --corpus_dir=CORPUS --vocab_file=VOCAB --data_dir=TASKS \\
+    --transformers_python=HF_ENV/bin/python --minutes=10 --seeds=1,2,3 --directory=runs/quality
+
+The same text, vocabulary, model size and minutes for all; the peers get their own masks, dropout and initial weights,
+AdamW, rows as full as ours, and the same rise and fall of the learning rate by the clock. An entry of --contenders is
+NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], so that one peer may stand in the table with several settings:
+--contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08. What settings are chosen by should not be
+what they are judged by: try them on another corpus (prepare_corpus --seed holds out other documents). Judged by
+one evaluation (benchmarks.quality.heldout; KerasHub's head by its weights under BERT's constants), then by fine-tuning on 10,000
+examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt; TASKS
+the folders glue and conll2003. What is done is not done again; a training of ours that was stopped goes on, the others begin anew. Nothing else should
+run. A directory holds runs of one corpus, vocabulary, size and time; the machine of each pre-training stands with its result, and above the table.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+
+from absl import flags
+
+from benchmarks.common import count_flags, report
+from benchmarks.common.identity import code_digest
+from benchmarks.common.resumable import results_of, spread
+from benchmarks.common.this_machine import machine
+from benchmarks.quality import quality_texts
+from benchmarks.quality.heldout import evaluate
+from benchmarks.quality.quality_contenders import PRECISIONS, parsed
+from benchmarks.reliability import own_commands
+from keras_bert_app.cli.common import app
+from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.errors import UserError
+from pipelines.wordpiece.vocabulary import load_vocabulary
+
+_RANDOM = "random start"
+_LENGTH, _BATCH_SIZE, _WARMUP_SHARE = 128, 32, 0.06
+_SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+
+_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with held-out documents.")
+_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
+_DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it nothing is fine-tuned.")
+_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
+_MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=0.05)
+_SEEDS = count_flags.define("seeds", [1, 2, 3], "One run of each contender a seed.", lowest=0)
+_CONTENDERS = flags.DEFINE_list(
+    "contenders",
+    ["ours", "keras_hub@1e-3@float32", "transformers@1e-3"],
+    "In this order, seed by seed: NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]].",
+)
+_PRECISION = flags.DEFINE_enum(
+    "precision", "bfloat16", PRECISIONS, "Compute type of those that name none, and of the tasks."
+)
+_PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, the table and the curves go.")
+
+
+def main(arguments):
+    del arguments
+    app.required("corpus_dir", "vocab_file")
+    if "transformers" in [parsed(contender).name for contender in _CONTENDERS.value]:
+        app.required("transformers_python")
+    os.makedirs(_DIRECTORY.value, exist_ok=True)
+    _keep_settings()
+    quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, _LENGTH)
+    runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
+    found = results_of(
+        runs,
+        _pretrain,
+        _at("pretraining.json"),
+        lambda row: {"precision": _PRECISION.value, **({"code": code_digest()} if row.startswith("ours") else {})},
+    )
+    curves = {row: _curve(row) for row in runs}
+    tasks = {}
+    if _DATA.value:
+        starts = [*runs, *(f"{_RANDOM}:{seed}" for seed in _SEEDS.value)]
+        tasks = results_of(
+            [f"{start}:{task}" for start in starts for task in own_commands.SMALL_TASKS],
+            _finetune,
+            _at("tasks.json"),
+            {
+                "precision": _PRECISION.value,
+                "data_dir": _DATA.value,
+                "random": _CONTENDERS.value[0],
+                "code": code_digest(),
+            },
+        )
+    lines = [*machines(found), *table(found, tasks)]
+    with open(_at("table.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    draw(curves, _at("curves.png"))
+    print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
+
+
+def _at(*names):
+    return os.path.join(_DIRECTORY.value, *names)
+
+
+def _keep_settings():
+    """Raises UserError where the directory has runs of other settings."""
+    manifest = os.path.join(_CORPUS.value, "manifest.json")
+    settings = {"minutes": _MINUTES.value, "config": _CONFIG.value}
+    for name, path in (("corpus_dir", manifest), ("vocab_file", _VOCAB.value)):
+        try:
+            with open(path, "rb") as file:
+                settings[name] = hashlib.sha256(file.read()).hexdigest()
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be read ({error.strerror}); --{name} wants what "
+                f"{'prepare_corpus' if name == 'corpus_dir' else 'learn_vocab'} wrote"
+            ) from error
+    path = _at("settings.json")
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(settings, file, indent=1)
+    with open(path, encoding="utf-8") as file:
+        held = json.load(file)
+    if changed := [name for name, value in settings.items() if held.get(name) != value]:
+        raise UserError(f"--directory={_DIRECTORY.value} has runs with another --{changed[0]}; give another directory")
+
+
+def _model_dir(row):
+    return _at("models", row.replace(":", "-").replace("@", "-"))
+
+
+def _pretrain(row):
+    """Trains a contender for its minutes; what its model gets on the held-out text, how many steps it took, and on what machine."""
+    entry, seed = row.split(":")
+    contender, rate, precision, initializer_range = parsed(entry)
+    precision = precision or _PRECISION.value
+    model_dir = _model_dir(row)
+    if contender == "ours":
+        # Neither evaluations nor more than the last checkpoint within the minutes: the peers have none.
+        own_commands.run(
+            "pretrain",
+            recipe="small_budget",
+            config=_CONFIG.value,
+            corpus_dir=_CORPUS.value,
+            vocab_file=_VOCAB.value,
+            train_minutes=_MINUTES.value,
+            precision=precision,
+            seed=seed,
+            log_steps=50,
+            eval_steps=1_000_000,
+            save_checkpoints_steps=1_000_000,
+            jit_compile="parts",
+            workdir=model_dir,
+        )
+    else:
+        os.makedirs(_at("models"), exist_ok=True)
+        config = BertConfig.of_size(_CONFIG.value, vocab_size=_num_pieces())
+        size = {name: getattr(config, name) for name in _SIZE}
+        if initializer_range:
+            size["initializer_range"] = initializer_range
+        given = {
+            "seed": int(seed),
+            "precision": precision,
+            "size": size,
+            "max_seq_length": _LENGTH,
+            "max_predictions_per_seq": 20,
+            "batch_size": _BATCH_SIZE,
+            "minutes": _MINUTES.value,
+            "learning_rate": rate,
+            "warmup_share": _WARMUP_SHARE,
+            "vocab_file": os.path.abspath(_VOCAB.value),
+            "passages": _at("passages.txt"),
+            "documents": _at("documents.txt"),
+            "log": model_dir + ".jsonl",
+            "output_dir": model_dir,
+        }
+        python = _PYTHON.value if contender == "transformers" else sys.executable
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"quality_{contender}.py")
+        own_commands.process(os.path.basename(script), [python, script, json.dumps(given)])
+    return {
+        **evaluate(model_dir, _CORPUS.value, _VOCAB.value),
+        "steps": _curve(row)[-1]["step"],
+        "machine": machine(("tensorflow", "keras")),
+    }
+
+
+def _num_pieces():
+    return len(load_vocabulary(_VOCAB.value))
+
+
+def _curve(row):
+    """Rows with step, seconds and loss, of masked LM alone."""
+    if row.startswith("ours"):
+        return [line for line in own_commands.metrics_of(_model_dir(row)) if "loss" in line]
+    with open(_model_dir(row) + ".jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _finetune(row):
+    start, seed, task = row.split(":")
+    is_random = start == _RANDOM
+    model_dir = _with_default_dropout(f"{_CONTENDERS.value[0] if is_random else start}:{seed}")
+    return own_commands.finetune_small(
+        task,
+        _DATA.value,
+        _at("tasks", row.replace(":", "-").replace(" ", "_")),
+        init_checkpoint=model_dir,
+        random_init=is_random,
+        precision=_PRECISION.value,
+        seed=seed,
+    )
+
+
+def _with_default_dropout(row):
+    """A copy of a model whose configuration has BERT's dropout and initial weights, whatever it was pre-trained with."""
+    path = _model_dir(row) + "-for-tasks"
+    if not os.path.exists(path):
+        shutil.rmtree(path + ".tmp", ignore_errors=True)  # of a run that was stopped
+        own_commands.run(
+            "convert",
+            input=_model_dir(row),
+            to="huggingface",
+            output=path + ".tmp",
+            allow_missing="pooler,next_sentence",
+        )
+        name = os.path.join(path + ".tmp", "config.json")
+        with open(name, encoding="utf-8") as file:
+            config = json.load(file)
+        defaults = BertConfig()
+        config |= {
+            key: getattr(defaults, key)
+            for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
+        }
+        with open(name, "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=2)
+        os.replace(path + ".tmp", path)
+    return path
+
+
+def machines(found):
+    """Markdown: a paragraph for each machine that runs were made on, and which, where there are several."""
+    runs = {}
+    for row, result in found.items():
+        # Of runs before it was kept, nothing is known.
+        runs.setdefault(
+            report.in_words(result["machine"]) if "machine" in result else "a machine that was not kept", []
+        ).append(row)
+    for words, rows in runs.items():
+        yield words if len(runs) == 1 else f"{words}: {', '.join(rows)}"
+        yield ""
+
+
+def table(found, tasks):
+    """Markdown: a line for each contender, mean and range where it has several seeds."""
+    measures = list(own_commands.SMALL_TASKS) if tasks else []
+    yield "| pre-trained by | seeds | steps | held-out MLM accuracy | MLM loss |" + "".join(
+        f" {task} |" for task in measures
+    )
+    yield "|---|---|---|---|---|" + "---|" * len(measures)
+    first = next(iter(found.values()))
+    for name in (*dict.fromkeys(row.split(":")[0] for row in found), *([_RANDOM] if tasks else [])):
+        rows = [result for row, result in found.items() if row.split(":")[0] == name]
+        scores = [
+            [result["score"] for row, result in tasks.items() if row.split(":")[0] == name and row.endswith(f":{task}")]
+            for task in measures
+        ]
+        cells = (
+            [
+                spread([row["steps"] for row in rows], ",.0f"),
+                spread([row["eval_masked_lm_accuracy"] for row in rows]),
+                spread([row["eval_masked_lm_loss"] for row in rows]),
+            ]
+            if rows
+            else ["", "", ""]
+        )
+        yield f"| {name} | {len(rows) or len(scores[0])} | " + " | ".join([*cells, *map(spread, scores)]) + " |"
+    baselines = [
+        next(result["baseline"] for row, result in tasks.items() if row.endswith(f":{task}")) for task in measures
+    ]
+    yield (
+        f"| none: the most frequent piece, class or tag | | | {first['eval_unigram_accuracy']:.4f} | |"
+        + "".join(f" {value:.4f} |" for value in baselines)
+    )
+
+
+def draw(curves, path):
+    """Training losses against minutes, a colour a contender, a line a seed."""
+    from keras_bert_app.drawing.figures import picture
+
+    names = list(dict.fromkeys(row.split(":")[0] for row in curves))
+    with picture(
+        8,
+        4.5,
+        "Masked LM loss in training by the clock\nours hides a quarter of the pieces, without dropout; the "
+        "peers 15 %, with it:\ncompare by the table",
+    ) as (figure, image):
+        axes = figure.subplots()
+        for row, lines in curves.items():
+            name = row.split(":")[0]
+            label = name if row == next(other for other in curves if other.startswith(name)) else None
+            axes.plot(
+                [line["seconds"] / 60 for line in lines],
+                [line["loss"] for line in lines],
+                color=f"C{names.index(name)}",
+                linewidth=1.3,
+                label=label,
+            )
+        axes.set_xlabel("minutes")
+        axes.set_ylabel("loss")
+        axes.legend(frameon=False)
+    with open(path, "wb") as file:
+        file.write(image.getvalue())
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,89 @@
+"""Pre-training as transformers' run_mlm does it, run by benchmarks.quality.quality_per_minute in an environment with torch.
+
+Documents tokenized beforehand, joined and cut into rows; masks drawn anew for each batch; AdamW without weight decay.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import sys
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import tokenizers
+import torch
+import transformers
+from time_budget import TimeBudget
+
+
+def rows_of(path, tokenizer, length):
+    """int64 [N, length]: the documents, each with [CLS] and [SEP], one after the other; what is left over is dropped."""
+    with open(path, encoding="utf-8", newline="\n") as file:
+        texts = file.read().split("\n")[:-1]
+    ids = []
+    for at in range(0, len(texts), 1000):
+        ids += itertools.chain.from_iterable(found.ids for found in tokenizer.encode_batch(texts[at : at + 1000]))
+    return torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)
+
+
+def batches(rows, is_special, collator, size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        order = torch.randperm(len(rows), generator=generator)
+        for at in range(0, len(rows) - size + 1, size):
+            yield collator(
+                [
+                    {"input_ids": rows[index], "special_tokens_mask": is_special[index]}
+                    for index in order[at : at + size]
+                ]
+            )
+
+
+def main(given):
+    torch.manual_seed(given["seed"])
+    size = given["size"]
+    fast = tokenizers.BertWordPieceTokenizer(given["vocab_file"], lowercase=True)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=fast,
+        unk_token="[UNK]",
+        sep_token="[SEP]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        mask_token="[MASK]",
+    )
+    rows = rows_of(given["documents"], fast, given["max_seq_length"])
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**size))
+    # What its Trainer takes with this torch.
+    optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0, fused=True)
+    collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+    low = given["precision"] == "bfloat16"
+    model.train()
+    budget, losses = TimeBudget(given["minutes"], given["learning_rate"], given["warmup_share"], given["log"]), []
+
+    def mean_loss():
+        mean = sum(losses) / len(losses)
+        losses.clear()
+        return mean
+
+    is_special = torch.isin(rows, torch.tensor(tokenizer.all_special_ids)).long()
+    for batch in batches(rows, is_special, collator, given["batch_size"], given["seed"]):
+        for group in optimizer.param_groups:
+            group["lr"] = budget.rate()
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16) if low else contextlib.nullcontext():
+            loss = model(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        budget.took_step(mean_loss)
+        if budget.is_over():
+            break
+    model.save_pretrained(given["output_dir"])
+    fast.save_model(given["output_dir"])
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

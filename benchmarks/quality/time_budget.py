@@ -1,0 +1,54 @@
+"""Training that ends when its minutes are over, for scripts of any environment. Standard library alone."""
+
+import json
+import time
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class TimeBudget:
+    """A clock that gives the learning rate and keeps a log; it starts when it is made.
+
+    The minutes have the first step's compilation in them, but not the learning rate's rise and fall, which would go by unseen, as of ours
+    (keras_bert_app/training/pace.py).
+
+    Args:
+        minutes: of training, the first step's compilation included. learning_rate: its peak, after which it falls in
+            proportion to the time to 0. warmup_share: of the minutes, in which it rises likewise. path: of the log, JSON
+            lines with step, seconds and loss (the mean since the line before).
+    """
+
+    def __init__(self, minutes, learning_rate, warmup_share, path):
+        self.seconds, self.peak, self.warmup_share, self.path = minutes * 60.0, learning_rate, warmup_share, path
+        self.step, self.started, self.logged, self.first_step = 0, time.monotonic(), 0.0, 0.0
+        open(path, "w", encoding="utf-8").close()
+
+    def elapsed(self):
+        return time.monotonic() - self.started
+
+    def is_over(self):
+        return self.elapsed() >= self.seconds
+
+    def rate(self):
+        """The learning rate of the step that begins now."""
+        progress = max(0.0, self.elapsed() - self.first_step) / max(self.seconds - self.first_step, 1e-9)
+        if progress < self.warmup_share:
+            return self.peak * progress / self.warmup_share
+        return self.peak * max(0.0, 1.0 - progress)
+
+    def took_step(self, mean_loss):
+        """Counts a step, and now and then writes a line. Args: mean_loss: function that gives it, since the line before."""
+        self.step += 1
+        elapsed = self.elapsed()
+        if self.step == 1:
+            self.first_step = elapsed
+        if elapsed - self.logged >= _SECONDS_BETWEEN_LINES or elapsed >= self.seconds:
+            self.logged, loss = elapsed, mean_loss()
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": self.step, "seconds": round(elapsed, 1), "loss": loss}) + "\n")
+            left = max(0.0, self.seconds - elapsed)
+            print(
+                f"step {self.step:,}  loss {loss:.3f}  {self.step / elapsed:.2f} steps/s  "
+                f"ETA {left // 60:.0f}:{left % 60:02.0f}",
+                flush=True,
+            )

@@ -1,0 +1,98 @@
+"""R2 and R5 of benchmarks/reliability/reliability.py: every checkpoint restored, every file of one damaged."""
+
+import os
+import shutil
+
+from benchmarks.reliability import reliability_runs as runs
+
+DAMAGES = {
+    "deleted": None,
+    "emptied": lambda content: b"",
+    "cut by a byte": lambda content: content[:-1],
+    "cut in half": lambda content: content[: len(content) // 2],
+    "flipped at the beginning": lambda content: _flipped(content, 0),
+    "flipped in the middle": lambda content: _flipped(content, len(content) // 2),
+    "flipped at the end": lambda content: _flipped(content, len(content) - 1),
+    "a digit flipped": lambda content: _flipped(content, next(i for i, byte in enumerate(content) if 48 <= byte < 58)),
+}
+
+
+def every_step(bench, part, options):
+    """R2: a run that kept every step's checkpoint, gone on with from each of them."""
+    kept = {"save_checkpoints_steps": 1, "keep_checkpoints": options.steps + 1, "eval_steps": 7}
+    whole = bench.finished(f"{part}/whole", options.steps, **kept)
+    notes = runs.Notes(bench.path(part, "steps.json"))
+    for step in range(1, options.steps):
+        if str(step) in notes:
+            continue
+        workdir = bench.path(part, "again")
+        shutil.rmtree(workdir, ignore_errors=True)
+        shutil.copytree(whole, workdir, ignore=shutil.ignore_patterns("events", "curves.png"))
+        for later in range(step + 1, options.steps + 1):
+            shutil.rmtree(runs.checkpoint_dir(workdir, later))
+        log = bench.path(part, "again.log")
+        code = bench.server.run(bench.flags(workdir, options.steps, **kept), log)
+        with open(log, encoding="utf-8") as file:
+            if f"resumed at step {step} " not in file.read():
+                code = code or "no line that says so"
+        notes[str(step)] = runs.differences(workdir, whole, options.steps) if code == 0 else [f"ended with {code}"]
+        os.remove(log)
+        notes.keep()
+        bench.say(f"from step {step}/{options.steps}: {'; '.join(notes[str(step)]) or 'the same'}")
+    wrong = {step: found for step, found in notes.items() if found}
+    return not wrong, (
+        f"{len(notes)} restored steps of {options.steps}: "
+        + (
+            f"from {len(wrong)} the tail differs, {next(iter(wrong.items()))}"
+            if wrong
+            else "every tail equal bit for bit"
+        )
+    )
+
+
+def damaged_files(bench, part, options):
+    """R5: each file of the newest checkpoint damaged in each way, then the command that resumes."""
+    steps = 3 * runs.SAVE_STEPS
+    whole = bench.finished(f"{part}/whole", steps)
+    workdir, faults, refused, used = bench.path(part, "damaged"), [], 0, 0
+    names = sorted(os.listdir(runs.checkpoint_dir(whole, 2 * runs.SAVE_STEPS)))
+    for name in names:
+        for damage, change in DAMAGES.items():
+            shutil.rmtree(workdir, ignore_errors=True)
+            shutil.copytree(whole, workdir, ignore=shutil.ignore_patterns("events", "curves.png"))
+            shutil.rmtree(runs.checkpoint_dir(workdir, steps))
+            path = os.path.join(runs.checkpoint_dir(workdir, 2 * runs.SAVE_STEPS), name)
+            with open(path, "rb") as file:
+                content = file.read()
+            os.remove(path)
+            if change is not None:
+                with open(path, "wb") as file:
+                    file.write(change(content))
+            log = bench.path(part, "damaged.log")
+            if os.path.exists(log):
+                os.remove(log)
+            code = bench.server.run(bench.flags(workdir, steps), log)
+            with open(log, encoding="utf-8") as file:
+                told = file.read()
+            if code == 2 and f"step-{2 * runs.SAVE_STEPS:08d}" in told and name in told and "Traceback" not in told:
+                verdict, refused = "refused, named", refused + 1
+            elif (
+                code == 0
+                and f"resumed at step {runs.SAVE_STEPS} " in told
+                and name in told
+                and not runs.differences(workdir, whole, steps)
+            ):
+                verdict, used = "the one before used, named", used + 1
+            else:
+                resumed = [line for line in told.splitlines() if "resumed at" in line or "from scratch" in line]
+                verdict = f"NOT NOTICED: exit {code}, {resumed}"
+                faults.append(f"{name} {damage}: exit {code}")
+            bench.say(f"{name} {damage}: {verdict}")
+    return not faults, (
+        f"{len(names)} files x {len(DAMAGES)} damages: {refused} refused by name, {used} went on from "
+        "the one before" + (f"; NOT NOTICED: {', '.join(faults)}" if faults else "")
+    )
+
+
+def _flipped(content, place):
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]

@@ -1,0 +1,209 @@
+"""What the parts of benchmarks/reliability/reliability.py share: a small run as a command, and the comparison of two of them."""
+
+import json
+import os
+import random
+import time
+
+import numpy as np
+
+SAVE_STEPS = 10
+CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")  # figures that no two runs share
+MODEL = {
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "max_position_embeddings": 64,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+_SYLLABLES = "ba ce di fo gu ka le mi no pu ra se ti vo zu".split()
+
+
+class Bench:
+    """Where the runs live and how they are started.
+
+    Args:
+        directory: of all runs. server: CommandServer. say: called with a line of progress.
+    """
+
+    def __init__(self, directory, server, say):
+        self.directory, self.server, self.say = directory, server, say
+        self.generator = random.Random(5)
+
+    def path(self, *names):
+        return os.path.join(self.directory, *names)
+
+    def prepare(self):
+        """Makes a corpus of invented words and a vocabulary for it, once."""
+        os.makedirs(self.directory, exist_ok=True)
+        if os.path.exists(self.path("corpus", "manifest.json")):
+            return
+        generator = random.Random(1)
+        words = ["".join(generator.choices(_SYLLABLES, k=generator.randint(1, 3))) for _ in range(300)]
+        with open(self.path("text.txt"), "w", encoding="utf-8") as file:
+            for _ in range(400):
+                for _ in range(generator.randint(2, 12)):
+                    file.write(" ".join(generator.choices(words, k=generator.randint(3, 12))) + ".\n")
+                file.write("\n")
+        for arguments in (
+            [
+                "learn_vocab",
+                f"--input_files={self.path('text.txt')}",
+                f"--vocab_file={self.path('vocab.txt')}",
+                "--vocab_size=300",
+            ],
+            [
+                "prepare_corpus",
+                f"--input_files={self.path('text.txt')}",
+                f"--output_dir={self.path('corpus')}",
+                "--holdout_fraction=0.1",
+            ],
+        ):
+            if self.server.run(arguments, self.path("prepare.log")):
+                raise RuntimeError(f"{arguments[0]} failed; see {self.path('prepare.log')}")
+
+    def flags(self, workdir, num_train_steps, **changes):
+        """pretrain and its flags; changes: flags in place of the usual ones, of the model too."""
+        values = {
+            "workdir": workdir,
+            "corpus_dir": self.path("corpus"),
+            "vocab_file": self.path("vocab.txt"),
+            "config": "tiny",
+            "max_seq_length": 32,
+            "global_batch_size": 8,
+            "num_train_steps": num_train_steps,
+            "num_warmup_steps": 2,
+            "save_checkpoints_steps": SAVE_STEPS,
+            "eval_steps": 4 * SAVE_STEPS,
+            "log_steps": 1,
+            "iterations_per_loop": 1,
+            "max_eval_steps": 2,
+            "strategy": "one_device",
+            **MODEL,
+            **changes,
+        }
+        return ["pretrain", *(f"--{name}={value}" for name, value in values.items())]
+
+    def finished(self, name, num_train_steps, **changes):
+        """The work directory of a run that nothing disturbs, trained once."""
+        workdir = self.path(name)
+        if not os.path.exists(os.path.join(workdir, "curves.png")):  # the last thing that a run writes
+            self.say(f"training {name}, {num_train_steps} steps without disturbance")
+            code = self.server.run(self.flags(workdir, num_train_steps, **changes), self.path(f"{name}.log"))
+            if code:
+                raise RuntimeError(f"the undisturbed run {name} ended with {code}; see {self.path(name)}.log")
+        return workdir
+
+
+class Notes(dict):
+    """A dict that is kept in a JSON file, so that a part goes on where it was stopped."""
+
+    def __init__(self, path):
+        self._path = path
+        super().__init__()
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self.update(json.load(file))
+
+    def keep(self):
+        with open(self._path + ".tmp", "w", encoding="utf-8") as file:
+            json.dump(self, file, indent=1)
+        os.replace(self._path + ".tmp", self._path)
+
+
+def checkpoint_steps(workdir):
+    """Steps of the checkpoints that bear their final name, oldest first."""
+    root = os.path.join(workdir, "checkpoints")
+    return sorted(int(name[5:]) for name in os.listdir(root) if name.startswith("step-")) if os.path.isdir(root) else []
+
+
+def checkpoint_dir(workdir, step):
+    return os.path.join(workdir, "checkpoints", f"step-{step:08d}")
+
+
+def begun_saves(workdir):
+    """{(name, inode, time of change)} of checkpoints under a temporary name."""
+    root, found = os.path.join(workdir, "checkpoints"), set()
+    for name in os.listdir(root) if os.path.isdir(root) else ():
+        if name.startswith("writing-"):
+            try:
+                stat = os.stat(os.path.join(root, name))
+                found.add((name, stat.st_ino, stat.st_ctime_ns))
+            except FileNotFoundError:
+                pass
+    return found
+
+
+def last_step_in(log):
+    """The step of the last progress line in a file, 0 before the first."""
+    step = 0
+    if os.path.exists(log):
+        with open(log, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("step ") and line.endswith("\n"):
+                    step = int(line[5:].split("/")[0].replace(",", ""))
+    return step
+
+
+def wait_until(command, condition, seconds=300.0, pause=0.0005):
+    """Waits for a condition while a command runs; whether it came about."""
+    until, polled = time.monotonic() + seconds, 0.0
+    while not condition():
+        now = time.monotonic()
+        if now - polled > 0.05:
+            polled = now
+            if command.poll() is not None:
+                return bool(condition())
+        if now > until:
+            raise RuntimeError(f"nothing happened in {seconds:.0f} s")
+        time.sleep(pause)
+    return True
+
+
+def tensors(workdir, step):
+    """{name: array} of the weights and slots of a checkpoint."""
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(os.path.join(checkpoint_dir(workdir, step), "checkpoint"))
+    return {
+        name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if name.endswith("VARIABLE_VALUE")
+    }
+
+
+def largest_difference(workdir, other, step):
+    """Of all weights, the optimizer's slots left out."""
+    ours, theirs = tensors(workdir, step), tensors(other, step)
+    return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours if name.startswith("model/"))
+
+
+def rows(workdir):
+    """The lines of metrics.jsonl without what the clock decides."""
+    with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
+        return [{name: value for name, value in json.loads(line).items() if name not in CLOCKS} for line in file]
+
+
+def differences(workdir, other, step):
+    """What differs between two runs at a step: lines of metrics.jsonl, weights, slots, position; [] if nothing does."""
+    found = []
+    for kind, has in (("training", "loss"), ("evaluation", "eval_loss")):
+        ours, theirs = ({row["step"]: row for row in rows(directory) if has in row} for directory in (workdir, other))
+        wrong = sorted(at for at in ours.keys() | theirs.keys() if ours.get(at) != theirs.get(at))
+        if wrong:
+            found.append(
+                f"{kind} figures of {len(wrong)} steps, the first {wrong[0]}"
+                + ("" if wrong[0] in ours else " (missing)")
+            )
+    ours, theirs = tensors(workdir, step), tensors(other, step)
+    if ours.keys() != theirs.keys():
+        found.append("names of the variables")
+    wrong = [name for name in ours if name in theirs and ours[name].tobytes() != theirs[name].tobytes()]
+    if wrong:
+        found.append(f"{len(wrong)} of {len(ours)} variables, the first {wrong[0]}")
+    manifests = []
+    for directory in (workdir, other):
+        with open(os.path.join(checkpoint_dir(directory, step), "manifest.json"), encoding="utf-8") as file:
+            manifests.append(json.load(file))
+    found += [key for key in ("step", "position", "unlogged") if manifests[0][key] != manifests[1][key]]
+    return found

@@ -1,0 +1,92 @@
+"""R3 of benchmarks/reliability/reliability.py: one replica, two, and several processes; and a process that is killed."""
+
+import os
+import shutil
+import signal
+
+from benchmarks.reliability import reliability_runs as runs
+
+_STEPS = 20
+_TOLERANCE = 1e-6
+_SAME = {
+    "hidden_dropout_prob": 0,
+    "attention_probs_dropout_prob": 0,
+    "learning_rate": 1e-4,
+    "num_warmup_steps": 2,
+    "save_checkpoints_steps": 5,
+}
+
+
+def launched(num_workers, command, *more):
+    """The launch_workers command around another."""
+    flags = [flag for flag in command if not flag.startswith("--strategy=")]
+    return ["launch_workers", f"--num_workers={num_workers}", *more, "--", *flags]
+
+
+def replicas_and_processes(bench, part, options):
+    """R3: one device against two replicas, and two and four processes."""
+    del options
+    one = bench.finished(f"{part}/one", _STEPS, **_SAME)
+    begun = bench.finished(f"{part}/begun", 1, **{**_SAME, "learning_rate": 0})
+    moved = _moved(begun, one)
+    commands = {
+        "2 replicas": lambda workdir: (bench.flags(workdir, _STEPS, **{**_SAME, "strategy": "mirrored"}), 2),
+        "2 processes": lambda workdir: (launched(2, bench.flags(workdir, _STEPS, **_SAME)), 1),
+        "4 processes": lambda workdir: (launched(4, bench.flags(workdir, _STEPS, **_SAME)), 1),
+    }
+    found, passed = [], moved > 100 * _TOLERANCE
+    for name, command in commands.items():
+        workdir = bench.path(part, name.replace(" ", "-"))
+        shutil.rmtree(workdir, ignore_errors=True)
+        arguments, logical_cpus = command(workdir)
+        code = bench.server.run(arguments, f"{workdir}.log", logical_cpus)
+        difference = runs.largest_difference(workdir, one, _STEPS) if code == 0 else float("inf")
+        passed = passed and difference < _TOLERANCE
+        found.append(f"{name} {difference:.1e}" if code == 0 else f"{name} ended with {code}")
+        bench.say(f"{found[-1]} from one replica after {_STEPS} steps")
+    return passed, (
+        f"largest difference of a weight from one replica: {', '.join(found)}; training moved them by {moved:.1e}"
+    )
+
+
+def _moved(begun, one):
+    ours, theirs = runs.tensors(begun, 1), runs.tensors(one, _STEPS)
+    return max(float(abs(ours[name] - theirs[name]).max()) for name in ours if name.startswith("model/"))
+
+
+def worker_killed(bench, part, options):
+    """R3b: each of two workers in turn killed in the middle; the launcher starts both again."""
+    del options
+    whole = bench.path(part, "whole")
+    flags = {**_SAME, "num_warmup_steps": 2}
+    steps = 4 * _STEPS
+    if not os.path.exists(os.path.join(whole, "curves.png")):
+        bench.say("training two processes without disturbance")
+        if bench.server.run(launched(2, bench.flags(whole, steps, **flags)), f"{whole}.log"):
+            return False, f"the undisturbed run failed; see {whole}.log"
+    found = []
+    for victim in (1, 0):
+        workdir = bench.path(part, f"killed-{victim}")
+        log = f"{workdir}.log"
+        shutil.rmtree(workdir, ignore_errors=True)
+        if os.path.exists(log):
+            os.remove(log)
+        command = bench.server.start(launched(2, bench.flags(workdir, steps, **flags)), log)
+        if runs.wait_until(command, lambda: runs.last_step_in(log) >= _STEPS):
+            os.kill(_children(command.pid)[victim], signal.SIGKILL)
+        code = command.wait()
+        with open(log, encoding="utf-8") as file:
+            has_restarted = f"worker {victim} was killed by SIGKILL; starting all 2 again" in file.read()
+        wrong = runs.differences(workdir, whole, steps) if code == 0 else [f"ended with {code}"]
+        found += [f"worker {victim} killed: {fault}" for fault in wrong + ([] if has_restarted else ["no restart"])]
+        bench.say(
+            f"worker {victim} killed, {'restarted' if has_restarted else 'NOT restarted'}, exit {code}: "
+            f"{'; '.join(wrong) or 'the end equal bit for bit'}"
+        )
+    return not found, "; ".join(found) or "worker 1, then the chief killed: both go on, the end equal bit for bit"
+
+
+def _children(pid):
+    """Process numbers of a process's children in the order of their start."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]

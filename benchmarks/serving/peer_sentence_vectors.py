@@ -1,0 +1,108 @@
+"""Sentence vectors by ONNX Runtime and by torch, tokenization by tokenizers included: serving_latency's peers.
+
+Runs in an interpreter of its own (requirements-serving.txt), asked by lines of JSON. Mean pooling over all tokens of the
+last layer, normalised, as sentence-transformers defines it for all-MiniLM-L6-v2; the ONNX model is torch's own export.
+"""
+
+import importlib.metadata
+import json
+import os
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnxruntime
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+class SentenceVectors(torch.nn.Module):
+    """[B, S] ids to [B, H]."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        states = self.encoder(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        ).last_hidden_state
+        mask = attention_mask[:, :, None].to(states.dtype)
+        return torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1))
+
+
+def load(directory, threads):
+    """name -> function from texts to vectors."""
+    torch.set_num_threads(threads)
+    encoder = transformers.AutoModel.from_pretrained(directory, attn_implementation="sdpa").eval()
+    model = SentenceVectors(encoder).eval()
+    tokenizer = Tokenizer.from_file(os.path.join(directory, "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.enable_padding()
+
+    def tokenized(texts):
+        rows = tokenizer.encode_batch(texts)
+        return [
+            np.array([getattr(row, name) for row in rows], np.int64) for name in ("ids", "attention_mask", "type_ids")
+        ]
+
+    path = os.path.join(tempfile.mkdtemp(), "model.onnx")
+    example = tuple(torch.tensor(part) for part in tokenized(["a text", "another text here"]))
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=512)
+    torch.onnx.export(
+        model,
+        example,
+        path,
+        input_names=list(_INPUTS),
+        output_names=["vectors"],
+        dynamo=True,
+        verbose=False,
+        dynamic_shapes=({0: batch, 1: length},) * 3,
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def by_onnx_runtime(texts):
+        return session.run(None, dict(zip(_INPUTS, tokenized(texts))))[0]
+
+    def by_torch(texts):
+        with torch.inference_mode():
+            return model(*map(torch.from_numpy, tokenized(texts))).numpy()
+
+    return {"onnxruntime": by_onnx_runtime, "torch": by_torch}
+
+
+def main():
+    print(
+        json.dumps(
+            {
+                package: importlib.metadata.version(package)
+                for package in ("torch", "transformers", "tokenizers", "onnxruntime")
+            }
+        ),
+        flush=True,
+    )
+    request = json.loads(sys.stdin.readline())
+    functions = load(request["directory"], request["threads"])
+    print(json.dumps({"peers": list(functions)}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        function, texts = functions[request["peer"]], request["texts"]
+        vectors, seconds = function(texts), []
+        for _ in range(request["calls"]):
+            started = time.perf_counter()
+            function(texts)
+            seconds.append(time.perf_counter() - started)
+        print(
+            json.dumps({"seconds": seconds, "vectors": vectors.tolist() if request.get("is_shown") else None}),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

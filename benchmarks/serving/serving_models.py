@@ -1,0 +1,152 @@
+"""A small model for the load and fuzz tests of the server, and the server as a process."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import tensorflow as tf
+
+from keras_bert_app.serving import saved_model_files
+from pipelines import BertTokenizer
+
+_VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcdefghijklmnopqrstuvwxyz0123456789.,!?",
+    *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789"),
+]
+_HIDDEN = 16
+
+
+class SmallModel(tf.Module):
+    """Raw text through the real tokenizer and a table; ids of rank 2 and 3; every type; and work that takes its time.
+
+    Args:
+        number: what the signature "work" answers, so that versions can be told apart. rounds: 64 x 64 matrix products
+            that "work" does for each row.
+    """
+
+    def __init__(self, number, rounds):
+        super().__init__()
+        tokenizer = BertTokenizer("\n".join(_VOCABULARY).encode())
+        self.number = tf.Variable(number)
+        self.table = tf.Variable(tf.random.stateless_normal([len(_VOCABULARY), _HIDDEN], (1, 2)))
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+        def embed(text):
+            ids = tokenizer.tokenize(tf.ensure_shape(text, [None]))
+            return {"embedding": tf.reduce_mean(tf.gather(self.table, ids).to_tensor(), axis=1), "same_bytes": text}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="input_word_ids")])
+        def encode(input_word_ids):
+            return {"sequence_output": tf.gather(self.table, input_word_ids)}
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None, None, None], tf.int64, name="ids"),
+                tf.TensorSpec([None, 3], tf.float32, name="numbers"),
+                tf.TensorSpec([None], tf.bool, name="flag"),
+            ]
+        )
+        def kinds(ids, numbers, flag):
+            return {"total": tf.reduce_sum(ids, axis=[1, 2]), "numbers": numbers, "flag": flag}
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, name="ticket")])
+        def work(ticket):
+            start = tf.ones([tf.size(ticket), 64, 64]) / 64
+            done = tf.while_loop(lambda i, _: i < rounds, lambda i, m: (i + 1, m @ m), (0, start))[1]
+            return {
+                "ticket": ticket + tf.cast(0 * done[:, 0, 0], tf.int32),
+                "number": tf.fill(tf.shape(ticket), self.number),
+            }
+
+        self.exported = {"serving_default": embed, "ids": encode, "kinds": kinds, "work": work}
+
+
+def write(directory, number, rounds=1):
+    """Writes one version with its manifest."""
+    module = SmallModel(number, rounds)
+    tf.saved_model.save(module, directory, signatures=module.exported)
+    with open(os.path.join(directory, "export.json"), "w", encoding="utf-8") as file:
+        json.dump({"kind": "embeddings"}, file)
+    saved_model_files.write_manifest(directory)
+
+
+def put(directory, base_path, version):
+    """Makes a version appear below a base path as the exporter does: whole, by a rename."""
+    writing = os.path.join(base_path, f"writing-{version}")
+    shutil.copytree(directory, writing)
+    os.rename(writing, os.path.join(base_path, str(version)))
+
+
+class Server:
+    """`serve` as a process."""
+
+    def __init__(self, process, port):
+        self.process, self.port, self.url = process, port, f"http://127.0.0.1:{port}"
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=60) as response:
+            return response.read()
+
+    def metric(self, name):
+        lines = self.get("/metrics").decode().splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(name + " ")), 0.0)
+
+    def states(self, model):
+        """dict version -> state."""
+        statuses = json.loads(self.get(f"/v1/models/{model}"))["model_version_status"]
+        return {int(status["version"]): status["state"] for status in statuses}
+
+    def resident_mb(self):
+        """Resident memory, in units of 10^6 bytes."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 / 1e6 for line in file if line.startswith("VmRSS:"))
+
+
+@contextlib.contextmanager
+def running(base_path, log_path, **flags):
+    """A Server of the model "small"; afterwards it is asked to stop, and must end with code 0."""
+    with open(log_path, "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "keras_bert_app.cli.serve",
+                f"--model_base_path={base_path}",
+                "--model_name=small",
+                "--rest_api_port=0",
+                *(f"--{name}={value}" for name, value in flags.items()),
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield Server(process, _port(process, log_path))
+        process.send_signal(signal.SIGTERM)
+        if process.wait(60):
+            raise RuntimeError(f"the server ended with code {process.returncode}; see {log_path}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _port(process, log_path):
+    """The port that the server says it listens on."""
+    while True:
+        with open(log_path, encoding="utf-8") as log:
+            for line in log:
+                if line.startswith("listening on ") and line.endswith("\n"):
+                    return int(line.split("/")[2].split(":")[1])
+        if process.poll() is not None:
+            raise RuntimeError(f"the server did not start; see {log_path}")
+        time.sleep(0.1)

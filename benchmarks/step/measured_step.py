@@ -1,0 +1,90 @@
+"""A real training step, measured in a process of its own: what estimate_check asks for.
+
+python -m benchmarks.step.measured_step '{"size": "tiny", "rows": 8, "length": 128, "precision": "float32", "times": 2,
+                                    "compiled": "parts"}'
+
+prints a line of JSON.
+"""
+
+import json
+import sys
+import time
+
+from benchmarks.step.random_batches import random_batch
+from keras_bert_app.cli.common import app
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
+
+_DEVICE = "CPU:0"
+
+
+def measure(size, rows, length, precision, times, compiled, parts=1):
+    """What a step of a published size takes, its rows in so many parts one after the other.
+
+    Args:
+        compiled: what --jit_compile is.
+
+    Returns:
+        dict: parameters; peak_bytes, the most that TensorFlow's allocator gave out within a step beyond what it has
+        given out between two, weights and slots; resident_bytes, the most memory of the process beyond what it had
+        before its first step was traced; cpu_seconds a step, all threads; product_flop_per_second of a large product.
+    """
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from keras_bert_app.modeling.pretrainer import BertPretrainer
+        from keras_bert_app.training.losses import PretrainingObjective
+        from keras_bert_app.training.optimizers import choice
+        from keras_bert_app.training.steps import make_train_call
+        from keras_bert_app.training.strategies import KERAS_POLICIES
+
+    config = BertConfig.of_size(size)
+    run = PretrainingConfig(
+        max_seq_length=length,
+        global_batch_size=rows,
+        precision=precision,
+        gradient_accumulation_steps=parts,
+        jit_compile=compiled,
+    ).resolved()
+    strategy = tf.distribute.OneDeviceStrategy(_DEVICE)
+    with strategy.scope():
+        model = BertPretrainer(config, dtype=KERAS_POLICIES[precision])
+        variables = {variable.path: variable.value for variable in model.trainable_variables}
+        optimizer = choice.make_optimizer(run, variables, config.num_hidden_layers)
+    call = make_train_call(strategy, model, optimizer, run, PretrainingObjective())
+    batches = {name: tf.stack([values] * times) for name, values in random_batch(config, run).items()}
+
+    resident = _resident_bytes("VmRSS")
+    call(batches, 0)  # traces and compiles
+    # Answered since TensorFlow's CPU allocator with oneDNN is one that counts.
+    between = tf.config.experimental.get_memory_info(_DEVICE)["current"]
+    tf.config.experimental.reset_memory_stats(_DEVICE)
+    started = time.process_time()
+    call(batches, times)
+    return {
+        "parameters": model.count_params(),
+        "cpu_seconds": (time.process_time() - started) / times,
+        "peak_bytes": tf.config.experimental.get_memory_info(_DEVICE)["peak"] - between,
+        "resident_bytes": _resident_bytes("VmHWM") - resident,
+        "product_flop_per_second": _product_rate(tf, precision),
+    }
+
+
+def _product_rate(tf, precision, size=1024, times=8):
+    matrix = tf.ones([size, size], precision)
+    product = tf.function(lambda: tf.matmul(matrix, matrix))
+    product()
+    started = time.process_time()
+    for _ in range(times):
+        product().numpy()
+    return times * 2 * size**3 / (time.process_time() - started)
+
+
+def _resident_bytes(name):
+    with open("/proc/self/status", encoding="utf-8") as file:
+        (line,) = (line for line in file if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(**json.loads(sys.argv[1]))))

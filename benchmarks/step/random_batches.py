@@ -1,0 +1,25 @@
+"""Batches of random ids in which every row is full."""
+
+import numpy as np
+
+
+def random_batch(config, run, seed=1):
+    """A global batch as the data pipeline gives it, dict of tensors. Args: BertConfig, resolved PretrainingConfig."""
+    import tensorflow as tf
+
+    generator = np.random.RandomState(seed)
+    rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
+
+    def integers(high, *shape):
+        return tf.constant(generator.randint(0, high, shape), tf.int32)
+
+    return {
+        "input_word_ids": integers(config.vocab_size, rows, length),
+        "input_mask": tf.ones([rows, length], tf.int32),
+        "input_type_ids": integers(2, rows, length),
+        # No position twice.
+        "masked_lm_positions": tf.constant(generator.rand(rows, length).argsort(axis=1)[:, :predictions], tf.int32),
+        "masked_lm_ids": integers(config.vocab_size, rows, predictions),
+        "masked_lm_weights": tf.ones([rows, predictions]),
+        "next_sentence_labels": integers(2, rows),
+    }

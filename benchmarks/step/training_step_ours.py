@@ -1,0 +1,63 @@
+"""Our training step, asked by benchmarks.step.training_step; not run by hand."""
+
+import os
+import sys
+
+import peer_answers  # first of all
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.interop import load
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.training import steps
+from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.strategies import KERAS_POLICIES
+
+
+def make(request):
+    weights, _ = load.load_weights(request["directory"])
+    config = weights.config.replace(
+        hidden_dropout_prob=request["dropout"], attention_probs_dropout_prob=request["dropout"]
+    )
+    batch = dict(np.load(request["batch_file"]))
+    rows, length = batch["input_word_ids"].shape
+    # The peers' optimizers correct their means, and their rate is one from the first step on.
+    run = PretrainingConfig(
+        global_batch_size=rows,
+        max_seq_length=length,
+        max_predictions_per_seq=batch["masked_lm_ids"].shape[1],
+        precision=request["precision"],
+        jit_compile=request["compiled"],
+        learning_rate=request["learning_rate"],
+        learning_rate_schedule="constant",
+        num_warmup_steps=0,
+        adam_beta_2=request["beta_2"],
+        adam_epsilon=request["epsilon"],
+        weight_decay_rate=request["weight_decay"],
+        bias_correction=True,
+    ).resolved()
+    strategy, objective = tf.distribute.OneDeviceStrategy("CPU:0"), PretrainingObjective()
+    with strategy.scope():
+        model = BertPretrainer(config, dtype=KERAS_POLICIES[run.precision])
+        load.assign(model, weights)
+        optimizer = choice.make_optimizer(
+            run, {variable.path: variable.value for variable in model.trainable_variables}, config.num_hidden_layers
+        )
+    train_call = steps.make_train_call(strategy, model, optimizer, run, objective)
+    stacked = {name: tf.constant(values[None]) for name, values in batch.items()}
+    number = iter(range(10**9))
+
+    def step():
+        (sums,) = train_call(stacked, next(number))
+        return float(objective.metrics(dict(zip(objective.sum_names, sums)))["loss"])
+
+    return step, model.count_params()
+
+
+if __name__ == "__main__":
+    peer_answers.serve_steps(make, ("tensorflow", "keras"))

@@ -1,0 +1,60 @@
+"""Hugging Face transformers' training step, asked by benchmarks.step.training_step; not run by hand.
+
+BertForPreTraining with AdamW, fused, as its Trainer takes a step from torch 2.8 on. It computes logits of every position, as its
+run_mlm does.
+"""
+
+import contextlib
+import os
+
+import peer_answers  # first of all
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+import transformers
+
+
+def make(request):
+    batch = {name: torch.tensor(values) for name, values in np.load(request["batch_file"]).items()}
+    model = transformers.BertForPreTraining.from_pretrained(
+        request["directory"], hidden_dropout_prob=request["dropout"], attention_probs_dropout_prob=request["dropout"]
+    )
+    model.train()
+    labels = torch.full(batch["input_word_ids"].shape, -100)
+    labels.scatter_(1, batch["masked_lm_positions"].long(), batch["masked_lm_ids"].long())
+    inputs = {
+        "input_ids": batch["input_word_ids"].long(),
+        "attention_mask": batch["input_mask"].long(),
+        "token_type_ids": batch["input_type_ids"].long(),
+        "labels": labels,
+        "next_sentence_label": batch["next_sentence_labels"].long(),
+    }
+    is_decayed = {name: "bias" not in name and "LayerNorm" not in name for name, _ in model.named_parameters()}
+    groups = [
+        {
+            "params": [value for name, value in model.named_parameters() if is_decayed[name] == decayed],
+            "weight_decay": request["weight_decay"] * decayed,
+        }
+        for decayed in (True, False)
+    ]
+    optimizer = torch.optim.AdamW(
+        groups, lr=request["learning_rate"], betas=(0.9, request["beta_2"]), eps=request["epsilon"], fused=True
+    )
+    low = request["precision"] == "bfloat16"
+
+    def step():
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16) if low else contextlib.nullcontext():
+            loss = model(**inputs).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
+    return step, sum(value.numel() for value in model.parameters())
+
+
+if __name__ == "__main__":
+    peer_answers.serve_steps(make, ("transformers", "torch"))

@@ -1,0 +1,260 @@
+"""Times the exact tokenizer beside its peers on the same lines in one run, with exactness beside speed.
+
+python -m benchmarks.tokenizer.tokenizer_speed --input_files=ENWIKI_DIRECTORY \
+    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --google_python=GOOGLE_ENV/bin/python
+
+The contenders run in turn, round after round; a figure is the median of the rounds, a ratio the median of the ratios
+of each round. Files are read before any clock starts, and each contender has the lines in memory in the form that it
+wants: TensorFlow ones as a string tensor, of which tf.data takes --batch_size lines at a time and maps over --threads
+batches at once (making the iterator counts); tokenizers and Google's Python as lists of str. Clocks stop when the ids
+are there: as arrays of TensorFlow, as lists in Google's Python, and for tokenizers as Encoding objects whose ids
+nobody has asked for yet, which favours it. Lines that differ are counted by ids against ours, in a first pass without
+a clock.
+
+Google's Python gets every k-th line only. It runs in an environment of its own:
+python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+from absl import flags
+
+from benchmarks.common import report, this_machine
+from benchmarks.tokenizer import tokenizer_peers
+from keras_bert_app.cli.common import app
+from keras_bert_app.errors import UserError
+
+_INPUT_FILES = flags.DEFINE_string("input_files", "", "Text, read line by line: a file, a directory or a glob.")
+_VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
+_DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
+_MAX_MEGABYTES = flags.DEFINE_float("max_megabytes", None, "At most so much of the text (10^6 bytes).", lower_bound=0)
+_ROUNDS = flags.DEFINE_integer("rounds", 5, "Timed rounds.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 1024, "Lines a batch: tf.data's and encode_batch's.", lower_bound=1)
+_THREADS = flags.DEFINE_integer("threads", 2, "Threads of tf.data and of tokenizers.", lower_bound=1)
+_GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; none: left out.")
+_GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 1, "Text for Google's Python.", lower_bound=0.01)
+_OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+
+_OURS = "ours"
+_REFERENCE = "tokenizers encode_batch"
+
+
+def main(arguments):
+    del arguments
+    input_files, vocab_file = app.required("input_files", "vocab_file")
+    os.environ["RAYON_NUM_THREADS"] = str(_THREADS.value)  # read when tokenizers first runs
+    with app.quiet_start():
+        import tensorflow as tf
+
+        from pipelines.wordpiece.vocabulary import load_vocabulary
+    lines = tokenizer_peers.read_lines(input_files.split(","), _MAX_MEGABYTES.value)
+    vocabulary = load_vocabulary(vocab_file)
+    contenders = {
+        **_in_graph(tf.constant([line.encode() for line in lines]), vocab_file, vocabulary),
+        **_hugging_face(lines, vocabulary),
+    }
+    every = {name: slice(None) for name in contenders}
+    if _GOOGLE_PYTHON.value:
+        name = "google-research/bert FullTokenizer"
+        every[name] = slice(None, None, max(1, round(_megabytes(lines) / _GOOGLE_MEGABYTES.value)))
+        contenders[name] = _google(lines[every[name]], vocab_file)
+    else:
+        print("Google's FullTokenizer is left out: --google_python is not given.\n")
+
+    ids = {name: collect() for name, (_, collect) in contenders.items()}  # and all are warm now
+    seconds = {name: [] for name in contenders}
+    for _ in range(_ROUNDS.value):
+        for name, (run, _) in contenders.items():
+            seconds[name].append(run())
+    rows = []
+    for name in contenders:
+        texts, expected = lines[every[name]], ids[_OURS][every[name]]
+        rows.append(
+            {
+                "contender": name,
+                "megabytes": _megabytes(texts),
+                "lines": len(texts),
+                "megabytes_per_second": [_megabytes(texts) / taken for taken in seconds[name]],
+                "pieces": sum(map(len, ids[name])),
+                "pieces_ours": sum(map(len, expected)),
+                "lines_that_differ": sum(a != b for a, b in zip(ids[name], expected, strict=True)),
+            }
+        )
+    _report(rows)
+
+
+def _megabytes(lines):
+    return sum(len(line.encode()) for line in lines) / 1e6
+
+
+def _timed(run):
+    def timed_run():
+        started = time.perf_counter()
+        run()
+        return time.perf_counter() - started
+
+    return timed_run
+
+
+def _in_graph(lines, vocab_file, vocabulary):
+    """Name -> (run, which gives seconds; collect, which gives the ids of each line as lists).
+
+    Args:
+        lines: string tensor [N].
+    """
+    import keras_hub
+    import tensorflow as tf
+    import tensorflow_text as tf_text
+
+    from pipelines.wordpiece.tokenizer import MAX_CHARACTERS_PER_WORD, BertTokenizer
+
+    do_lower_case, num_lines = _DO_LOWER_CASE.value, len(lines)
+    ours = BertTokenizer(vocab_file, do_lower_case)
+    fast = tf_text.FastBertTokenizer(
+        vocabulary,
+        token_out_type=tf.int32,
+        max_bytes_per_word=MAX_CHARACTERS_PER_WORD,
+        lower_case_nfd_strip_accents=do_lower_case,
+    )
+    hub = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=do_lower_case, strip_accents=do_lower_case)
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = _THREADS.value
+    options.deterministic = True
+
+    def contender(tokenize):
+        def batch(first):
+            result = tokenize(lines[first : first + _BATCH_SIZE.value])
+            ids, *spans = result if isinstance(result, tuple) else (result,)
+            return ids.flat_values, ids.row_splits, *(span.flat_values for span in spans)
+
+        dataset = (
+            tf.data.Dataset.range(0, num_lines, _BATCH_SIZE.value)
+            .map(batch, num_parallel_calls=_THREADS.value)
+            .with_options(options)
+        )
+
+        def run():
+            for _ in dataset:
+                pass
+
+        def collect():
+            return [
+                row for ids, splits, *_ in dataset for row in tf.RaggedTensor.from_row_splits(ids, splits).to_list()
+            ]
+
+        return _timed(run), collect
+
+    return {
+        _OURS: contender(ours.tokenize),
+        "ours, with offsets": contender(ours.tokenize_with_offsets),
+        "tf_text.FastBertTokenizer": contender(fast.tokenize),
+        "keras_hub BertTokenizer": contender(hub.tokenize),
+    }
+
+
+def _hugging_face(lines, vocabulary):
+    """As _in_graph. lines: list of str."""
+    tokenizer = tokenizer_peers.hf_tokenizer(vocabulary, _DO_LOWER_CASE.value)
+    batches = [lines[i : i + _BATCH_SIZE.value] for i in range(0, len(lines), _BATCH_SIZE.value)]
+
+    def contender(method, parallelism):
+        def encode():
+            os.environ["TOKENIZERS_PARALLELISM"] = parallelism  # read at each call
+            for batch in batches:
+                yield method(batch, add_special_tokens=False)
+
+        def run():
+            for _ in encode():
+                pass
+
+        return _timed(run), lambda: [encoding.ids for batch in encode() for encoding in batch]
+
+    contenders = {
+        _REFERENCE: contender(tokenizer.encode_batch, "true"),
+        "tokenizers encode_batch, no parallelism": contender(tokenizer.encode_batch, "false"),
+    }
+    if hasattr(tokenizer, "encode_batch_fast"):  # since 0.20: no offsets
+        contenders["tokenizers encode_batch_fast"] = contender(tokenizer.encode_batch_fast, "true")
+    return contenders
+
+
+def _google(lines, vocab_file):
+    """As _in_graph; the clock is that of the other interpreter."""
+    errors = tempfile.TemporaryFile("w+")
+    server = subprocess.Popen(
+        [_GOOGLE_PYTHON.value, tokenizer_peers.__file__],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+    )
+
+    def ask(line):
+        with contextlib.suppress(BrokenPipeError):
+            print(line, file=server.stdin, flush=True)
+        answer = server.stdout.readline()
+        if not answer:
+            errors.seek(0)
+            reason = (errors.read().strip() or "no message").splitlines()[-1]
+            raise UserError(
+                f"--google_python={_GOOGLE_PYTHON.value} ended ({reason}); expected an interpreter with "
+                "bert-tensorflow==1.0.4: --help says how to make it"
+            )
+        return json.loads(answer)
+
+    request = {"vocab_file": os.path.abspath(vocab_file), "do_lower_case": _DO_LOWER_CASE.value, "lines": lines}
+    return lambda: ask(""), lambda: ask(json.dumps(request))
+
+
+def _report(rows):
+    """Prints the table and keeps it."""
+    packages = ("tensorflow", "tensorflow-text", "keras-hub", "tokenizers")
+    machine = this_machine.machine(packages)
+    reference = next(row for row in rows if row["contender"] == _REFERENCE)["megabytes_per_second"]
+    print(report.in_words(machine))
+    print(
+        f"{rows[0]['megabytes']:.1f} MB in {rows[0]['lines']:,} lines, {_ROUNDS.value} rounds, "
+        f"{_BATCH_SIZE.value} lines a batch, {_THREADS.value} threads, {os.path.basename(_VOCAB_FILE.value)}\n"
+    )
+    lines = [
+        f"| contender | MB/s, median | lowest to highest | times {_REFERENCE} | pieces | lines other than ours |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        speeds = row["megabytes_per_second"]
+        row["median"] = statistics.median(speeds)
+        row["ratio"] = statistics.median(mine / theirs for mine, theirs in zip(speeds, reference))
+        whole = row["lines"] == rows[0]["lines"]
+        part = "" if whole else f" of {row['pieces_ours']:,} in {row['megabytes']:.1f} MB"
+        lines.append(
+            f"| {row['contender']} | {row['median']:.2f} | {min(speeds):.2f} to {max(speeds):.2f} | "
+            f"{row['ratio']:.2f} | {row['pieces']:,}{part} | {row['lines_that_differ']:,} of {row['lines']:,} |"
+        )
+    print("\n".join(lines))
+    figures = {
+        "machine": machine,
+        "batch_size": _BATCH_SIZE.value,
+        "threads": _THREADS.value,
+        "do_lower_case": _DO_LOWER_CASE.value,
+        "vocab_file": os.path.basename(_VOCAB_FILE.value),
+        "contenders": rows,
+    }
+    report.keep(_OUTPUT_FILE.value, figures, lines, lambda path: _draw(rows, path))
+
+
+def _draw(rows, path):
+    speeds = {
+        row["contender"]: (row["median"], min(row["megabytes_per_second"]), max(row["megabytes_per_second"]))
+        for row in rows
+    }
+    report.draw_bars({"the same lines": speeds}, "WordPiece beside its peers\nMB/s, more is better", path)
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,237 @@
+"""Compiles pre-training programs of the trainer for TPUs, without one, and tabulates the largest batches that fit.
+
+make compile-tpu
+make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
+
+A row is CHIP/SIZE/S/PRECISION/PARTS. A batch that nearly fills the memory by `estimate` is lowered and compiled; what HBM
+it leaves gives a larger one, the line through both the largest that should fit, and that one is compiled too: the
+figures of a row are of a program that the compiler accepted. Compiling takes minutes a program. Each that is done stands
+in --results_file, so that a run that was stopped goes on; when the model has changed, delete --directory first.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from absl import flags
+
+from benchmarks.tpu.tpu_chips import CHIPS, floor_seconds, hbm_bytes, predicted_batch
+from benchmarks.tpu.tpu_programs import STEPS_PER_CALL, Program, pretraining_run
+from keras_bert_app.cli.common import app
+from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.estimation.estimate import largest_rows
+from keras_bert_app.estimation.memory import training_memory
+
+_ROWS = flags.DEFINE_list("rows", [], "Rows of the table; empty: those of all sizes in bfloat16 on v5e.")
+_PROGRAMS = flags.DEFINE_list(
+    "programs", [], "Programs (benchmarks/tpu/tpu_programs.py) to compile instead, for --chip."
+)
+_CHIP = flags.DEFINE_enum("chip", "v5e", list(CHIPS), "The TPU of --programs.")
+_LOWERING_PYTHON = flags.DEFINE_string("lowering_python", ".venv-tpu/bin/python", "With requirements-tpu.txt.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Where lowered programs go.")
+_RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Where the figures are kept.")
+
+ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
+_LENGTHS = (128, 512)
+_REFUSED = re.compile(r"(Used |HLO temporaries \()([\d.]+)([GM])(?: of [\d.]+[GM] hbm|\))")
+_MOST_TRIES = 5
+# A batch that takes so much of the memory is called the largest: near the end the compiler saves where it can, and more rows may
+# take less than fewer did.
+_FULL = 0.95
+_FIRST_SHARE = 0.97  # of the memory, for the first program
+
+
+class Figures:
+    """Results of programs by CHIP:NAME, each lowered and compiled once and kept in a file."""
+
+    def __init__(self, path):
+        self.path, self.done = path, {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self.done = json.load(file)
+
+    def of(self, chip, program):
+        """dict of tpu_compiler.compile_file."""
+        key = f"{chip}:{program.name}"
+        if key not in self.done:
+            self.done[key] = _compiled(chip, program)
+            os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+            with open(self.path + ".tmp", "w", encoding="utf-8") as file:
+                json.dump(self.done, file, indent=1)
+            os.replace(self.path + ".tmp", self.path)
+        print(f"{key:50} {described(chip, program, self.done[key])}", flush=True)
+        return self.done[key]
+
+
+def _compiled(chip, program):
+    path = os.path.join(_DIRECTORY.value, program.name.replace("/", "-") + ".mlir")
+    if not os.path.exists(path):
+        subprocess.run(
+            [
+                _LOWERING_PYTHON.value,
+                "-m",
+                "benchmarks.tpu.check_tpu",
+                f"--programs={program.name}",
+                f"--output_dir={_DIRECTORY.value}",
+            ],
+            env={**os.environ, "TPU_LOAD_LIBRARY": "0"},
+        )
+    if not os.path.exists(path):
+        raise UserError(f"program {program.name}: was not lowered, as it says above; mend that first")
+    # A process for each: libtpu keeps what it took.
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.tpu.tpu_compiler", f"--chip={chip}", f"--file={path}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        raise UserError(
+            f"program {program.name}: the compiler's process for {chip} ended with {done.returncode}, as it says above; "
+            "what was compiled before is kept, and the same command goes on"
+        )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def described(chip, program, figures):
+    """One line for people."""
+    if "error" in figures:
+        return f"refused: {refusal(figures['error'])} ({figures['seconds']:.0f} s)"
+    seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
+    megabytes = {name: figures[name] / 1e6 for name in ("arguments", "outputs", "aliased", "temporaries", "code")}
+    return (
+        f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
+        + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
+        + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['hbm_traffic'] / 1e9:,.2f} GB through HBM; floor "
+        f"{seconds * 1e3:.2f} ms, by {bound}; {figures.get('cycles', 0) / 1e6:,.1f} million cycles by the compiler's estimate"
+    )
+
+
+def refusal(error):
+    """What the compiler says of a program that does not fit, or the beginning of what else it says."""
+    match = re.search(r"Ran out of memory[^.]*\.\s*Used [^.]*\.[^.]*\.[^.]*", error)
+    return " ".join((match[0] if match else error[:200]).split())
+
+
+def needed_bytes(figures, held):
+    """HBM of a program, compiled or refused for its size; None where it was refused for something else.
+
+    Args:
+        held: bytes of its arguments, which one of the compiler's messages leaves out.
+    """
+    if "error" not in figures:
+        return hbm_bytes(figures)
+    match = _REFUSED.search(figures["error"])
+    if not match:
+        return None
+    return float(match[2]) * {"G": 2**30, "M": 2**20}[match[3]] + (0 if match[1] == "Used " else held)
+
+
+def largest(figures, chip, size, length, precision, parts):
+    """(Program, its figures) with the most rows that fit, of those that were compiled; None where nothing fits."""
+
+    def of(rows):
+        return Program("pretrain", size, length, precision, rows * parts, parts)
+
+    memory, sizes = CHIPS[chip].memory, {}
+    rows = max(8, largest_rows(lambda rows: _memory(of(rows))[0] <= _FIRST_SHARE * memory) // 8 * 8)
+    while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
+        found = figures.of(chip, of(rows))
+        sizes[rows] = needed_bytes(found, _memory(of(rows))[1])
+        if sizes[rows] is None:
+            return None
+        if "error" not in found and sizes[rows] >= _FULL * memory:
+            break
+        if len(sizes) > 1:
+            nearest = sorted(sizes, key=lambda each: abs(sizes[each] - memory))[:2]
+            rows = predicted_batch({each: sizes[each] for each in nearest}, memory)
+            if rows <= max(
+                (each for each in sizes if "error" not in figures.done[f"{chip}:{of(each).name}"]), default=0
+            ):
+                break
+        elif "error" in found:
+            rows = int(rows * memory / sizes[rows]) // 8 * 8
+        else:
+            # As if all temporaries grew with the rows.
+            rows = int(rows * (1 + (memory - sizes[rows]) / found["temporaries"])) // 8 * 8
+    fitting = [rows for rows in sizes if "error" not in figures.done[f"{chip}:{of(rows).name}"]]
+    if not fitting:
+        return None
+    program = of(max(fitting))
+    return program, figures.done[f"{chip}:{program.name}"]
+
+
+def _memory(program):
+    """(bytes that a Program takes by `estimate`, those of them that its arguments do).
+
+    All batches of a call are arguments of such a program, since the loop over its steps is in it; on a TPU the host has that loop,
+    and `estimate` leaves them out.
+    """
+    run = pretraining_run(program)
+    needed = training_memory(
+        BertConfig.of_size(program.size), run, PARTS, program.batch_size // program.parts, is_tpu=True
+    )
+    numbers = 3 * run.max_seq_length + 3 * run.max_predictions_per_seq + 1
+    batches = 4 * STEPS_PER_CALL * program.batch_size * numbers
+    return needed.peak + batches, needed.weights + needed.slots + batches
+
+
+def table_line(row, found):
+    """A line of the table: see main."""
+    chip, size, length, precision, parts = row.split("/")
+    if found is None:
+        return f"| {chip} | {size} | {length} | {precision} | {parts} | none | | | |"
+    program, figures = found
+    rows_at_a_time = program.batch_size // program.parts
+    # Of a step in parts the compiler counts the loop's body once, which does not tell how long the step takes.
+    rate = bound = ""
+    if program.parts == 1:
+        seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
+        rate = f"{rows_at_a_time * program.length / seconds:,.0f}"
+    return (
+        f"| {chip} | {size} | {length} | {precision} | {parts} | {rows_at_a_time} | "
+        f"{hbm_bytes(figures) / 1e9:.2f} | {rate} | {bound} |"
+    )
+
+
+def usual_rows():
+    """Without and with accumulation, in bfloat16, v5e."""
+    return [
+        f"v5e/{size}/{length}/bfloat16/{parts}"
+        for size in ("base", "tiny", "small", "medium", "mini", "large")
+        for length in _LENGTHS
+        for parts in (1, ACCUMULATED)
+    ]
+
+
+def main(arguments):
+    del arguments
+    rows = _ROWS.value or usual_rows()
+    for row in rows:
+        parts = row.split("/")
+        if len(parts) != 5 or parts[0] not in CHIPS or parts[2] not in map(str, _LENGTHS) or parts[4] in ("", "0"):
+            raise UserError(
+                f"--rows: {row!r}: expected CHIP/SIZE/S/PRECISION/PARTS, such as v5e/base/128/bfloat16/1; "
+                f"S is {' or '.join(map(str, _LENGTHS))}"
+            )
+        Program.named(f"pretrain/{'/'.join(parts[1:4])}/{parts[4]}/{parts[4]}")
+    figures = Figures(_RESULTS_FILE.value)
+    if _PROGRAMS.value:
+        for name in _PROGRAMS.value:
+            figures.of(_CHIP.value, Program.named(name))
+        return
+    lines = []
+    for row in rows:
+        chip, size, length, precision, parts = row.split("/")
+        lines.append(table_line(row, largest(figures, chip, size, int(length), precision, int(parts))))
+    print(
+        "\n| chip | model | S | precision | parts | most rows at a time | HBM, GB | tokens/s at most | bound by |\n"
+        "|---|---|---|---|---|---|---|---|---|"
+    )
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,198 @@
+"""What an encoder makes of sentences whose words are known: states and attention, of pieces or of words.
+
+Dimensions: L layers (the states have L + 1, the embeddings' output first), N heads, S tokens of a sentence with [CLS]
+and [SEP], W words, H hidden size.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.analysis.encoders import require_layers
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.batches import make_batch
+from keras_bert_app.tasks.features import RowBuilder, piece_ids
+from keras_bert_app.tasks.lengths import rounded
+
+_TOKENS_A_BATCH = 4096
+_MOST_ROWS = 64
+_ATTENTION_A_BATCH = 1 << 26  # weights of all heads, float32, of which TensorFlow and numpy have one copy each
+_INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """One sentence as an encoder sees it.
+
+    Attributes:
+        number: its place among the sentences that were given. token_ids: int32 [S].
+        spans: int32 [W, 2], the tokens of each word, the end exclusive. Each word has one at least. Where the row has a
+            segment B, its words follow those of A.
+        states: float32 [L + 1, S, H]. attention: float32 [L, N, S, S], rows attend to columns; None unless asked for.
+    """
+
+    number: int
+    token_ids: np.ndarray
+    spans: np.ndarray
+    states: np.ndarray
+    attention: np.ndarray | None
+
+    def word_states(self):
+        """float32 [L + 1, W, H]: of each word the mean of its pieces."""
+        starts, ends = self.spans.T
+        sums = np.concatenate(
+            [np.zeros_like(self.states[:, :1]), np.cumsum(self.states, axis=1, dtype=np.float64)], axis=1
+        )
+        return ((sums[:, ends] - sums[:, starts]) / (ends - starts)[:, None]).astype(np.float32)
+
+    def unit_starts(self):
+        """int64 [U]: the first token of each unit; [CLS], every word and every [SEP] are one."""
+        starts, ends = self.spans.T
+        return np.setdiff1d(
+            np.arange(len(self.token_ids)),
+            np.concatenate(
+                [np.arange(start + 1, end) for start, end in zip(starts, ends)] or [np.zeros(0, np.int64)]
+            ).astype(np.int64),
+        )
+
+    def word_attention(self):
+        """float32 [L, N, U, U] over [CLS], the words and [SEP]: attention to a word is the sum over its pieces, from a
+        word the mean (Clark et al. 2019, What Does BERT Look At?, section 4.1), so that rows still sum to 1."""
+        starts = self.unit_starts()
+        sizes = np.diff(np.append(starts, len(self.token_ids)))
+        to_words = np.add.reduceat(self.attention, starts, axis=3)
+        return np.add.reduceat(to_words, starts, axis=2) / sizes[:, None].astype(np.float32)
+
+
+def encode(subject, sentences, with_attention=False):
+    """Yields an Encoded for every sentence that fits into the encoder's positions, in batches of like lengths.
+
+    Sentences come in an order of their own: `number` says which. A word that the tokenizer makes nothing of (a control
+    character alone) stands as [UNK], so that words and spans agree.
+
+    Args:
+        subject: encoders.Subject. sentences: list of sequences of words (str), none of them empty.
+    """
+    return encode_rows(subject, [(words, None) for words in _pieces(subject.tokenizer, sentences)], with_attention)
+
+
+def encode_rows(subject, rows, with_attention=False):
+    """As `encode`, of rows whose pieces are known.
+
+    Args:
+        rows: list of (A, B), each the list of its words' pieces (int32 arrays, none of them empty); B is None where
+            there is none.
+    """
+    if with_attention and subject.config.num_heads_by_layer:
+        raise UserError(
+            "the model's heads were pruned, so that its layers have different numbers of them; look at the attention of "
+            "the whole model"
+        )
+    if with_attention:
+        require_layers(subject.config)
+    lengths = np.array([row_length(row) for row in rows], np.int64)
+    longest, heads = (
+        subject.config.max_position_embeddings,
+        subject.config.num_hidden_layers * subject.config.num_attention_heads,
+    )
+    order = [number for number in np.argsort(lengths, kind="stable") if lengths[number] <= longest]
+    at = 0
+    while at < len(order):
+        count = 1
+        while at + count < len(order) and count < _MOST_ROWS:
+            length = rounded(lengths[order[at + count]], longest)
+            if (
+                length * (count + 1) > _TOKENS_A_BATCH
+                or with_attention
+                and heads * length**2 * (count + 1) > _ATTENTION_A_BATCH
+            ):
+                break
+            count += 1
+        yield from _encode_batch(subject, [(number, rows[number]) for number in order[at : at + count]], with_attention)
+        at += count
+
+
+def row_length(row):
+    """Tokens of a row of `encode_rows`, [CLS] and [SEP] counted."""
+    return 1 + sum(1 + sum(map(len, segment)) for segment in row if segment is not None)
+
+
+def num_tokens(subject, sentences):
+    """int64 [sentences]: tokens of each, [CLS] and [SEP] counted."""
+    return np.array([row_length((words, None)) for words in _pieces(subject.tokenizer, sentences)], np.int64)
+
+
+def fitting(subject, items, path):
+    """(those items whose words `encode` takes, how many it would leave out).
+
+    Done once before anything is counted, so that baselines are asked for the same sentences as encoders.
+
+    Args:
+        items: list of what has `words`, such as treebank.Tree. path: the file that they are of.
+
+    Raises:
+        UserError: there is none.
+    """
+    longest = subject.config.max_position_embeddings
+    fits = num_tokens(subject, [item.words for item in items]) <= longest
+    if not fits.any():
+        raise UserError(
+            f"{path}: none of its {len(items):,} sentences fits into the model's {longest} positions; give shorter ones"
+        )
+    return [item for item, fit in zip(items, fits) if fit], int(np.sum(~fits))
+
+
+def _pieces(tokenizer, sentences):
+    """For each sentence the list of its words' pieces, int32 arrays."""
+    words = sorted({word for words in sentences for word in words})
+    unknown = np.array([tokenizer.unk_id], np.int32)
+    known = {word: ids if len(ids) else unknown for word, ids in zip(words, piece_ids(tokenizer, words))}
+    return [[known[word] for word in words] for words in sentences]
+
+
+def _encode_batch(subject, rows, with_attention):
+    builder = RowBuilder(subject.tokenizer)
+    for _, row in rows:
+        builder.add(
+            *[None if segment is None else np.concatenate([np.zeros(0, np.int32), *segment]) for segment in row]
+        )
+    features = builder.features(range(len(rows)))
+    lengths = features.row_lengths()
+    length = rounded(lengths.max(), subject.config.max_position_embeddings)
+    batch = make_batch(features, range(len(rows)), len(rows), length)
+    outputs = _run(subject.encoder, with_attention)({name: tf.constant(batch[name]) for name in _INPUTS})
+    states = np.stack([outputs["embedding_output"], *outputs["encoder_outputs"]], axis=1)
+    attention = np.stack(outputs["attention_scores"], axis=1) if with_attention else [None] * len(rows)
+    for (number, row), size, ids, state, scores in zip(rows, lengths, batch["input_word_ids"], states, attention):
+        yield Encoded(
+            int(number),
+            ids[:size],
+            _spans(row),
+            state[:, :size],
+            None if scores is None else scores[:, :, :size, :size],
+        )
+
+
+def _spans(row):
+    """int32 [W, 2]: the tokens of each word of a row."""
+    spans, at = [], 1
+    for segment in row:
+        for word in segment or ():
+            spans.append((at, at + len(word)))
+            at += len(word)
+        at += 1
+    return np.array(spans, np.int32).reshape(-1, 2)
+
+
+@functools.lru_cache(maxsize=4)  # tracing takes seconds, and an encoder that is held memory
+def _run(encoder, with_attention):
+    """A graph from a batch of any size and length to the encoder's outputs."""
+
+    @tf.function(autograph=False)
+    def run(inputs):
+        return encoder(inputs, return_attention_scores=with_attention)
+
+    # Called by itself, the function would warn of tracing anew: it is another one for each encoder.
+    return run.get_concrete_function({name: tf.TensorSpec([None, None], tf.int32, name) for name in _INPUTS})

@@ -1,0 +1,1 @@
+"""One module for each analysis that `analyze --what=NAME` runs."""

@@ -1,0 +1,127 @@
+"""Attention of one text, or of a pair: maps of all heads, between pieces and between words."""
+
+import numpy as np
+
+from keras_bert_app.analysis import input_texts
+from keras_bert_app.analysis.encoded_sentences import encode_rows, row_length
+from keras_bert_app.analysis.encoders import require_segments, untrained
+from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.drawing.attention_page import attention_page, draw_attention
+from keras_bert_app.errors import UserError
+
+SUMMARY = "maps of all heads for a text or a pair, as a page to click through and as pictures"
+NEEDS = ("text",)
+_MOST_TOKENS = 128  # a page of 12 x 12 heads is some 12 MB then
+
+
+def run(subject, options, log):
+    """Findings; options.text, text_pair, num_seeds, seed.
+
+    Raises:
+        UserError: there is no word in a text, or it is too long for a picture.
+    """
+    given = [text for text in (options.text, options.text_pair) if text]
+    if len(given) > 1:
+        require_segments(subject.config, "--text_pair")
+    cut = input_texts.cut(subject.tokenizer, given)
+    row = (cut[0].pieces, cut[1].pieces if len(cut) > 1 else None)
+    most = min(_MOST_TOKENS, subject.config.max_position_embeddings)
+    for text, pieces in zip(given, row):
+        if not pieces:
+            raise UserError(f"the text {text!r} holds no word; give one with words")
+    if row_length(row) > most:
+        raise UserError(
+            f"the text comes to {row_length(row)} tokens; expected at most {most}, beyond which nobody sees anything "
+            "in a map: give one or two of its sentences"
+        )
+    (encoded,) = encode_rows(subject, [row], with_attention=True)
+    vocabulary = subject.tokenizer.vocabulary
+    pieces = [vocabulary[token] for token in encoded.token_ids]
+    is_special = special_units(encoded)
+    words = iter([word for text in cut for word in text.words()])
+    units = [pieces[start] if special else next(words) for start, special in zip(encoded.unit_starts(), is_special)]
+    by_word = encoded.word_attention()
+    baselines = [
+        next(encode_rows(untrained(subject, options.seed + at), [row], with_attention=True)).word_attention()
+        for at in range(options.num_seeds)
+    ]
+    title = " / ".join(given)
+    focus = (_strongest(by_word, is_special) or (0, 0))[:2]
+    special_pieces = encoded.unit_starts()[is_special]
+    levels = {
+        "pieces": (encoded.attention, pieces, special_pieces),
+        "words": (by_word, units, np.flatnonzero(is_special)),
+    }
+    files = {
+        "attention.html": attention_page(levels, focus, f"Attention: {title}"),
+        "attention_words.png": draw_attention(by_word, units, focus, f"Attention between words: {title}"),
+        "attention_pieces.png": draw_attention(encoded.attention, pieces, focus, f"Attention between pieces: {title}"),
+    }
+    remarks = [
+        f"{len(pieces)} tokens, {len(units)} words with [CLS] and [SEP]. Between words: attention to a word is the "
+        "sum over its pieces, from a word the mean.",
+        f"Entropy (nats) and share are means over rows and heads; untrained: mean of {options.num_seeds} seeds; alike "
+        f"for all would give [CLS] and [SEP] {is_special.mean():.4f} and an entropy of {np.log(len(units)):.4f} nats.",
+        "Strongest: the largest weight of all heads of the layer between two words that are no neighbours (untrained: "
+        "of all seeds).",
+    ]
+    return Findings(
+        "attention",
+        f"Attention of {subject.name} encoder to {title!r}",
+        [_table(by_word, baselines, is_special, units)],
+        remarks,
+        files,
+        {"pieces": pieces, "words": units, "layers": by_word.shape[0], "heads": by_word.shape[1]},
+    )
+
+
+def special_units(encoded):
+    """bool [U]: which units are [CLS] or [SEP]."""
+    return ~np.isin(encoded.unit_starts(), encoded.spans[:, 0])
+
+
+def entropy(attention):
+    """Nats of the distributions in the last axis."""
+    return -np.sum(attention * np.log(np.maximum(attention, 1e-12)), axis=-1)
+
+
+def _strongest(attention, is_special):
+    """(layer, head, from, to) of the largest weight between two words that are no neighbours; None where there are
+    none."""
+    places = np.arange(len(is_special))
+    is_pair = ~(is_special[:, None] | is_special) & (abs(places[:, None] - places) > 1)
+    if not is_pair.any():
+        return None
+    return tuple(map(int, np.unravel_index(np.argmax(np.where(is_pair, attention, -1)), attention.shape)))
+
+
+def _table(by_word, baselines, is_special, units):
+    """By layer; attention [L, N, U, U], of the baselines a list of such."""
+    rows = []
+    for layer, attention in enumerate(by_word):
+        # [seeds x N, U, U]
+        others = np.concatenate([baseline[layer] for baseline in baselines])
+        strongest, other = _strongest(attention[None], is_special), _strongest(others[None], is_special)
+        rows.append(
+            (
+                str(layer + 1),
+                float(entropy(attention).mean()),
+                float(entropy(others).mean()),
+                float(attention[..., is_special].sum(axis=-1).mean()),
+                float(others[..., is_special].sum(axis=-1).mean()),
+                *(
+                    (
+                        float(attention[None][strongest]),
+                        float(others[None][other]),
+                        f"head {strongest[1] + 1}: {units[strongest[2]]} -> {units[strongest[3]]}",
+                    )
+                    if strongest
+                    else (None,) * 3
+                ),
+            )
+        )
+    return Table(
+        "Layers, between words",
+        ("layer", "entropy", "untrained", "to [CLS], [SEP]", "untrained", "strongest", "untrained", "which"),
+        rows,
+    )

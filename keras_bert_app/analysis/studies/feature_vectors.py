@@ -1,0 +1,212 @@
+"""Token vectors of chosen layers, as google-research/bert's extract_features.py gives them, with words and their
+places.
+
+A line of the input is one text, or two with " ||| " between them. Laid beside are two files of the same vectors.
+
+features.jsonl, a line a text, holds what extract_features.py writes: linex_index, the line's number from 0, and
+    features, for each token its token and its layers, each with index (from 0, so that -1 is the last) and values to
+    six places. Added are start and end, the characters of the line that a token stands for (null for [CLS] and [SEP]),
+    and words: of each its word, start and end, and first_token and end_token, the end exclusive.
+features.npz holds, of T tokens of R texts with W words: vectors float32 [T, layers, H], layers int32, row_splits int64
+    [R + 1], token_ids int32 [T], token_characters int32 [T, 2] (-1 for [CLS] and [SEP]), word_splits int64 [R + 1],
+    word_tokens int32 [W, 2] (counted within the text) and word_characters int32 [W, 2].
+"""
+
+import io
+import itertools
+import json
+import re
+import typing
+
+import numpy as np
+
+from keras_bert_app.analysis import input_texts
+from keras_bert_app.analysis.encoded_sentences import encode_rows, row_length
+from keras_bert_app.analysis.encoders import require_segments, untrained
+from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.features import truncated
+from keras_bert_app.tasks.readers.tables import lines_of
+
+SUMMARY = "token vectors of chosen layers, with words and character offsets, as .npz and JSON lines"
+NEEDS = ("input_file",)
+_PAIR = re.compile(r"(.*) \|\|\| (.*)", re.DOTALL)  # extract_features.py, read_examples
+_MOST_VALUES = 1 << 28  # 1 GB of float32; the .npz is made in memory too
+_MOST_COMPARED = 200  # texts; the table is of these
+
+
+class Row(typing.NamedTuple):
+    """A line: its Text, that of segment B or None, and the character of the line where B begins."""
+
+    line: str
+    a: input_texts.Text
+    b: input_texts.Text | None
+    b_start: int
+
+    @property
+    def pieces(self):
+        return self.a.pieces, self.b.pieces if self.b else None
+
+
+def run(subject, options, log):
+    """Findings; options.input_file, layers, max_sentences (lines), seed.
+
+    Raises:
+        UserError: a layer that is not there, no line, or more vectors than memory should hold.
+    """
+    layers = checked_layers(options.layers, subject.config.num_hidden_layers)
+    rows, num_cut = _read(subject, options)
+    num_tokens = sum(row_length(row.pieces) for row in rows)
+    num_values = num_tokens * len(layers) * subject.config.hidden_size
+    if num_values > _MOST_VALUES:
+        raise UserError(
+            f"{options.input_file}: its vectors of {len(layers)} layers would be {num_values * 4 / 1e9:.1f} GB, kept "
+            f"in memory, and at most {_MOST_VALUES * 4 / 1e9:.1f} are; give fewer --layers, or "
+            f"--max_sentences={len(rows) * _MOST_VALUES // num_values}"
+        )
+    log(f"features: {len(rows):,} texts, {num_tokens:,} tokens, {len(layers)} layers")
+    encoded = _encoded(subject, rows, layers)
+    arrays = _arrays(rows, encoded, layers)
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    few = rows[:_MOST_COMPARED]
+    baseline = _encoded(untrained(subject, options.seed), few, layers)
+    remarks = [
+        f"{len(rows):,} texts, {num_tokens:,} tokens with [CLS] and [SEP], {len(arrays['word_tokens']):,} words; "
+        f"{num_cut:,} texts of more than {subject.config.max_position_embeddings} tokens lost their last words.",
+        "In features.npz the tokens of text i are vectors[row_splits[i]:row_splits[i + 1]].",
+        "Mean cosine: between two tokens at random; near 1, all vectors point one way, and cosines say little.",
+    ]
+    files = {
+        "features.npz": file.getvalue(),
+        "features.jsonl": _jsonl(rows, encoded, layers, subject.tokenizer.vocabulary),
+    }
+    return Findings(
+        "features",
+        f"Token vectors of {options.input_file}",
+        [_table(encoded[: len(few)], baseline, layers)],
+        remarks,
+        files,
+        {"layers": layers, "texts": len(rows), "tokens": num_tokens},
+    )
+
+
+def checked_layers(layers, num_layers):
+    """The numbers of layers, as given, of a sequence of str.
+
+    Raises:
+        UserError: one is no number, or of no layer.
+    """
+    for layer in layers:
+        if not re.fullmatch(r"-?\d+", layer) or not -num_layers - 1 <= int(layer) <= num_layers:
+            raise UserError(
+                f"--layers={layer} is not there; expected {-num_layers - 1} to {num_layers}, where 0 is the "
+                "embeddings' output and -1 the last layer"
+            )
+    if not layers:
+        raise UserError("--layers names none; give numbers between commas, such as -1,-2")
+    return [int(layer) for layer in layers]
+
+
+def _read(subject, options):
+    """(list of Row, how many of them lost words)."""
+    lines = [line for _, line in itertools.islice(lines_of(options.input_file), options.most_sentences() or None)]
+    if not lines:
+        raise UserError(f"{options.input_file}: has no line; give a file with a text a line")
+    matches = [_PAIR.fullmatch(line) for line in lines]
+    if any(matches):
+        require_segments(subject.config, f"{options.input_file}: has pairs of texts")
+    firsts = input_texts.cut(subject.tokenizer, [match[1] if match else line for match, line in zip(matches, lines)])
+    seconds = input_texts.cut(subject.tokenizer, [match[2] if match else "" for match in matches])
+    rows, num_cut = [], 0
+    for line, match, first, second in zip(lines, matches, firsts, seconds):
+        given = [first, second] if match else [first]
+        sizes = [sum(map(len, text.pieces)) for text in given]
+        kept = truncated([range(size) for size in sizes], subject.config.max_position_embeddings - 1 - len(given))
+        given = [text.beginning(len(some)) for text, some in zip(given, kept)]
+        num_cut += sum(sizes) > sum(map(len, kept))
+        rows.append(Row(line, given[0], given[1] if match else None, match.start(2) if match else 0))
+    return rows, num_cut
+
+
+def _encoded(subject, rows, layers):
+    """List of (token_ids [S], spans [W, 2], vectors [S, layers, H]) in the order of the rows."""
+    found = [None] * len(rows)
+    for row in encode_rows(subject, [row.pieces for row in rows]):
+        found[row.number] = row.token_ids, row.spans, row.states[layers].transpose(1, 0, 2)
+    return found
+
+
+def _characters(row):
+    """(int32 [S, 2], the characters of the line that each token stands for, -1 for special ones; int32 [W, 2], of each
+    word)."""
+    special = np.full((1, 2), -1, np.int32)
+    of_a, of_b = row.a.characters, [spans + row.b_start for spans in row.b.characters] if row.b else []
+    tokens = [special, *of_a, special, *of_b] + [special] * bool(row.b)
+    words = [(spans[0, 0], spans[-1, 1]) for spans in [*of_a, *of_b]]
+    return np.concatenate(tokens).astype(np.int32), np.array(words, np.int32).reshape(-1, 2)
+
+
+def _arrays(rows, encoded, layers):
+    """What features.npz holds."""
+
+    def splits(parts):
+        return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+    ids, spans, vectors = zip(*encoded)
+    tokens, words = zip(*map(_characters, rows))
+    return {
+        "vectors": np.concatenate(vectors),
+        "layers": np.array(layers, np.int32),
+        "row_splits": splits(ids),
+        "token_ids": np.concatenate(ids),
+        "token_characters": np.concatenate(tokens),
+        "word_splits": splits(spans),
+        "word_tokens": np.concatenate(spans),
+        "word_characters": np.concatenate(words),
+    }
+
+
+def _jsonl(rows, encoded, layers, vocabulary):
+    """Yields the lines of features.jsonl, UTF-8."""
+    for number, (row, (ids, spans, vectors)) in enumerate(zip(rows, encoded)):
+        tokens, words = (places.tolist() for places in _characters(row))
+        features = [
+            {
+                "token": vocabulary[piece],
+                "start": start if start >= 0 else None,
+                "end": end if end >= 0 else None,
+                "layers": [
+                    {"index": layer, "values": [round(value, 6) for value in vector]}
+                    for layer, vector in zip(layers, of_layers)
+                ],
+            }
+            for piece, (start, end), of_layers in zip(ids, tokens, vectors.tolist())
+        ]
+        described = [
+            {"word": row.line[start:end], "start": start, "end": end, "first_token": first, "end_token": last}
+            for (start, end), (first, last) in zip(words, spans.tolist())
+        ]
+        line = {"linex_index": number, "features": features, "words": described}
+        yield (json.dumps(line, ensure_ascii=False) + "\n").encode()
+
+
+def _table(encoded, baseline, layers):
+    """Length of the vectors, and cosine between two at random, beside an untrained encoder's."""
+
+    def of_vectors(vectors):
+        lengths = np.linalg.norm(vectors, axis=1)
+        total, count = np.sum(vectors / lengths[:, None], axis=0, dtype=np.float64), len(vectors)
+        return float(lengths.mean()), float((total @ total - count) / max(count * (count - 1), 1))
+
+    rows = []
+    for at, layer in enumerate(layers):
+        length, cosine = of_vectors(np.concatenate([vectors[:, at] for _, _, vectors in encoded]))
+        other_length, other_cosine = of_vectors(np.concatenate([vectors[:, at] for _, _, vectors in baseline]))
+        rows.append((str(layer), length, other_length, cosine, other_cosine))
+    count = sum(len(ids) for ids, _, _ in encoded)
+    return Table(
+        f"Vectors of {count:,} tokens of {len(encoded):,} texts",
+        ("layer", "length", "untrained", "mean cosine", "untrained"),
+        rows,
+    )

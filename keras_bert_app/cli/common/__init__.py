@@ -1,0 +1,1 @@
+"""Parts that several commands share: start-up, flags and input text."""

@@ -1,0 +1,155 @@
+"""What all scripts share: quick --help, one-line errors with exit code 2, and a quiet TensorFlow."""
+
+import contextlib
+import gc
+import os
+import re
+import signal
+import sys
+
+from absl import app, flags, logging
+
+from keras_bert_app.errors import DeviceLost, Interrupted, UserError
+from keras_bert_app.terminal import screen
+from keras_bert_app.training import tpu_wheels
+from pipelines.data_error import DataError
+
+USAGE_ERROR = 2
+DEVICE_LOST = 75  # EX_TEMPFAIL of sysexits.h: the same command may succeed later
+
+
+def run(main, description, is_listing=False):
+    """Runs main(positional arguments) after parsing flags; user-facing errors become one line and exit code 2.
+
+    Without a reader of what it writes (head that has had enough, a tee that died) work goes on; a listing ends.
+
+    Args:
+        main: called with the list of positional arguments.
+        description: printed above the flags by --help. is_listing: whether what it prints is all that it does, or a
+            function that tells it by the flags.
+    """
+    app.run(
+        lambda argv: _run(main, argv[1:], is_listing() if callable(is_listing) else is_listing),
+        flags_parser=lambda argv: _parse(argv, description),
+    )
+
+
+def _run(main, arguments, is_listing):
+    with screen.read_or_not("stderr") if is_listing else screen.read_or_not("stdout", "stderr"):
+        _guarded(main, arguments, screen.until_reader_leaves() if is_listing else contextlib.nullcontext())
+
+
+def _parse(argv, description):
+    if any(
+        argument.lstrip("-") in ("help", "h", "helpshort", "helpfull") and argument.startswith("-")
+        for argument in argv[1:]
+    ):
+        with screen.until_reader_leaves():
+            print(f"{description.strip()}\n{flags.FLAGS.main_module_help()}", flush=True)
+        sys.exit(0)
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        _fail(" ".join(str(error).split()) + "; --help lists the flags")
+
+
+def _guarded(main, arguments, output):
+    try:
+        with output:
+            main(arguments)
+    except (UserError, DataError) as error:
+        _fail(str(error))
+    except DeviceLost as error:
+        print(f"error: {error}; the same command goes on from the last checkpoint", file=sys.stderr)
+        sys.exit(DEVICE_LOST)
+    except Interrupted as stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # all is saved; a second one must not change the exit code
+        saved = (
+            "saved; the same command goes on from there" if stop.has_saved else "the chief saves, this machine does not"
+        )
+        print(f"stopped by {signal.Signals(stop.number).name} after step {stop.step:,}, {saved}", file=sys.stderr)
+        sys.exit(128 + stop.number)
+    except OSError as error:
+        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error.strerror)}")
+    except Exception as error:
+        if not _is_about_a_file(error):
+            raise
+        message = re.sub(r"^\{\{.*?\}\} | \[Op:\w+\]", "", str(error).strip().splitlines()[0])
+        _fail(f"{message}; {_advice(message)}")
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _advice(message):
+    if "No space left" in str(message):
+        return "make room there and give the same command again"
+    if "OOM" in str(message):
+        return (
+            "lower --batch_size"
+            if "batch_size" in flags.FLAGS
+            else "lower --global_batch_size, or take it in parts with --gradient_accumulation_steps"
+        )
+    return "give a path that can be read or written"
+
+
+def _is_about_a_file(error):
+    """Whether it is one of tf.io.gfile's errors; TensorFlow is not loaded to find out."""
+    names = (
+        "NotFoundError",
+        "PermissionDeniedError",
+        "FailedPreconditionError",
+        "AlreadyExistsError",
+        "ResourceExhaustedError",
+    )
+    is_no_file_system = type(error).__name__ == "UnimplementedError" and "File system scheme" in str(error)
+    return type(error).__module__.startswith("tensorflow.") and (type(error).__name__ in names or is_no_file_system)
+
+
+def _fail(message):
+    print(f"error: {message}", file=sys.stderr)
+    sys.exit(USAGE_ERROR)
+
+
+def required(*names):
+    """The values of flags that must be given.
+
+    Raises:
+        UserError: one is empty.
+    """
+    for name in names:
+        if not flags.FLAGS[name].value:
+            raise UserError(f"--{name} is missing; it says: {flags.FLAGS[name].help}")
+    return [flags.FLAGS[name].value for name in names]
+
+
+@contextlib.contextmanager
+def quiet_start():
+    """Imports TensorFlow with its start-up chatter kept from the user's sight; printed only if the import fails."""
+    tpu_wheels.check()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: with AVX2 alone
+    # training is faster with them too.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    with screen.hidden_chatter(), _without_collection():
+        import tensorflow as tf
+
+        tf.get_logger().setLevel("ERROR")
+        logging.set_verbosity(logging.ERROR)  # absl's own, in which TensorFlow's savers talk
+        tf.config.list_physical_devices()  # drivers chatter when devices are first asked for
+        yield
+
+
+@contextlib.contextmanager
+def _without_collection():
+    """Imports what stays: to look through it for garbage again and again takes an eighth of the time of TensorFlow's import alone."""
+    if "tensorflow" in sys.modules or not gc.isenabled():  # a command beside others, whose garbage is not to stay
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()

@@ -1,0 +1,1 @@
+"""Configurations as dataclasses, without TensorFlow."""

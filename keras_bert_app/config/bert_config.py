@@ -1,0 +1,284 @@
+"""BertConfig: what a BERT is, read from and written to the bert_config.json / config.json of the field.
+
+Standard library only, so that a configuration can be checked before TensorFlow is loaded.
+"""
+
+import dataclasses
+
+from keras_bert_app.errors import UserError, nearest
+from keras_bert_app.files import read_json
+
+# "gelu" alone is ambiguous: google-research/bert means the tanh form by it, Hugging Face the exact one (erf).
+ACTIVATIONS = ("gelu_exact", "gelu_tanh", "relu", "silu", "tanh")
+_HUGGINGFACE_ACTIVATIONS = {
+    "gelu": "gelu_exact",
+    "gelu_python": "gelu_exact",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "swish": "silu",
+}
+_GOOGLE_ACTIVATIONS = {"gelu": "gelu_tanh"}
+_WRITTEN_ACTIVATIONS = {"gelu_exact": "gelu", "gelu_tanh": "gelu_new"}
+
+# A file with any of these keys was written by Hugging Face's library (Google's has none of them).
+_HUGGINGFACE_ONLY_KEYS = frozenset(
+    (
+        "model_type",
+        "architectures",
+        "transformers_version",
+        "layer_norm_eps",
+        "torch_dtype",
+        "dtype",
+        "output_past",
+        "torchscript",
+        "position_embedding_type",
+        "gradient_checkpointing",
+    )
+)
+
+# Keys that neither change what an encoder computes nor are ours to keep.
+_IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
+    (
+        "pad_token_id",
+        "bos_token_id",
+        "eos_token_id",
+        "sep_token_id",
+        "use_cache",
+        "classifier_dropout",
+        "output_attentions",
+        "output_hidden_states",
+        "pruned_heads",
+        "use_bfloat16",
+        "return_dict",
+        "id2label",
+        "label2id",
+        "num_labels",
+        "directionality",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+        "pooler_type",
+        "problem_type",
+        "finetuning_task",
+        "_name_or_path",
+        "attn_implementation",
+        "_attn_implementation",
+        "chunk_size_feed_forward",
+        "is_encoder_decoder",
+        "tie_encoder_decoder",
+        "pretraining",
+        "vocab_sha256",
+        "examples_sha256",
+        "teachers",
+        "converted_from",
+        "pruned_from",
+        "task",
+        "finetuning",
+        "head",
+        "labels",
+        "inputs",
+    )
+)
+
+# Keys with one value that we can honour; another value would be another model.
+_REQUIRED_VALUES = {
+    "model_type": "bert",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+
+# Far beyond any published BERT; a damaged or hostile file must not make us list a billion layers.
+_LIMITS = {"num_hidden_layers": (0, 1_000)}  # with none the encoder is its embeddings, as under a BiLSTM
+_LARGEST_SIZE = 100_000_000
+
+# The parts of a model for pre-training. Only the encoder is in every published checkpoint.
+PARTS = ("encoder", "pooler", "masked_lm", "next_sentence")
+
+# Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
+SIZES = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The hyper-parameters of a BERT encoder and its two pre-training heads.
+
+    Args:
+        vocab_size: entries of the WordPiece vocabulary.
+        hidden_size: width H of every layer; a multiple of num_attention_heads.
+        num_hidden_layers: L. num_attention_heads: N. intermediate_size: width of the feed-forward part.
+        hidden_act: one of ACTIVATIONS; the two forms of gelu differ by up to 4.7e-4 and are never guessed.
+        hidden_dropout_prob: on embeddings and on each sub-layer's output before the residual sum.
+        attention_probs_dropout_prob: on attention probabilities.
+        max_position_embeddings: the longest sequence. type_vocab_size: number of segments.
+        initializer_range: standard deviation of the truncated normal that kernels start from.
+        layer_norm_eps: epsilon inside the square root of layer normalization.
+        do_lower_case: whether the vocabulary is uncased.
+        tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as BERT does, or with a table
+            of its own.
+        num_heads_by_layer: heads left in each layer of a pruned model, 1 to N; () for N in each. A head keeps its size,
+            hidden_size // num_attention_heads.
+        is_causal: whether a token attends to itself and to what stands before it alone; no BERT, but what one is compared
+            with (Devlin et al. 2018, section 5.1, "LTR").
+
+    Raises:
+        UserError: a value out of its range; the message names key, value and range.
+    """
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu_tanh"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    do_lower_case: bool = True
+    tie_word_embeddings: bool = True
+    num_heads_by_layer: tuple = ()
+    is_causal: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is float and type(value) is int:
+                object.__setattr__(self, field.name, float(value))
+            elif type(value) is not field.type:
+                raise UserError(f"config key {field.name!r} is {value!r}; expected {field.type.__name__}")
+            low, high = _LIMITS.get(field.name, (1, _LARGEST_SIZE))
+            if field.type is int and not low <= value <= high:
+                raise UserError(f"config key {field.name!r} is {value}; expected {low} to {high:,}")
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"config hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
+                f"{self.num_attention_heads}; change one of them"
+            )
+        self._check_heads()
+        if self.hidden_act not in ACTIVATIONS:
+            hint = (
+                "say gelu_tanh (Google's) or gelu_exact (Hugging Face's)"
+                if self.hidden_act == "gelu"
+                else nearest(self.hidden_act, ACTIVATIONS)
+            )
+            raise UserError(f"config hidden_act {self.hidden_act!r} is not known: {hint}")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise UserError(f"config key {name!r} is {getattr(self, name)}; expected 0 <= p < 1")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise UserError(f"config key {name!r} is {getattr(self, name)}; expected between 0 and 1")
+
+    def _check_heads(self):
+        counts, layers, heads = self.num_heads_by_layer, self.num_hidden_layers, self.num_attention_heads
+        if counts and (len(counts) != layers or not all(1 <= count <= heads for count in counts)):
+            raise UserError(
+                f"config key 'num_heads_by_layer' is {list(counts)}; expected a number from 1 to {heads} for each "
+                f"of {layers} layers"
+            )
+        if set(counts) == {heads}:
+            object.__setattr__(self, "num_heads_by_layer", ())  # two configurations of one model are equal
+
+    @property
+    def head_counts(self):
+        """Heads of each layer, tuple of L int."""
+        return self.num_heads_by_layer or (self.num_attention_heads,) * self.num_hidden_layers
+
+    @property
+    def head_size(self):
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def has_dropout(self):
+        """Whether an encoder drops anything in training."""
+        return max(self.hidden_dropout_prob, self.attention_probs_dropout_prob) > 0
+
+    @classmethod
+    def of_size(cls, size, **overrides):
+        """A published size by name (tiny to large), with any key overridden."""
+        if size not in SIZES:
+            raise UserError(f"config {size!r} is no published size: {nearest(size, SIZES)}")
+        layers, hidden, heads = SIZES[size]
+        return cls(
+            **{
+                "num_hidden_layers": layers,
+                "hidden_size": hidden,
+                "num_attention_heads": heads,
+                "intermediate_size": 4 * hidden,
+                **overrides,
+            }
+        )
+
+    @classmethod
+    def from_dict(cls, values):
+        """Reads Google's and Hugging Face's keys, each with its own meaning of "gelu".
+
+        Raises:
+            UserError: an unknown key (the nearest known one is named) or a value that would be another architecture.
+        """
+        for key, required in _REQUIRED_VALUES.items():
+            if values.get(key, required) != required:
+                raise UserError(f"config key {key!r} is {values[key]!r}; only {required!r} is BERT as built here")
+        if values.get("pruned_heads"):
+            raise UserError("config key 'pruned_heads' is not empty; only whole layers of heads are read")
+        names = [field.name for field in dataclasses.fields(cls)]
+        ours = {}
+        for key, value in values.items():
+            if key in names:
+                ours[key] = value
+            elif key not in _IGNORED_KEYS and key not in _REQUIRED_VALUES:
+                raise UserError(f"config key {key!r} is not known: {nearest(key, names)}")
+        aliases = _HUGGINGFACE_ACTIVATIONS if _HUGGINGFACE_ONLY_KEYS & values.keys() else _GOOGLE_ACTIVATIONS
+        # Both libraries default to "gelu", each in its own sense.
+        act = ours.get("hidden_act", "gelu")
+        if not isinstance(act, str):
+            raise UserError(f"config key 'hidden_act' is {act!r}; expected a name such as 'gelu'")
+        ours["hidden_act"] = aliases.get(act, _HUGGINGFACE_ACTIVATIONS.get(act, act) if act != "gelu" else act)
+        return cls(**ours)
+
+    @classmethod
+    def from_json_file(cls, path):
+        """Reads bert_config.json or config.json; see from_dict."""
+        values = read_json(path)
+        try:
+            return cls.from_dict(values)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+
+    def to_dict(self):
+        """The keys that Google's and Hugging Face's readers share; "gelu" in Hugging Face's sense (model_type says so).
+
+        num_heads_by_layer and is_causal, which are ours, are there only where they say something.
+        """
+        values = dataclasses.asdict(self)
+        for name in ("num_heads_by_layer", "is_causal"):
+            if not values[name]:
+                del values[name]
+        values["hidden_act"] = _WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)
+        return {"model_type": "bert", **values}
+
+    def replace(self, **changes):
+        """A copy with some keys changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def _counts(name, values):
+    """A tuple of int from a list of numbers, or of their digits as a flag has them."""
+    are_numbers = isinstance(values, (list, tuple)) and all(
+        type(value) is int or isinstance(value, str) and value.isdecimal() for value in values
+    )
+    if not are_numbers:
+        raise UserError(f"config key {name!r} is {values!r}; expected a list of numbers")
+    return tuple(map(int, values))

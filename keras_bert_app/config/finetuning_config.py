@@ -1,0 +1,243 @@
+"""FinetuningConfig: everything that decides a fine-tuning run besides the encoder. Loads no TensorFlow."""
+
+import dataclasses
+
+from keras_bert_app.config.training_config import TrainingConfig, field
+from keras_bert_app.errors import UserError
+
+POOLINGS = ("cls", "mean", "max", "concat")
+LAYERS = ("last", "last_four", "scalar_mix")
+WINDOWED = ("windows", "hierarchical")  # of a long text several rows
+_MOST_STEPS_UNSAVED = 1000  # run_classifier.py of google-research/bert saves so often
+DOCUMENTS = ("head", "head_tail", *WINDOWED)
+
+# Letters for the first word of an entity of several, those inside, the last, and the only word of an entity (Ramshaw
+# and Marcus 1995; Tjong Kim Sang and Veenstra 1999; Ratinov and Roth 2009 for BILOU; BMES is how Chinese words are
+# tagged). In IOB1 an entity begins with B only where it touches another of its type.
+SCHEMES = {"IOB2": "BIIB", "IOB1": "IIII", "IOE2": "IIEE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningConfig(TrainingConfig):
+    """A fine-tuning run. Every field is a flag of the finetune command; names follow google-research/bert.
+
+    Raises:
+        UserError: a value out of its range; the message names flag, value and range.
+    """
+
+    task: str = field("", "What to learn; --list_tasks names all.")
+    data_dir: str = field("", "Directory of the task's files.")
+    text_columns: tuple = field(
+        (),
+        "Columns with the text, or the two texts, of the tasks over tables; of tagging files the number "
+        "of the words' column, from 0.",
+    )
+    label_column: str = field(
+        "label",
+        "Column with the label of the tasks over tables; of multi_label also several, joined by "
+        "commas, of 0 and 1 each; of tagging files its number, from 0.",
+    )
+    tag_scheme: str = field(
+        "auto", "How answers write the tags of entities; auto: as the training file does.", choices=("auto", *SCHEMES)
+    )
+    language: str = field(
+        "",
+        "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "
+        "weights by; the others are scored. Empty: all.",
+    )
+    fold: int = field(
+        0,
+        "Of codah's five parts of full_data.tsv, the one that is its test split; the next is dev.",
+        minimum=0,
+        below=5,
+    )
+    max_seq_length: int = field(128, "Most tokens a row, [CLS] and [SEP] included.", minimum=8)
+    length_buckets: bool = field(
+        True, "Batches of texts of like lengths, padded to the longest; else all to --max_seq_length."
+    )
+    long_documents: str = field(
+        "head",
+        "Of a text longer than a row: its head, its head and tail, or all of it in windows, "
+        "whose logits are averaged or whose vectors go through an LSTM (hierarchical).",
+        choices=DOCUMENTS,
+    )
+    max_windows: int = field(8, "Most windows of a text with --long_documents=windows or hierarchical.", minimum=1)
+    doc_stride: int = field(128, "Tokens from one window of a long text to the next.", minimum=1)
+    max_query_length: int = field(64, "Most tokens of a question.", minimum=1)
+    max_answer_length: int = field(30, "Most tokens of an answer.", minimum=1)
+    n_best_size: int = field(20, "Answers that are kept of a question.", minimum=1)
+    null_score_diff_threshold: float = field(
+        0.0,
+        "A question is not answered where no answer scores by more than this above "
+        "the best answer (SQuAD 2.0). 0: a finished run has its own, tuned on dev.",
+    )
+    document_context: bool = field(False, "Tag a sentence among as many of its neighbours in the document as fit.")
+    pooling: str = field(
+        "cls",
+        "Vector of a text: [CLS] through BERT's pooler; the mean or maximum over its tokens; or "
+        "[CLS], maximum and mean side by side (ULMFiT).",
+        choices=POOLINGS,
+    )
+    layers: str = field(
+        "last",
+        "Layers under the head: the last; the last four side by side; or a learned mix of all (ELMo).",
+        choices=LAYERS,
+    )
+    bilstm_units: int = field(
+        0, "A bidirectional LSTM of so many units each way under the head (TagLM); 0: none.", minimum=0
+    )
+    classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
+    encoder_layers: int = field(
+        -1, "Only so many of the encoder's lowest layers; 0: its embeddings alone; -1: all.", minimum=-1
+    )
+    reinit_layers: int = field(
+        0,
+        "So many of the highest layers, and the pooler, begin with new random weights, where those of "
+        "--init_checkpoint have learned what the task has no use for (Zhang et al. 2020).",
+        minimum=0,
+    )
+    freeze_layers: int = field(
+        0,
+        "Embeddings and so many lowest layers are not trained; -1: all layers, whose dropout is off then.",
+        minimum=-1,
+    )
+    gradual_unfreezing: int = field(
+        0,
+        "Each so many steps one more layer is trained, from the top down (ULMFiT); 0: all from the beginning.",
+        minimum=0,
+    )
+    learning_rate: float = field(5e-5, "Peak learning rate.", minimum=0.0)
+    num_train_epochs: float = field(3.0, "Passes over the training examples.", minimum=0.0)
+    num_train_steps: int = field(0, "Steps in all, in place of --num_train_epochs; 0: by epochs.", minimum=0)
+    average_decay: float = field(
+        0.0,
+        "Decay of a running mean of the weights, 0.99 for some 100 steps; the mean is scored, and kept "
+        "where it is best, while the weights themselves are trained on. 0: none.",
+        minimum=0.0,
+        below=1.0,
+    )
+    eval_steps: int = field(0, "Steps between evaluations on the development examples; 0: once an epoch.", minimum=0)
+    save_checkpoints_steps: int = field(
+        0, "Steps between checkpoints; 0: at each evaluation, and each 1,000 steps.", minimum=0
+    )
+    keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
+    early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
+    max_train_examples: int = field(0, "Most training examples, the first ones; 0: all.", minimum=0)
+    swap_pairs: bool = field(
+        False, "Train on each pair of texts in the other order too, where answers do not depend on it."
+    )
+    max_eval_examples: int = field(
+        0, "Most development examples, the first ones, and of each further split and language; 0: all.", minimum=0
+    )
+    log_steps: int = field(50, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
+    mlm_tuning_steps: int = field(
+        0, "Steps of masked LM on the training texts before the task itself (ULMFiT).", minimum=0
+    )
+    teacher: str = field(
+        "",
+        "A fine-tuned run of the same task, whose answers are learned too (distillation): of classes, label "
+        "sets or numbers; runs of several seeds answer as one, by the mean of their logits.",
+    )
+    unlabelled_files: tuple = field(
+        (),
+        "Files of texts of the task, as predict takes them, to learn from beside the training examples by the "
+        "teacher's answers alone.",
+    )
+    distillation_weight: float = field(
+        0.5, "Share of the teacher's answers in the loss; the labels have the rest.", minimum=0.0, most=1.0
+    )
+    distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
+    consistency_weight: float = field(
+        0.0,
+        "Each batch goes through the model twice, with other dropout, and the loss has so many times what "
+        "divides the two answers (R-Drop); 0: once.",
+        minimum=0.0,
+    )
+
+    KEY = "finetuning"  # of config.json
+    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {
+        "num_train_epochs",
+        "data_dir",
+        "unlabelled_files",
+        "early_stopping",
+    }
+    FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {
+        "num_train_steps": 0,
+        "eval_steps": 0,
+        "save_checkpoints_steps": 0,
+        "text_columns": (),
+        "tag_scheme": "auto",
+    }
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.num_train_epochs and not self.num_train_steps and not self.train_minutes:
+            raise UserError(
+                "--num_train_epochs=0: give epochs, or --num_train_steps, or --train_minutes; evaluate scores a "
+                "model as it is"
+            )
+        if self.gradual_unfreezing and self.freeze_layers < 0:
+            raise UserError(
+                f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; leave one of them out"
+            )
+        if self.long_documents in WINDOWED and self.teacher:
+            raise UserError(
+                f"--teacher: with --long_documents={self.long_documents} texts have several rows; take head or "
+                "head_tail"
+            )
+
+    @property
+    def has_many_lengths(self):
+        return self.length_buckets
+
+    def changed_by(self, wanted):
+        changed = super().changed_by(wanted)
+        if changed.num_train_epochs != self.num_train_epochs and not wanted.get("num_train_steps"):
+            changed = dataclasses.replace(
+                changed, num_train_steps=0
+            )  # what the run resolved it to is that of other epochs
+        return changed
+
+    def resolved(self, steps_per_epoch):
+        """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""
+        # Where the clock alone ends a run, steps say nothing but what share of them is warm-up.
+        steps = self.num_train_steps or max(1, round((self.num_train_epochs or 1.0) * steps_per_epoch))
+        eval_steps = self.eval_steps or (steps_per_epoch if self.train_minutes else min(steps_per_epoch, steps))
+        most_unsaved = eval_steps if self.keep_every_steps else min(eval_steps, _MOST_STEPS_UNSAVED)
+        changes = {
+            "num_train_steps": steps,
+            "eval_steps": eval_steps,
+            "save_checkpoints_steps": self.save_checkpoints_steps or most_unsaved,
+        }
+        if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
+            changes["num_warmup_steps"] = steps // 10
+        return dataclasses.replace(self, **changes)
+
+    def checked_against(self, model_config):
+        """Raises UserError where run and model do not fit each other; returns self."""
+        num_layers = model_config.num_hidden_layers
+        if self.freeze_layers > num_layers:
+            raise UserError(
+                f"--freeze_layers={self.freeze_layers}: the encoder has {num_layers}; give so many at most, or -1"
+            )
+        if self.reinit_layers and not self.init_checkpoint:
+            raise UserError(
+                f"--reinit_layers={self.reinit_layers}: without weights of --init_checkpoint all layers are new; leave it out"
+            )
+        if self.reinit_layers > num_layers:
+            raise UserError(f"--reinit_layers={self.reinit_layers}: the encoder has {num_layers}; give so many at most")
+        if self.reinit_layers and not 0 <= self.freeze_layers <= num_layers - self.reinit_layers:
+            raise UserError(
+                f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins anew "
+                f"none can be frozen; give {num_layers - self.reinit_layers} at most"
+            )
+        if self.consistency_weight and not (
+            self.classifier_dropout or model_config.has_dropout and self.freeze_layers >= 0
+        ):
+            raise UserError(
+                f"--consistency_weight={self.consistency_weight}: without dropout both answers are the same; leave it out, or give "
+                "--classifier_dropout"
+            )
+        if self.layers == "last_four" and num_layers < 4:
+            raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")
+        return super().checked_against(model_config)

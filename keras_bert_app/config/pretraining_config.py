@@ -1,0 +1,146 @@
+"""PretrainingConfig: everything that decides a pre-training run besides the model. Loads no TensorFlow."""
+
+import dataclasses
+import math
+
+from keras_bert_app.config.training_config import TrainingConfig, field
+from keras_bert_app.errors import UserError
+from pipelines.choices import FORMATS, MASKINGS, OBJECTIVES
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingConfig(TrainingConfig):
+    """A pre-training run. Every field is a flag of the pretrain command; names follow google-research/bert.
+
+    Raises:
+        UserError: a value out of its range; the message names flag, value and range.
+    """
+
+    input_files: tuple = field((), "Text files, glob patterns or directories, comma-separated.")
+    corpus_dir: tuple = field(
+        (), "What prepare_corpus wrote, instead of --input_files; several, comma-separated, are mixed."
+    )
+    sampling_exponent: float = field(
+        0.7, "Of several corpora each gets examples in proportion to bytes ** this.", minimum=0.0, most=1.0
+    )
+    input_format: str = field("auto", "Layout of the text.", choices=FORMATS)
+    text_field: str = field("text", "The field of a JSON line that holds the text.")
+    strict: bool = field(False, "Stop at invalid UTF-8 instead of repairing and counting it.")
+    holdout_fraction: float = field(0.02, "Share of documents kept for evaluation.", minimum=0.0, below=1.0)
+    max_seq_length: int = field(128, "Tokens a row, [CLS] and [SEP] included.", minimum=8)
+    max_predictions_per_seq: int = field(0, "Most masked tokens a row; 0: max_seq_length x masked_lm_prob.", minimum=0)
+    masked_lm_prob: float = field(0.15, "Share of tokens that are predicted.", minimum=0.0, below=1.0)
+    short_seq_prob: float = field(0.1, "Share of documents cut into shorter rows.", minimum=0.0, below=1.0)
+    sentence_objective: str = field(
+        "nsp", "Next sentence, sentence order (ALBERT), or none (full sentences).", choices=OBJECTIVES
+    )
+    masking: str = field("piece", "What is masked together; segmented: what stands between spaces.", choices=MASKINGS)
+    lexicon_file: str = field("", "Phrases, one a line, that --masking=lexicon masks as a whole.")
+    max_ngram: int = field(3, "Most words of a span that --masking=span masks as a whole.", minimum=1)
+    mask_token_rate: float = field(0.8, "Share of the predicted tokens that become [MASK].", minimum=0.0, most=1.0)
+    random_token_rate: float = field(
+        0.1, "Share of the predicted tokens that become a random piece.", minimum=0.0, most=1.0
+    )
+    dupe_factor: int = field(
+        0, "Pairs and masks of this many epochs come again and again; 0: always new ones.", minimum=0
+    )
+    position_initializer: str = field(
+        "normal",
+        "How position embeddings begin where --init_checkpoint has none: at random, "
+        "as BERT's do, or as sines of the position, of the same size; either way they learn.",
+        choices=("normal", "sinusoidal"),
+    )
+    batch_ramp_steps: int = field(
+        0, "Steps in which the batch doubles three times, from an eighth of --global_batch_size.", minimum=0
+    )
+    length_ramp_steps: int = field(
+        0,
+        "Steps (also where --train_minutes ends the run) in which rows double in length twice, "
+        "from a quarter of --max_seq_length; a batch has as many more of them.",
+        minimum=0,
+    )
+    allow_missing: tuple = field(
+        (),
+        "Parts that --init_checkpoint need not have; they start from scratch.",
+        choices=("pooler", "masked_lm", "next_sentence"),
+    )
+
+    KEY = "pretraining"  # of config.json
+    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"allow_missing"}
+    FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {"max_predictions_per_seq": 0}
+    ONLY_WITH = TrainingConfig.ONLY_WITH | {"max_ngram": ("masking", ("span",))}
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.batch_ramp_steps and self.global_batch_size % 8:
+            raise UserError(
+                f"--global_batch_size={self.global_batch_size}: with --batch_ramp_steps expected a multiple of 8"
+            )
+        if self.length_ramp_steps and (self.max_seq_length % 4 or self.max_seq_length < 32):
+            raise UserError(
+                f"--max_seq_length={self.max_seq_length}: with --length_ramp_steps expected a multiple of 4, 32 or more"
+            )
+        if self.mask_token_rate + self.random_token_rate > 1.0 + 1e-9:
+            raise UserError(
+                f"--mask_token_rate={self.mask_token_rate} and --random_token_rate={self.random_token_rate}: "
+                "expected shares that together are 1 or less"
+            )
+        if (self.masking == "lexicon") != bool(self.lexicon_file):
+            raise UserError(
+                "--masking=lexicon needs --lexicon_file, a file of one phrase a line"
+                if not self.lexicon_file
+                else f"--lexicon_file is for --masking=lexicon; got --masking={self.masking}"
+            )
+
+    def resolved(self):
+        """A copy in which the values that follow from others are worked out."""
+        changes = {}
+        if self.max_predictions_per_seq == self.FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
+            # The ceiling, so that a full row never has fewer slots than tokens to predict.
+            changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
+        if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
+            changes["num_warmup_steps"] = self.num_train_steps // 10
+        return dataclasses.replace(self, **changes)
+
+    def parts_not_needed(self):
+        """The parts that --init_checkpoint may lack: those that were named, and those that this run does not train."""
+        return (*self.allow_missing, *(("pooler", "next_sentence") if self.sentence_objective == "none" else ()))
+
+    def checked_against(self, model_config):
+        super().checked_against(model_config)
+        if self.max_predictions_per_seq > self.max_seq_length:
+            raise UserError(
+                f"--max_predictions_per_seq={self.max_predictions_per_seq} is above "
+                f"--max_seq_length={self.max_seq_length}; lower it"
+            )
+        if self.sentence_objective != "none" and model_config.type_vocab_size < 2:
+            raise UserError(
+                f"--sentence_objective={self.sentence_objective}: has two segments, but the model's type_vocab_size is "
+                f"{model_config.type_vocab_size}; give none, or a model with two"
+            )
+        return self
+
+
+# What decides the examples that are trained on; the rest is about text that is still to be prepared, or the training.
+_DATA_NAMES = frozenset(
+    (
+        "corpus_dir",
+        "sampling_exponent",
+        "max_seq_length",
+        "max_predictions_per_seq",
+        "masked_lm_prob",
+        "short_seq_prob",
+        "sentence_objective",
+        "masking",
+        "lexicon_file",
+        "max_ngram",
+        "mask_token_rate",
+        "random_token_rate",
+        "dupe_factor",
+        "global_batch_size",
+        "batch_ramp_steps",
+        "length_ramp_steps",
+        "seed",
+    )
+)
+DATA_FIELDS = tuple(entry for entry in dataclasses.fields(PretrainingConfig) if entry.name in _DATA_NAMES)

@@ -1,0 +1,259 @@
+"""TrainingConfig: what every kind of training is told besides its data and its model. Loads no TensorFlow."""
+
+import dataclasses
+import math
+import re
+
+from keras_bert_app.errors import UserError, nearest
+
+STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+PRECISIONS = ("auto", "float32", "bfloat16")
+OPTIMIZERS = ("adamw", "lamb", "muon", "adafactor")
+COMPILATIONS = ("step", "parts", "none")
+_HIDDEN_MATRIX = re.compile(r"layer_\d+/.*kernel$")
+SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
+
+
+# Newton-Schulz iterations of Muon's orthogonalization, each of three matrix products.
+MUON_ITERATIONS = 5
+
+
+def is_hidden_matrix(path, shape):
+    """Whether --optimizer=muon takes a variable as a matrix: those of the encoder's layers, and query_key_value as three."""
+    return len(shape) == 2 and bool(_HIDDEN_MATRIX.search(path))
+
+
+def field(default, help_text, choices=None, minimum=None, below=None, most=None):
+    """A field that is a flag: its default, its help and the values that it may take."""
+    return dataclasses.field(
+        default=default,
+        metadata={"help": help_text, "choices": choices, "minimum": minimum, "below": below, "most": most},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """The base of PretrainingConfig and FinetuningConfig. Every field is a flag; names follow google-research/bert.
+
+    Raises:
+        UserError: a value out of its range; the message names flag, value and range.
+    """
+
+    global_batch_size: int = field(32, "Rows a step, over all devices and machines.", minimum=1)
+    learning_rate: float = field(1e-4, "Peak learning rate.", minimum=0.0)
+    learning_rate_schedule: str = field("linear", "How the rate falls after the warm-up.", choices=SCHEDULES)
+    decay_power: float = field(1.0, "Power of --learning_rate_schedule=polynomial.", minimum=0.0)
+    decay_share: float = field(0.2, "Share of the run in which warmup_stable_decay falls to 0.", minimum=0.0, most=1.0)
+    num_warmup_steps: int = field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
+    num_train_steps: int = field(100_000, "Steps in all; where the learning rate falls, it ends there.", minimum=1)
+    train_minutes: float = field(
+        0.0,
+        "Train for so long, whatever the steps; warm-up and decay follow the clock, less compiling. 0: by steps.",
+        minimum=0.0,
+    )
+    optimizer: str = field(
+        "adamw",
+        "AdamW as BERT has it, LAMB, Muon (for the matrices of the layers, beside AdamW), or "
+        "Adafactor, whose rate is a share of what the weights measure (1e-2 for AdamW's 1e-4).",
+        choices=OPTIMIZERS,
+    )
+    bias_correction: bool = field(False, "Correct the optimizer's means of the first steps; BERT does not.")
+    layer_decay: float = field(
+        1.0, "Factor of the learning rate for each layer further from the heads.", minimum=0.0, most=1.0
+    )
+    gradient_accumulation_steps: int = field(
+        1, "Parts that a replica's rows are taken in, one after the other.", minimum=1
+    )
+    on_nonfinite: str = field(
+        "stop",
+        "What to do at a loss or gradient that is not finite: stop, or skip that step.",
+        choices=("stop", "skip"),
+    )
+    weight_decay_rate: float = field(0.01, "Decoupled decay of all but --not_decayed.", minimum=0.0)
+    # optimization.create_optimizer of google-research/bert excludes "LayerNorm", "layer_norm" and "bias".
+    not_decayed: str = field(
+        "layer_norm|bias",
+        "Regular expression: variables whose path has a match are not decayed (nor scaled by LAMB's trust ratio).",
+    )
+    adam_beta_1: float = field(0.9, "Adam's decay of the gradient's mean.", minimum=0.0, below=1.0)
+    adam_beta_2: float = field(0.999, "Adam's decay of the gradient's square.", minimum=0.0, below=1.0)
+    adam_epsilon: float = field(1e-6, "Adam's epsilon.", minimum=1e-12)
+    clip_norm: float = field(
+        1.0, "Global norm that gradients are clipped to, after the sum over devices.", minimum=1e-6
+    )
+    precision: str = field(
+        "auto", "Compute type; weights stay float32. auto: bfloat16 on a TPU, else float32.", choices=PRECISIONS
+    )
+    seed: int = field(12345, "Of initial weights, document order, pairs, masks and dropout.", minimum=0, below=1 << 63)
+    init_checkpoint: str = field(
+        "", "A model to start the weights from: a work directory, or any layout that convert reads."
+    )
+    strategy: str = field("auto", "How to spread the work over devices.", choices=STRATEGIES)
+    iterations_per_loop: int = field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
+    jit_compile: str = field(
+        "auto",
+        "What XLA compiles of each device's step: step (all of it, on a TPU in any case), parts "
+        "(what is no matrix product), none. auto: what pays on a CPU; none on a GPU.",
+        choices=("auto", *COMPILATIONS),
+    )
+    save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)
+    keep_checkpoints: int = field(3, "How many of the newest checkpoints are kept.", minimum=1)
+    keep_every_steps: int = field(0, "Checkpoints of multiples of so many steps are kept for good; 0: none.", minimum=0)
+    eval_steps: int = field(1000, "Steps between evaluations on held-out documents.", minimum=1)
+    max_eval_steps: int = field(0, "Most batches of one evaluation; 0: all.", minimum=0)
+    log_steps: int = field(100, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
+    profile_steps: int = field(
+        0, "Trace so many steps, write WORKDIR/profile and print the ten most costly ops.", minimum=0
+    )
+
+    # What may differ from the run's config.json when it is resumed.
+    CHANGEABLE_ON_RESUME = frozenset(
+        (
+            "num_train_steps",
+            "train_minutes",
+            "strategy",
+            "iterations_per_loop",
+            "save_checkpoints_steps",
+            "eval_steps",
+            "max_eval_steps",
+            "log_steps",
+            "keep_checkpoints",
+            "keep_every_steps",
+            "on_nonfinite",
+            "profile_steps",
+        )
+    )
+    # Values that stand for one that follows from others.
+    FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
+
+    # Options that are read with some values of another alone.
+    ONLY_WITH = {
+        "decay_power": ("learning_rate_schedule", ("polynomial",)),
+        "decay_share": ("learning_rate_schedule", ("warmup_stable_decay",)),
+        **dict.fromkeys(("adam_beta_1", "adam_beta_2", "adam_epsilon"), ("optimizer", ("adamw", "lamb", "muon"))),
+    }
+
+    def check_read(self, names):
+        """Raises UserError where one of these options has a value of its own that nothing would read."""
+        defaults = {entry.name: entry.default for entry in dataclasses.fields(self)}
+        for name in names:
+            other, values = self.ONLY_WITH.get(name, ("", ()))
+            if other and getattr(self, name) != defaults[name] and getattr(self, other) not in values:
+                raise UserError(
+                    f"--{name}={getattr(self, name)}: is for --{other}={' or '.join(values)}, which is {getattr(self, other)} here; "
+                    "leave it out"
+                )
+
+    def has_ended(self, step, seconds):
+        """Whether a run that has taken so many steps in so many seconds is over."""
+        return seconds >= self.train_minutes * 60 if self.train_minutes else step >= self.num_train_steps
+
+    @property
+    def has_many_lengths(self):
+        """Whether batches are of many lengths."""
+        return False
+
+    def __post_init__(self):
+        if type(self.jit_compile) is bool:  # as runs of before had it
+            object.__setattr__(self, "jit_compile", "step" if self.jit_compile else "none")
+        for entry in dataclasses.fields(self):
+            self._check(entry)
+        if self.save_checkpoints_steps and self.keep_every_steps % self.save_checkpoints_steps:
+            raise UserError(
+                f"--keep_every_steps={self.keep_every_steps}: expected a multiple of "
+                f"--save_checkpoints_steps={self.save_checkpoints_steps}, since others are never saved"
+            )
+        try:
+            re.compile(self.not_decayed)
+        except re.error as error:
+            raise UserError(
+                f"--not_decayed={self.not_decayed}: is no regular expression ({error}); write for instance "
+                "layer_norm|bias|embeddings"
+            ) from None
+        if self.bias_correction and self.optimizer == "adafactor":
+            raise UserError("--bias_correction is for adamw, lamb and muon; adafactor needs none, so leave it out")
+
+    def _check(self, entry):
+        name, value, limits = entry.name, getattr(self, entry.name), entry.metadata
+        if entry.type is float and type(value) is int:
+            value = float(value)
+            object.__setattr__(self, name, value)
+        if entry.type is tuple:
+            value = (value,) if value and isinstance(value, str) else tuple(value)
+            object.__setattr__(self, name, value)
+            for each in value if limits["choices"] else ():
+                if each not in limits["choices"]:
+                    raise UserError(f"--{name}={each} is not known: {nearest(each, limits['choices'])}")
+            return
+        if type(value) is not entry.type:
+            raise UserError(f"{name} is {value!r}; expected {entry.type.__name__}")
+        if entry.type is float and not math.isfinite(value):
+            raise UserError(f"--{name}={value}: expected a finite number")
+        if limits["choices"] and value not in limits["choices"]:
+            raise UserError(f"--{name}={value} is not known: {nearest(value, limits['choices'])}")
+        if limits["minimum"] is not None and not value >= limits["minimum"]:
+            raise UserError(f"--{name}={value}: expected {limits['minimum']} or more")
+        if limits["below"] is not None and not value < limits["below"]:
+            raise UserError(f"--{name}={value}: expected less than {limits['below']}")
+        if limits["most"] is not None and not value <= limits["most"]:
+            raise UserError(f"--{name}={value}: expected {limits['most']} or less")
+
+    def with_precision(self, is_tpu):
+        """A copy with the compute type that "auto" stands for: bfloat16 on a TPU, whose arithmetic it is, else float32."""
+        if self.precision != "auto":
+            return self
+        return dataclasses.replace(self, precision="bfloat16" if is_tpu else "float32")
+
+    def with_compilation(self, device):
+        """A copy with what "auto" stands for.
+
+        On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts. XLA's own products on a
+        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers"). A TPU compiles the
+        whole step whatever is said; "none" is what such a run has when it goes on elsewhere.
+
+        Args:
+            device: "CPU", "GPU" or "TPU".
+        """
+        if self.jit_compile != "auto":
+            return self
+        is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500
+        return dataclasses.replace(self, jit_compile="parts" if device == "CPU" and is_long else "none")
+
+    def contradictions(self, wanted):
+        """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""
+        return [
+            name
+            for name, value in wanted.items()
+            if name not in self.CHANGEABLE_ON_RESUME
+            and value != getattr(self, name)
+            and value != self.FOLLOWS_FROM_OTHERS.get(name)
+        ]
+
+    def changed_by(self, wanted):
+        """A copy with those wanted values (a dict) that may change when a run is resumed."""
+        return dataclasses.replace(
+            self, **{name: value for name, value in wanted.items() if name in self.CHANGEABLE_ON_RESUME}
+        )
+
+    def checked_against(self, model_config):
+        """Raises UserError where run and model do not fit each other; returns self."""
+        if self.max_seq_length > model_config.max_position_embeddings:
+            raise UserError(
+                f"--max_seq_length={self.max_seq_length} is above the model's max_position_embeddings "
+                f"{model_config.max_position_embeddings}; shorten the rows or raise it in the config"
+            )
+        return self
+
+    @classmethod
+    def from_dict(cls, values):
+        """Reads what to_dict wrote."""
+        names = [entry.name for entry in dataclasses.fields(cls)]
+        for key in values:
+            if key not in names:
+                raise UserError(f"run configuration key {key!r} is not known: {nearest(key, names)}")
+        return cls(**values)
+
+    def to_dict(self):
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
+        }

@@ -1,0 +1,122 @@
+"""Pictures of a fine-tuning run: its curves, and its answers against the right ones."""
+
+import numpy as np
+
+from keras_bert_app.drawing import fonts
+from keras_bert_app.drawing.figures import picture
+
+_TRAINING, _DEV = "#4477aa", "#cc3311"
+_COLORS = (_TRAINING, _DEV, "#228833", "#ccbb44", "#aa3377", "#66ccee", "#999999", "#000000")
+_DASHES = ("-", "--", ":", "-.")  # of more lines than colours
+_MOST_CLASSES = 30
+_MARGINS = {"left": 0.04, "right": 0.99, "top": 0.79, "bottom": 0.15, "wspace": 0.28}
+
+
+def draw_curves(rows, title):
+    """PNG bytes: training loss, dev scores, learning rate, norms.
+
+    Args:
+        rows: of metrics.jsonl, dicts in the order of the steps. title: above the picture.
+    """
+    training = [row for row in rows if "loss" in row]
+    dev = [row for row in rows if any(name.startswith("eval_") for name in row)]
+    scores = sorted({name for row in dev for name in row if name.startswith("eval_")})
+    with picture(14, 3.6, title, margins=_MARGINS) as (figure, image):
+        axes = figure.subplots(1, 4)
+        _lines(axes[0], training, ["loss"], "training loss")
+        one = scores[0].removeprefix("eval_").replace("_", " ") if len(scores) == 1 else ""
+        _lines(axes[1], dev, scores, f"dev {one}".strip(), marker="o")
+        _lines(axes[2], training, ["learning_rate"], "learning rate")
+        _lines(axes[3], training, ["gradient_norm", "update_norm"], "norms")
+        axes[3].set_yscale("log")
+        for axis in axes:
+            axis.set_xlabel("step")
+    return image.getvalue()
+
+
+def draw_layer_shares(shares, title):
+    """PNG bytes of what a scalar mix takes of the embeddings and of each layer."""
+    with picture(6, 3.2, title) as (figure, image):
+        axis = figure.subplots()
+        axis.bar(range(len(shares)), shares, color=_TRAINING)
+        axis.axhline(1 / len(shares), color="#888888", linewidth=1, linestyle="--", label="all alike, as it begins")
+        axis.set_xticks(range(len(shares)), ["embeddings", *map(str, range(1, len(shares)))])
+        axis.set_xlabel("layer")
+        axis.legend(frameon=False)
+    return image.getvalue()
+
+
+def draw_answers(gold, predicted, names, title):
+    """PNG bytes of the answers against the right ones.
+
+    Args:
+        gold, predicted: [N] indices of classes, drawn as a confusion matrix, or floats where names is (), drawn as points.
+        names: of the classes; of many only the most frequent are drawn. Where right and predicted ones are classes of
+            different kinds, the names of both: (those of the former, those of the latter).
+    """
+    with picture(7, 6.4, title) as (figure, image):
+        axis = figure.subplots()
+        if not len(names):
+            axis.scatter(predicted, gold, s=6, alpha=0.4, color=_TRAINING)
+            ends = [min(np.min(gold), np.min(predicted)), max(np.max(gold), np.max(predicted))]
+            axis.plot(ends, ends, color="#888888", linewidth=1)
+        else:
+            # Of dev examples without any label, right or predicted, there are none: an empty picture.
+            _draw_confusion(figure, axis, np.asarray(gold, np.int64), np.asarray(predicted, np.int64), names)
+        axis.set_xlabel("predicted")
+        axis.set_ylabel("right")
+    return image.getvalue()
+
+
+def _draw_confusion(figure, axis, gold, predicted, names):
+    rows, columns = (names, names) if isinstance(names[0], str) else names
+    counts = np.zeros((len(rows), len(columns)), np.int64)
+    np.add.at(counts, (gold, predicted), 1)
+    if len(rows) > _MOST_CLASSES:
+        counts, rows, columns = most_frequent(counts, names, _MOST_CLASSES)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    figure.colorbar(image, label="share of the row", shrink=0.8)
+    axis.set_xticks(range(len(columns)), map(fonts.drawable, columns), rotation=90 if len(columns) > 3 else 0)
+    axis.set_yticks(range(len(rows)), map(fonts.drawable, rows))
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    size = max(4, 11 - len(rows) // 3)
+    for row, column in zip(*np.nonzero(counts)):
+        axis.text(
+            column,
+            row,
+            f"{counts[row, column]:,}",
+            ha="center",
+            va="center",
+            fontsize=size,
+            color="white" if shares[row, column] > 0.5 else "black",
+        )
+
+
+def most_frequent(counts, names, most):
+    """(counts, names of rows, names of columns) of a confusion matrix's most frequent classes, right and predicted ones taken
+    together; what was predicted instead of them is in a last column."""
+    kept = np.sort(np.argsort(-counts.sum(axis=0) - counts.sum(axis=1), kind="stable")[:most])
+    others = counts[kept].sum(axis=1) - counts[np.ix_(kept, kept)].sum(axis=1)
+    rows = [names[index] for index in kept]
+    return np.column_stack([counts[np.ix_(kept, kept)], others]), rows, [*rows, "others"]
+
+
+def _lines(axis, rows, keys, name, **style):
+    for number, key in enumerate(keys):
+        color, dashes = _COLORS[number % len(_COLORS)], _DASHES[number // len(_COLORS) % len(_DASHES)]
+        points = [(row["step"], row[key]) for row in rows if key in row]
+        if points:
+            axis.plot(
+                *zip(*points),
+                color=color,
+                linestyle=dashes,
+                linewidth=1.3,
+                markersize=4,
+                label=key.removeprefix("eval_").replace("_", " "),
+                **style,
+            )
+    axis.set_title(name)
+    if len(keys) > 1 and axis.lines:
+        axis.legend(frameon=False)

@@ -1,0 +1,189 @@
+"""Sentence vectors: a SavedModel that takes raw text, and the same in this process."""
+
+import dataclasses
+import functools
+import json
+
+import tensorflow as tf
+
+from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models
+from keras_bert_app.export import pooling as poolings
+from keras_bert_app.export.pretrained_export import TRAINING, facts, training_record, with_checkpoint
+from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
+from keras_bert_app.interop import load, surgery
+from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.runs import seeds
+from pipelines.wordpiece.tokenizer import BertTokenizer
+
+_EXAMPLE = "A cat sat on the mat."
+
+
+@dataclasses.dataclass(frozen=True)
+class Pooling:
+    """How the states of a text become its vector.
+
+    Attributes:
+        pooling: of export.pooling.POOLINGS. layer: see export.pooling.layers_read.
+        normalize: whether vectors are of length 1, so that their product is their cosine.
+        pool_special_tokens: whether [CLS] and [SEP] are pooled too, as sentence-transformers does. They are attended to
+            in any case.
+        max_seq_length: longer texts lose their end; 0 for all positions that the model has.
+    """
+
+    pooling: str = "mean"
+    layer: int | None = None
+    normalize: bool = False
+    pool_special_tokens: bool = False
+    max_seq_length: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class AboutEmbeddings(About):
+    """About, and how the vectors were made: a Pooling."""
+
+    how: Pooling = Pooling()
+
+
+class EmbeddingModule(tf.Module):
+    """Raw texts to their vectors, and the same over ids; and how many tokens each text has.
+
+    Args:
+        encoder: BertEncoder without the layers above the one that is asked for. tokenizer: BertTokenizer.
+        how: Pooling whose layer and max_seq_length are resolved. layers: numbers of the layers that are read.
+
+    Attributes:
+        anew: function that gives the like, traced by itself.
+    """
+
+    def __init__(self, encoder, tokenizer, how, layers):
+        super().__init__(name="embeddings")
+        self.anew = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers)
+        self.model_variables = variables(encoder)
+        special_ids = () if how.pool_special_tokens else (tokenizer.cls_id, tokenizer.sep_id)
+        tokenize = masked_lm_scoring.tokenize_function(tokenizer)
+
+        def vectors(inputs):
+            outputs = encoder(
+                inputs, output_positions=tf.zeros_like(inputs["input_mask"][:, :1]) if how.pooling == "cls" else None
+            )
+            states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
+            is_pooled = poolings.places_of_pieces(inputs["input_word_ids"], inputs["input_mask"], special_ids)
+            found = poolings.pool([states[number] for number in layers], is_pooled, how.pooling)
+            return tf.math.l2_normalize(found, axis=1) if how.normalize else found
+
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def embed(text):
+            inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
+            return {"embedding": vectors(inputs), "truncated": truncated}
+
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def num_tokens(text):
+            # What a text costs, so that who has many can batch those of like lengths.
+            return {"num_tokens": rows.spans(tokenize(text))[1] + 2}
+
+        @tf.function(autograph=False, input_signature=[text_spec()])
+        def rows_of_ids(text):
+            # What comes before the encoder, for a runtime that has the encoder alone.
+            inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
+            return {**inputs, "truncated": truncated}
+
+        @tf.function(autograph=False, input_signature=FROM_IDS)
+        def ids(input_word_ids, input_mask, input_type_ids):
+            return {
+                "embedding": vectors(
+                    {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+                )
+            }
+
+        self.exported = {"serving_default": embed, "num_tokens": num_tokens, "tokenize": rows_of_ids, "ids": ids}
+        example = [[tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]]
+        examples = {
+            **{name: {"text": [_EXAMPLE]} for name in ("serving_default", "num_tokens", "tokenize")},
+            "ids": {
+                "input_word_ids": example,
+                "input_mask": [[1] * len(example[0])],
+                "input_type_ids": [[0] * len(example[0])],
+            },
+        }
+        self.about = AboutEmbeddings("embeddings", examples, max_seq_length=how.max_seq_length, how=how)
+
+
+def embedding_module(path, how=Pooling(), log=lambda line: None):
+    """An EmbeddingModule of a model in any layout.
+
+    Args:
+        path: see interop.load.load_weights. how: Pooling. log: called with the lines of the report of what was loaded.
+
+    Returns:
+        (EmbeddingModule, Weights whose layers are those that it computes).
+
+    Raises:
+        UserError: nothing to load there, or the model cannot be pooled so.
+    """
+    weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
+    for line in lines:
+        log(line)
+    if weights.vocabulary is None:
+        raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
+    positions = weights.config.max_position_embeddings
+    if how.max_seq_length and not 3 <= how.max_seq_length <= positions:
+        raise UserError(
+            f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
+            f"{positions}, or 0 for all of them"
+        )
+    layers = poolings.layers_read(how.pooling, how.layer, weights.config.num_hidden_layers)
+    if layers[-1] < weights.config.num_hidden_layers:
+        weights, line = surgery.lowest_layers(weights, layers[-1])
+        log(line)
+    model = BertPretrainer(weights.config, parts=PARTS[:1])
+    load.assign(model, weights)
+    tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
+    how = dataclasses.replace(how, layer=layers[-1], max_seq_length=how.max_seq_length or positions)
+    return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
+
+
+def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, has_litert=False):
+    """Writes EXPORT_DIR/VERSION, the next free version, from a model.
+
+    Args:
+        path, how, log: see embedding_module. has_litert: whether the way from ids to vectors is written as LiteRT too, which
+            `embed` and `search` run where it is there.
+
+    Returns:
+        the directory written.
+
+    Raises:
+        UserError: see embedding_module.
+    """
+    export_dir, path = str(export_dir).rstrip("/"), path if is_handle(path) else with_checkpoint(seeds.best(path))
+    if not export_dir:
+        raise UserError("--export_dir is empty; name a directory such as saved_models/my_vectors")
+    module, weights = embedding_module(path, how, log)
+    files = {
+        "config.json": (json.dumps(weights.config.to_dict(), indent=2) + "\n").encode(),
+        "vocab.txt": weights.vocabulary,
+        TRAINING: training_record(path, weights.origin),
+    }
+    if has_litert:
+        files |= litert_export.files(module.anew, "ids")
+    version = saved_models.next_version(export_dir)
+    return saved_models.write_saved_model(
+        module, export_dir, version, files, {"Vectors": _told(module.about.how), **facts(path, weights)}
+    )
+
+
+def _told(how):
+    """What a model card tells of the vectors. Args: how: a resolved Pooling."""
+    layers = f"layers 1 and {how.layer}" if how.pooling == "first_last" else f"layer {how.layer}"
+    lines = [f"{how.pooling} of {layers}", "of length 1" if how.normalize else "of any length"]
+    if how.pooling != "cls":
+        lines.insert(
+            1,
+            "[CLS] and [SEP] are pooled too"
+            if how.pool_special_tokens
+            else "[CLS] and [SEP] are not pooled, unless a text has nothing else",
+        )
+    return lines

@@ -1,0 +1,1 @@
+"""TensorFlow 1 checkpoints of google-research/bert."""

@@ -1,0 +1,248 @@
+"""google-research/bert's layout: bert_config.json, vocab.txt, bert_model.ckpt.{index,data-00000-of-00001}.
+
+Names are those of modeling.py, run_pretraining.py, run_classifier.py and run_squad.py. Kernels there are [input,
+output] as here, but for the output layers: output_weights [n, H].
+"""
+
+import json
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import directories, tf_checkpoints
+from keras_bert_app.interop.google_tf1.google_names import google_name, is_transposed, our_path
+from keras_bert_app.interop.weights import PARTS, Weights, join_attention, split_attention
+from pipelines.data_error import DataError
+from pipelines.wordpiece import casing
+from pipelines.wordpiece.vocabulary import parse_vocabulary, read_bytes
+
+_CONFIG, _VOCABULARY, _CHECKPOINT = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+_CASING = "tokenizer_config.json"  # one of those that casing.from_configuration reads
+_CONFIG_KEYS = (
+    "attention_probs_dropout_prob",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+)
+# modeling.get_activation; its "gelu" is the tanh form.
+_ACTIVATIONS = {"gelu_tanh": "gelu", "gelu_exact": "gelu", "relu": "relu", "tanh": "tanh"}
+_LAYER_NORM_EPS = 1e-12  # contrib_layers.layer_norm's, which modeling.layer_norm leaves as it is
+# Task -> where its output layer stands: run_squad.py, run_classifier.py.
+_OUTPUT_LAYERS = {"question_answering": "cls/squad/", "sequence_classification": ""}
+# The last part of names of optimizer slots: optimization.py's, LAMB's, TensorFlow's own.
+_SLOTS = {
+    "adam_m",
+    "adam_v",
+    "lamb_m",
+    "lamb_v",
+    "AdamWeightDecayOptimizer",
+    "AdamWeightDecayOptimizer_1",
+    "Adam",
+    "Adam_1",
+}
+_COUNTERS = {"global_step", "beta1_power", "beta2_power"}
+
+
+def recognizes(path):
+    """Whether a path is a checkpoint prefix of Google's, or a directory of one; also one that is damaged."""
+    try:
+        prefix = tf_checkpoints.find_prefix(path)
+        return prefix is not None and "bert/embeddings/word_embeddings" in tf_checkpoints.tensor_names(prefix)
+    except UserError:
+        return True  # read() says what is wrong
+
+
+def read(path):
+    """A checkpoint of Google's as Weights; tensors of another float type become float32.
+
+    bert_config.json does not say the casing: unless a tokenizer_config.json or an extra key does, the vocabulary
+    decides, and origin tells.
+
+    Args:
+        path: a directory, or a checkpoint's prefix with bert_config.json and vocab.txt beside it. Of the checkpoints of
+            one run the newest is read.
+
+    Raises:
+        UserError: a file is missing or damaged, there are several checkpoints, or the attention is of another size.
+    """
+    prefix = tf_checkpoints.find_prefix(path)
+    if prefix is None:
+        raise UserError(
+            f"{path}: there is no checkpoint; expected a directory with {_CHECKPOINT}.index, or the path "
+            "of a checkpoint without .index"
+        )
+    directory = os.path.dirname(prefix) or "."
+    if not tf.io.gfile.exists(os.path.join(directory, _CONFIG)):
+        raise UserError(f"{directory}: has no {_CONFIG}; put the one of {os.path.basename(prefix)} there")
+    vocabulary = None
+    if tf.io.gfile.exists(os.path.join(directory, _VOCABULARY)):
+        vocabulary = read_bytes(os.path.join(directory, _VOCABULARY))
+    config = BertConfig.from_json_file(os.path.join(directory, _CONFIG))
+    try:
+        do_lower_case, reason = casing.from_configuration(directory), "as configured"
+    except DataError:
+        do_lower_case, reason = _casing_of(vocabulary)
+    config = config.replace(do_lower_case=do_lower_case)
+    checkpoint = tf_checkpoints.open_checkpoint(prefix)
+    if config.num_hidden_layers > len(checkpoint.shapes):
+        raise UserError(
+            f"{prefix}: does not fit {_CONFIG}: {len(checkpoint.shapes)} tensors, num_hidden_layers is "
+            f"{config.num_hidden_layers:,}"
+        )
+    tensors, task, unused, unexpected = _tensors(checkpoint, config)
+    return Weights(
+        config,
+        tensors,
+        vocabulary,
+        task,
+        unused=unused,
+        unexpected=unexpected,
+        origin=f"google_tf1 {prefix} (do_lower_case={str(do_lower_case).lower()}, {reason})",
+        says_casing=reason == "as configured",
+    )
+
+
+def write(weights, directory):
+    """Writes a directory that Google's code takes as its --bert_config_file, --vocab_file and --init_checkpoint.
+
+    A casing that the vocabulary does not tell goes into a tokenizer_config.json, which Google's code does not look at.
+
+    Returns:
+        lines that say what this layout cannot hold.
+
+    Raises:
+        UserError: the directory is there and not empty, or Google's code could not run such a model.
+    """
+    config = weights.config
+    if "masked_lm" in weights.parts() and not config.tie_word_embeddings:
+        raise UserError(
+            f"{weights.origin}: its masked_lm head has a table of its own; google_tf1 holds only one that "
+            "is tied to the word embeddings: tie it first"
+        )
+    if config.hidden_act not in _ACTIVATIONS:
+        raise UserError(
+            f"{weights.origin}: hidden_act {config.hidden_act!r} is not known to Google's code; expected "
+            f"one of {', '.join(_ACTIVATIONS)}"
+        )
+    if absent := weights.missing(("encoder",)):
+        raise UserError(f"{weights.origin}: is not whole: {absent[0]} and {len(absent) - 1} more are missing")
+    values = {key: getattr(config, key) for key in _CONFIG_KEYS} | {"hidden_act": _ACTIVATIONS[config.hidden_act]}
+    tensors = {
+        google_name(path): tensor
+        for path, tensor in split_attention(weights.tensors).items()
+        if not path.startswith("classifier/")
+    }
+    if weights.task in _OUTPUT_LAYERS:
+        scope = _OUTPUT_LAYERS[weights.task]
+        tensors |= {
+            f"{scope}output_weights": weights.tensors["classifier/kernel"],
+            f"{scope}output_bias": weights.tensors["classifier/bias"],
+        }
+    tensors = {name: tensor.T if is_transposed(name) else tensor for name, tensor in tensors.items()}
+    files = {_CONFIG: (json.dumps(values, indent=2) + "\n").encode()}
+    if weights.vocabulary is not None:
+        files[_VOCABULARY] = weights.vocabulary
+    if config.do_lower_case != _casing_of(weights.vocabulary)[0]:
+        files[_CASING] = (json.dumps({"do_lower_case": config.do_lower_case}) + "\n").encode()
+    with directories.written_whole(directory) as temporary:
+        for name, content in files.items():
+            with open(os.path.join(temporary, name), "wb") as file:
+                file.write(content)
+        tf.raw_ops.SaveV2(
+            prefix=os.path.join(temporary, _CHECKPOINT),
+            tensor_names=list(tensors),
+            shape_and_slices=[""] * len(tensors),
+            tensors=list(tensors.values()),
+        )
+    return _not_held(weights)
+
+
+def _tensors(checkpoint, config):
+    """(tensors by our paths, task, unused, unexpected) of an open checkpoint."""
+    task = next(
+        (
+            task
+            for task, scope in _OUTPUT_LAYERS.items()
+            if len(checkpoint.shapes.get(f"{scope}output_weights", ())) == 2
+        ),
+        "",
+    )
+    output_layer = (
+        {
+            f"{_OUTPUT_LAYERS[task]}output_weights": "classifier/kernel",
+            f"{_OUTPUT_LAYERS[task]}output_bias": "classifier/bias",
+        }
+        if task
+        else {}
+    )
+    tensors, slots, unused, unexpected = {}, [], {}, {}
+    for name, shape in checkpoint.shapes.items():
+        path, layer = our_path(name)
+        path = output_layer.get(name, path)
+        if path and layer < config.num_hidden_layers and checkpoint.dtypes[name].is_floating:
+            # Query, key and value of other sizes could not be put side by side.
+            if "/attention/self/" in name and shape != (config.hidden_size,) * (2 if name.endswith("kernel") else 1):
+                raise UserError(
+                    f"{checkpoint.prefix}: does not fit {_CONFIG}: {name} is {list(shape)}, hidden_size is "
+                    f"{config.hidden_size}"
+                )
+            tensor = checkpoint.tensor(name)
+            tensors[path] = np.ascontiguousarray(tensor.T) if is_transposed(name) else tensor
+        elif name.rsplit("/", 1)[-1] in _SLOTS:
+            slots.append(name.rsplit("/", 1)[-1])
+        elif name in _COUNTERS:
+            unused[name] = "a counter of the run that made it"
+        else:
+            unexpected[name] = shape
+    if slots:
+        unused[f"{len(slots)} optimizer slots"] = ", ".join(sorted(set(slots)))
+    return join_attention(tensors), task, unused, unexpected
+
+
+def _casing_of(vocabulary):
+    """(do_lower_case, why) of the bytes of a vocab.txt."""
+    if vocabulary is None:
+        return True, f"as Google's scripts unless told; there is no {_VOCABULARY}"
+    pieces = [piece for piece in parse_vocabulary(vocabulary)[0] if piece is not None]
+    for do_lower_case, reason in ((False, "the vocabulary has capitals"), (True, "the vocabulary is lower-cased")):
+        try:
+            casing.verify(pieces, not do_lower_case, _VOCABULARY)
+        except DataError:
+            return do_lower_case, reason
+    return True, "as Google's scripts unless told; the vocabulary does not tell"
+
+
+def _not_held(weights):
+    """Lines about what was in the weights and is not in Google's layout."""
+    config, parts = weights.config, weights.parts()
+    lines = [
+        f"no {part}: the source has none, and Google's code starts it at random"
+        for part in PARTS
+        if part not in parts and not (weights.task and part in ("masked_lm", "next_sentence"))
+    ]
+    if config.hidden_act == "gelu_exact":
+        lines.append(
+            "hidden_act gelu_exact is written as gelu, by which Google's code means the tanh form: the two "
+            "differ by up to 4.7e-4, a model's outputs by more"
+        )
+    if config.layer_norm_eps != _LAYER_NORM_EPS:
+        lines.append(f"layer_norm_eps {config.layer_norm_eps} is left out: Google's code has {_LAYER_NORM_EPS}")
+    if not config.do_lower_case:
+        lines.append(f"{_CONFIG} cannot say that the vocabulary is cased: give Google's scripts --do_lower_case=false")
+    if weights.vocabulary is None:
+        lines.append(f"no {_VOCABULARY}: the source had none")
+    if weights.task and weights.task not in _OUTPUT_LAYERS:
+        lines.append(f"classifier is left out: Google's code has no output layer for {weights.task}")
+    elif weights.labels:
+        lines.append(f"the names of the classifier's outputs are left out: {', '.join(weights.labels)}")
+    return lines

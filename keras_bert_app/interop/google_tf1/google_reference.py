@@ -1,0 +1,109 @@
+"""What google-research/bert computes from a checkpoint. Imports nothing of this project: run it anywhere.
+
+python google_reference.py CHECKPOINT INPUTS.npz OUTPUTS.npz
+
+CHECKPOINT is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt, with bert_config.json beside it.
+INPUTS.npz holds int32 inputs/input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P], as any
+parity.npz does. OUTPUTS.npz gets the same, outputs/NAME in float32, and made_by: it can be a parity.npz beside a model.
+Needs bert-tensorflow 1.0.4 on tensorflow 2.15.1.
+"""
+
+import importlib.metadata
+import os
+import sys
+import types
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+
+def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope=None):
+    """tf.contrib.layers.layer_norm of TensorFlow 1.15 over the last axis, which TensorFlow 2 no longer has."""
+    assert begin_norm_axis == begin_params_axis == -1
+    with tf.variable_scope(scope, default_name="LayerNorm"):
+        shape = [inputs.shape[-1]]
+        beta = tf.get_variable("beta", shape, initializer=tf.zeros_initializer())
+        gamma = tf.get_variable("gamma", shape, initializer=tf.ones_initializer())
+        mean, variance = tf.nn.moments(inputs, [-1], keep_dims=True)
+        return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
+
+
+contrib = types.ModuleType("tensorflow.contrib")
+contrib.layers = types.ModuleType("tensorflow.contrib.layers")
+contrib.layers.layer_norm = layer_norm
+sys.modules.update({"tensorflow.contrib": contrib, "tensorflow.contrib.layers": contrib.layers})
+
+from bert import modeling, run_pretraining  # noqa: E402, once contrib is there
+
+
+def compute(prefix, batch):
+    """Outputs by name, of the parts whose tensors the checkpoint holds."""
+    config = modeling.BertConfig.from_json_file(os.path.join(os.path.dirname(prefix), "bert_config.json"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids, mask, types_, positions = (
+            tf.constant(batch[name])
+            for name in ("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions")
+        )
+        model = modeling.BertModel(config, is_training=False, input_ids=ids, input_mask=mask, token_type_ids=types_)
+        *_, mlm_log_probabilities = run_pretraining.get_masked_lm_output(
+            config,
+            model.get_sequence_output(),
+            model.get_embedding_table(),
+            positions,
+            tf.zeros_like(positions),
+            tf.ones_like(positions, tf.float32),
+        )
+        *_, nsp_log_probabilities = run_pretraining.get_next_sentence_output(
+            config, model.get_pooled_output(), tf.zeros(len(batch["input_word_ids"]), tf.int32)
+        )
+        # Both give log-softmax only; its operand is the logits.
+        mlm_logits, nsp_logits = (values.op.inputs[0] for values in (mlm_log_probabilities, nsp_log_probabilities))
+        outputs = {
+            "embedding_output": model.get_embedding_output(),
+            **{f"layer_{i}": state for i, state in enumerate(model.get_all_encoder_layers())},
+        }
+        later = {
+            "bert/pooler/": {"pooled_output": model.get_pooled_output(), "nsp_logits": nsp_logits},
+            "cls/seq_relationship/": {"nsp_logits": nsp_logits},
+            "cls/predictions/": {"mlm_logits": tf.reshape(mlm_logits, [*batch["masked_lm_positions"].shape, -1])},
+        }
+        outputs |= {name: values for part in later.values() for name, values in part.items()}
+        there = dict(tf.train.list_variables(prefix))
+        for scope, features in (("", model.get_pooled_output()), ("cls/squad/", model.get_sequence_output())):
+            if f"{scope}output_weights" in there:
+                outputs["classifier_logits"] = output_layer(scope, features, there[f"{scope}output_weights"])
+        missing = [variable.op.name for variable in tf.global_variables() if variable.op.name not in there]
+        for name in missing:
+            owner = next((owner for owner in later if name.startswith(owner)), None)
+            if owner is None:
+                sys.exit(f"the checkpoint has no {name}")
+            for output in later[owner]:
+                outputs.pop(output, None)
+        restored = [variable for variable in tf.global_variables() if variable.op.name in there]
+        tf.train.Saver(restored).restore(session, prefix)
+        return session.run(outputs)
+
+
+def output_layer(scope, features, shape):
+    """Logits of a fine-tuned model, as create_model of run_classifier.py and run_squad.py gives them."""
+    weights, bias = tf.get_variable(f"{scope}output_weights", shape), tf.get_variable(f"{scope}output_bias", shape[:1])
+    logits = tf.nn.bias_add(tf.matmul(tf.reshape(features, [-1, shape[1]]), weights, transpose_b=True), bias)
+    return tf.reshape(logits, [*features.shape[:-1], shape[0]])
+
+
+def main():
+    path, inputs_file, outputs_file = sys.argv[1:]
+    with np.load(inputs_file) as arrays:
+        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
+    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
+    version = importlib.metadata.version("bert-tensorflow")
+    np.savez(
+        outputs_file,
+        made_by=f"bert-tensorflow {version} on tensorflow {tf.version.VERSION}",
+        **inputs,
+        **{f"outputs/{name}": values for name, values in outputs.items()},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Model directories of Hugging Face transformers."""

@@ -1,0 +1,147 @@
+"""Which files of a transformers directory hold its configuration and tensors, and which models are refused by name."""
+
+import dataclasses
+import os
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import bounded_files
+from keras_bert_app.interop.huggingface import safetensors_files
+from keras_bert_app.interop.huggingface.huggingface_names import ARCHITECTURES
+
+CONFIG, WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_OTHER_LIBRARIES = ("tf_model.h5", "flax_model.msgpack")
+_MAX_JSON_BYTES = 10_000_000  # the index of a BERT-large has 40 KB
+# Keys that change what an encoder computes; the others are transformers' own affairs, and it ignores unknown ones too.
+_KEYS = {field.name for field in dataclasses.fields(BertConfig)} - {"do_lower_case"} | {
+    "is_decoder",
+    "add_cross_attention",
+    "position_embedding_type",
+    "pruned_heads",
+}
+# Takes every tensor of all parts and nothing else; a class of transformers would drop heads, or draw some at random.
+_CONVERSION = (
+    """python -c "import glob, torch; from safetensors.torch import save_file; t = {}; """
+    """[t.update(torch.load(f, weights_only=True)) for f in glob.glob('pytorch_model*.bin')]; """
+    """save_file({k: v.contiguous().clone() for k, v in t.items()}, 'model.safetensors', """
+    """{'format': 'pt'})\""""
+)
+
+
+def has_weights(directory):
+    """Whether weights lie in a directory under a name that transformers gives them, also one that is refused then."""
+
+    def has(*names):
+        return any(bounded_files.is_file(f"{directory}/{name}") for name in names)
+
+    return has(WEIGHTS, _INDEX) or has(CONFIG) and has(*_PICKLES, *_OTHER_LIBRARIES)
+
+
+def read_config(directory):
+    """The object in config.json.
+
+    Raises:
+        UserError: there is none, or it is of a model that is no BERT.
+    """
+    path = f"{directory}/{CONFIG}"
+    if not bounded_files.is_file(path):
+        raise UserError(f"{directory}: has no config.json; put the one that belongs to the weights there")
+    values = bounded_files.read_json(path, _MAX_JSON_BYTES)
+    architectures, model_type = values.get("architectures") or [], values.get("model_type", "bert")
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        raise UserError(f"{path}: architectures is {str(architectures)[:80]!r}; expected a list such as ['BertModel']")
+    others = [name for name in architectures if name not in ARCHITECTURES]
+    if model_type != "bert" or others:
+        named = others[0] if others else "its model"
+        raise UserError(
+            f"{path}: {named[:80]!r} of model_type {str(model_type)[:80]!r} is not read here; expected "
+            f"model_type bert and one of {', '.join(ARCHITECTURES)}; kin of BERT have other layers"
+        )
+    for key in ("auto_map", "quantization_config"):
+        if values.get(key):
+            raise UserError(
+                f"{path}: has {key}, so the model has code or number types of its own; only BERT as "
+                "transformers has it, in floating point, is read here"
+            )
+    return values
+
+
+def bert_config(directory, values):
+    """The BertConfig of a config.json, but for do_lower_case, which is the tokenizer's."""
+    known = {key: value for key, value in values.items() if key in _KEYS and value is not None}
+    if not isinstance(known.get("hidden_act", ""), str):
+        raise UserError(
+            f"{directory}/{CONFIG}: hidden_act is {repr(known['hidden_act'])[:80]}; expected a name such as gelu"
+        )
+    try:
+        return BertConfig.from_dict({**known, "model_type": "bert"})
+    except UserError as error:
+        raise UserError(f"{directory}/{CONFIG}: {error}") from None
+
+
+def read_entries(directory):
+    """dict name -> Entry of every tensor in model.safetensors, or in the shards that its index names.
+
+    Raises:
+        UserError: the weights are in a format that is not read, a file is damaged, or index and shards contradict.
+    """
+    if bounded_files.is_file(f"{directory}/{WEIGHTS}"):
+        return safetensors_files.read_header(f"{directory}/{WEIGHTS}")
+    if bounded_files.is_file(f"{directory}/{_INDEX}"):
+        return _read_shards(directory)
+    if any(bounded_files.is_file(f"{directory}/{name}") for name in _PICKLES):
+        raise UserError(
+            f"{directory}: its weights are in pytorch_model.bin, a pickle, which can run code when it is "
+            "read and is never opened here; if you trust it, run this in that directory, in an environment "
+            f"of yours with torch and safetensors, then try again: {_CONVERSION}"
+        )
+    for name in _OTHER_LIBRARIES:
+        if bounded_files.is_file(f"{directory}/{name}"):
+            raise UserError(
+                f"{directory}: its weights are in {name}, which is not read here; expected "
+                "model.safetensors (save_pretrained of transformers writes it)"
+            )
+    raise UserError(f"{directory}: has no model.safetensors; put the weights there")
+
+
+def _read_shards(directory):
+    path = f"{directory}/{_INDEX}"
+    weight_map = bounded_files.read_json(path, _MAX_JSON_BYTES).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(isinstance(shard, str) for shard in weight_map.values()):
+        raise UserError(f"{path}: has no weight_map of tensor names to file names; fetch it again")
+    entries = {}
+    for shard in sorted(set(weight_map.values())):
+        _check_shard_name(directory, shard)
+        found = safetensors_files.read_header(f"{directory}/{shard}")
+        promised = {name for name, where in weight_map.items() if where == shard}
+        if found.keys() != promised:
+            name = min(found.keys() ^ promised)
+            raise UserError(
+                f"{path}: tensor {name[:80]!r} is {'not ' if name in promised else ''}in {shard}, but the "
+                f"index says {'so' if name in promised else 'otherwise'}; the files are of two models"
+            )
+        entries |= found
+    return entries
+
+
+def _check_shard_name(directory, shard):
+    """Refuses a shard that is not a file of the directory: an index must not make us open other files.
+
+    In the Hub's cache (models--X/snapshots/REVISION) files are links to models--X/blobs, which are taken.
+    """
+    if not shard.endswith(".safetensors") or not shard.isprintable() or set(shard) & set("/\\:"):
+        raise UserError(
+            f"{directory}/{_INDEX}: names the shard {shard[:80]!r}; expected plain names of .safetensors "
+            "files in the same directory"
+        )
+    path = f"{directory}/{shard}"
+    if not bounded_files.is_file(path):
+        raise UserError(f"{directory}: {shard} is missing, which the index names; fetch it")
+    if "://" not in path and os.path.islink(path):
+        real = os.path.realpath(directory)
+        allowed = [real]
+        if os.path.basename(os.path.dirname(real)) == "snapshots":
+            allowed.append(os.path.join(os.path.dirname(os.path.dirname(real)), "blobs"))
+        if os.path.dirname(os.path.realpath(path)) not in allowed:
+            raise UserError(f"{directory}: {shard} is a link that leads out of the directory; put the file there")

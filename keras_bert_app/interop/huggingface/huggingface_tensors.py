@@ -1,0 +1,111 @@
+"""The tensors of a transformers state dict under our paths."""
+
+import typing
+
+import numpy as np
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop.huggingface.huggingface_names import our_path, plain_name, transposed
+from keras_bert_app.interop.huggingface.safetensors_files import read_tensor
+from keras_bert_app.interop.weights import join_attention
+
+_BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+_OUTPUT_LAYERS = ("classifier.", "qa_outputs.")
+_DECODER, _DECODER_BIAS = "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"
+_WORDS, _OUTPUT_BIAS, _OUTPUT_EMBEDDINGS = (
+    "encoder/embeddings/word_embeddings",
+    "masked_lm/output_bias",
+    "masked_lm/output_embeddings",
+)
+
+
+class Found(typing.NamedTuple):
+    """tensors: path -> float32 array. unused: name -> reason. unexpected: name -> shape."""
+
+    tensors: dict
+    unused: dict
+    unexpected: dict
+
+
+def read(directory, entries, config, task):
+    """Found of the entries of a directory.
+
+    Args:
+        directory: for messages. entries: dict name -> safetensors_files.Entry. task: of the model's class, or "".
+
+    Raises:
+        UserError: tensors that contradict each other or the configuration, or are of a type that is not read.
+    """
+    plain = _by_plain_name(directory, entries)
+    tensors, unused, unexpected = {}, {}, {}
+    for name, entry in plain.items():
+        path = _path(name, config, task)
+        if name in _BUFFERS:
+            unused[entry.name] = "a buffer; its numbers are known"
+        elif name in (_DECODER, _DECODER_BIAS):
+            continue  # below, when what they may be tied to is there
+        elif path is None:
+            unexpected[entry.name] = entry.shape
+        else:
+            tensors[path] = np.asarray(transposed(path, read_tensor(entry)), order="C")
+    if config.tie_word_embeddings:
+        for name, path in ((_DECODER, _WORDS), (_DECODER_BIAS, _OUTPUT_BIAS)):
+            if name in plain:
+                _tie(directory, plain[name], path, tensors, unused)
+    else:
+        if _DECODER in plain:
+            tensors[_OUTPUT_EMBEDDINGS] = read_tensor(plain[_DECODER])
+        if _DECODER_BIAS in plain:
+            if _OUTPUT_BIAS in tensors:
+                unused["cls.predictions.bias"] = "without ties it is decoder.bias that is used"
+            tensors[_OUTPUT_BIAS] = read_tensor(plain[_DECODER_BIAS])
+    _check_attention(directory, config, tensors)
+    kernel = tensors.get("classifier/kernel")
+    if kernel is not None and kernel.ndim != 2:
+        raise UserError(
+            f"{directory}: the output layer's kernel has shape {list(kernel.shape)}; expected two dimensions"
+        )
+    return Found(join_attention(tensors), unused, unexpected)
+
+
+def _by_plain_name(directory, entries):
+    found = {}
+    for name, entry in entries.items():
+        other = found.setdefault(plain_name(name), entry)
+        if other is not entry:
+            raise UserError(f"{directory}: {other.name!r} and {name!r} are the same tensor of a BERT; take one away")
+    return found
+
+
+def _path(name, config, task):
+    """Our path of a plain name. An output layer is one only under the name that the task's class has for it."""
+    if name.startswith(_OUTPUT_LAYERS):
+        own = "qa_outputs." if task == "question_answering" else "classifier."
+        if not task or not name.startswith(own):
+            return None
+        name = f"classifier.{name.removeprefix(own)}"
+    return our_path(name, config.num_hidden_layers)
+
+
+def _tie(directory, entry, path, tensors, unused):
+    """Checks a tensor of the decoder against what it is tied to, and leaves it out; or takes it, if that is missing."""
+    value = read_tensor(entry)
+    if path not in tensors:
+        tensors[path] = value
+    elif np.array_equal(value, tensors[path], equal_nan=True):
+        unused[entry.name] = f"tied to {path}, and equal to it"
+    else:
+        # transformers 4 used the tied one, 5 uses this one.
+        raise UserError(
+            f"{directory}: {entry.name} differs from {path}, to which config.json ties it; set "
+            "tie_word_embeddings to false there to keep it, or take it out of the file"
+        )
+
+
+def _check_attention(directory, config, tensors):
+    """Query, key and value are only joined if each has its shape: a wrong one would not be told from a right one."""
+    for path, tensor in tensors.items():
+        if path.split("/")[-2] in ("query", "key", "value"):
+            expected = (config.hidden_size,) * (2 if path.endswith("/kernel") else 1)
+            if tensor.shape != expected:
+                raise UserError(f"{directory}: {path} expected {list(expected)}, found {list(tensor.shape)}")

@@ -1,0 +1,93 @@
+"""What KerasHub computes from a local preset. Imports nothing of this project: run it anywhere.
+
+python keras_hub_reference.py PRESET_DIRECTORY INPUTS.npz OUTPUTS.npz
+
+INPUTS.npz holds int32 inputs/input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P], as any
+parity.npz does. OUTPUTS.npz gets the same, outputs/NAME in float32, and made_by: it can be a parity.npz beside a model.
+Needs keras-hub; written for 0.32 on keras 3.15.
+
+KerasHub's classes are made from the numbers in config.json and load the weights themselves; from_preset would make
+whatever object the JSON files name.
+"""
+
+import json
+import os
+import sys
+
+import keras
+import keras_hub
+import numpy as np
+
+BACKBONE_NUMBERS = (
+    "vocabulary_size",
+    "num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+    "dropout",
+    "max_sequence_length",
+    "num_segments",
+)
+
+
+def read_json(path, name):
+    """The object in a file of the preset; empty if there is no such file."""
+    if not os.path.exists(os.path.join(path, name)):
+        return {}
+    with open(os.path.join(path, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def compute(path, batch):
+    """Outputs by name, of the parts whose weights the preset holds."""
+    preset = read_json(path, "config.json")
+    if preset.get("class_name") != "BertBackbone":
+        sys.exit(f"config.json names class {preset.get('class_name')!r}; only BertBackbone is compared")
+    numbers = {name: preset["config"][name] for name in BACKBONE_NUMBERS if name in preset["config"]}
+    backbone = keras_hub.models.BertBackbone(**numbers, dtype="float32")
+    weights_file = next(
+        name for name in ("model.weights.h5", "model.weights.json") if os.path.exists(os.path.join(path, name))
+    )
+    backbone.load_weights(os.path.join(path, weights_file))
+    states = {
+        "embedding_output": backbone.embeddings_dropout.output,
+        **{f"layer_{i}": layer.output for i, layer in enumerate(backbone.transformer_layers)},
+        "pooled_output": backbone.output["pooled_output"],
+    }
+    inputs = {
+        "token_ids": batch["input_word_ids"],
+        "segment_ids": batch["input_type_ids"],
+        "padding_mask": batch["input_mask"],
+    }
+    outputs = keras.Model(backbone.input, states)(inputs, training=False)
+    if not np.any(keras.ops.convert_to_numpy(backbone.pooled_dense.kernel)):
+        del outputs["pooled_output"]  # zeros stand for a pooler that is not there
+    task, task_weights = read_json(path, "task.json"), os.path.join(path, "task.weights.h5")
+    if not os.path.exists(task_weights):
+        task = {}
+    if task.get("class_name") == "BertMaskedLM":
+        model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+        model.load_task_weights(task_weights)
+        outputs["mlm_logits"] = model({**inputs, "mask_positions": batch["masked_lm_positions"]}, training=False)
+    if task.get("class_name") in ("BertTextClassifier", "BertClassifier"):
+        model = keras_hub.models.BertTextClassifier(backbone, int(task["config"]["num_classes"]), preprocessor=None)
+        model.load_task_weights(task_weights)
+        outputs["classifier_logits"] = model(inputs, training=False)
+    return {name: keras.ops.convert_to_numpy(values) for name, values in outputs.items()}
+
+
+def main():
+    path, inputs_file, outputs_file = sys.argv[1:]
+    with np.load(inputs_file) as arrays:
+        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
+    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
+    np.savez(
+        outputs_file,
+        made_by=f"keras_hub {keras_hub.__version__} on keras {keras.__version__}",
+        **inputs,
+        **{f"outputs/{name}": values for name, values in outputs.items()},
+    )
+
+
+if __name__ == "__main__":
+    main()

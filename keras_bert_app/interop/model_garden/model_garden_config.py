@@ -1,0 +1,178 @@
+"""The configuration beside a Model Garden checkpoint: bert_config.json, or params.yaml of a training run."""
+
+import os
+
+import tensorflow as tf
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import bounded_files
+from pipelines.data_error import DataError
+from pipelines.wordpiece import casing
+from pipelines.wordpiece.vocabulary import parse_vocabulary
+
+_JSON, _YAML = "bert_config.json", "params.yaml"
+_MAX_BYTES = 1_000_000
+_JSON_KEYS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "hidden_act",
+    "intermediate_size",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "initializer_range",
+    "do_lower_case",
+)
+# encoders.BertEncoderConfig's fields -> bert_config.json's keys.
+_YAML_KEYS = {
+    "num_layers": "num_hidden_layers",
+    "hidden_activation": "hidden_act",
+    "dropout_rate": "hidden_dropout_prob",
+    "attention_dropout_rate": "attention_probs_dropout_prob",
+    **{
+        key: key
+        for key in (
+            "vocab_size",
+            "hidden_size",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+            "type_vocab_size",
+            "initializer_range",
+        )
+    },
+}
+_NEUTRAL = ("return_all_encoder_outputs", "return_attention_scores", "return_word_embeddings")
+_ENCODERS = ("bert", "bert_v2")
+# Ours -> official/modeling/tf_utils.get_activation's, where they differ; its "gelu" is the tanh form, it has no other.
+_ACTIVATIONS = {"gelu_tanh": "gelu", "gelu_exact": "gelu", "silu": "swish"}
+
+
+def read_config(directory, vocabulary, num_tensors):
+    """What a directory says about the model whose checkpoint lies there.
+
+    Args:
+        directory: of the checkpoint. vocabulary: bytes of vocab.txt or None. num_tensors: in the checkpoint, a limit
+            for the number of layers.
+
+    Returns:
+        (BertConfig, whether the first classification head is for the next sentence, dict setting that is not
+        followed -> why). Where nothing says the casing, the vocabulary does: cased if it has capitals.
+
+    Raises:
+        UserError: no configuration, or one of another encoder than BERT.
+    """
+    json_path, yaml_path = os.path.join(directory, _JSON), os.path.join(directory, _YAML)
+    has_next_sentence, notes = True, {}
+    if tf.io.gfile.exists(json_path):
+        path, values = json_path, bounded_files.read_json(json_path, _MAX_BYTES)
+        width = values.pop("embedding_size", None)
+        values.pop("backward_compatible", None)
+        _check_width(path, width, values.get("hidden_size"))
+    elif tf.io.gfile.exists(yaml_path):
+        path = yaml_path
+        values, has_next_sentence, notes = _from_yaml(path)
+    else:
+        raise UserError(f"{directory}: has no {_JSON} and no {_YAML}; put the one of the checkpoint there")
+    try:
+        config = BertConfig.from_dict(values)
+    except UserError as error:
+        raise UserError(f"{path}: {str(error)[:200]}") from None
+    if config.num_hidden_layers > num_tensors:
+        raise UserError(
+            f"{path}: has {config.num_hidden_layers:,} layers, but the checkpoint only {num_tensors:,} "
+            "tensors; put the configuration of this checkpoint there"
+        )
+    try:
+        do_lower_case = casing.from_configuration(directory)
+    except DataError:
+        do_lower_case = _is_lower_cased(vocabulary)
+    return config.replace(do_lower_case=do_lower_case), has_next_sentence, notes
+
+
+def written_config(config):
+    """bert_config.json's values, with one key more, do_lower_case, which Model Garden's reader passes over."""
+    act = config.hidden_act
+    return {key: getattr(config, key) for key in _JSON_KEYS} | {"hidden_act": _ACTIVATIONS.get(act, act)}
+
+
+def _from_yaml(path):
+    """(values under the keys of bert_config.json, has_next_sentence, notes) of an experiment's parameters."""
+    import yaml
+
+    try:
+        params = yaml.safe_load(bounded_files.read_whole(path, _MAX_BYTES).decode("utf-8"))
+    except UserError:  # a ValueError too
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: is no YAML ({type(error).__name__}); fetch it again") from None
+    model = _part(path, _part(path, params, "task"), "model")
+    encoder = _part(path, model, "encoder")
+    kind = encoder.get("type")
+    if kind not in _ENCODERS:
+        raise UserError(
+            f"{path}: its encoder is of type {_scalar(path, 'type', kind)!r}; only {' and '.join(_ENCODERS)} are read"
+        )
+    settings = {key: _scalar(path, key, value) for key, value in _part(path, encoder, kind).items()}
+    _check_width(path, settings.pop("embedding_size", None), settings.get("hidden_size"))
+    for key, required in (("norm_first", False), ("output_range", None)):
+        if settings.pop(key, required) != required:
+            raise UserError(f"{path}: {key} is not {required}; that is another encoder than BERT")
+    unknown = settings.keys() - _YAML_KEYS.keys() - set(_NEUTRAL)
+    if unknown:
+        raise UserError(
+            f"{path}: the encoder has the unknown setting {str(min(unknown, key=str))[:80]!r}; expected "
+            f"{', '.join(_YAML_KEYS)}"
+        )
+    values = {_YAML_KEYS[key]: value for key, value in settings.items() if key not in _NEUTRAL}
+    notes = {}
+    activation = _scalar(path, "mlm_activation", model.get("mlm_activation", values.get("hidden_act")))
+    if activation != values.get("hidden_act"):
+        notes[f"mlm_activation {str(activation)[:50]} of the masked-LM head"] = "it computes here as the encoder does"
+    return values, _has_next_sentence(model.get("cls_heads")), notes
+
+
+def _has_next_sentence(heads):
+    """Whether the first of an experiment's classification heads is for the next sentence, as ours is made."""
+    head = heads[0] if isinstance(heads, list) and heads else {}
+    return isinstance(head, dict) and (
+        head.get("name", "next_sentence"),
+        head.get("activation", "tanh"),
+        head.get("cls_token_idx", 0),
+    ) == ("next_sentence", "tanh", 0)
+
+
+def _part(path, values, name):
+    part = values.get(name) if isinstance(values, dict) else None
+    if not isinstance(part, dict):
+        raise UserError(
+            f"{path}: has no {name}; expected the parameters of a Model Garden experiment, with task.model.encoder"
+        )
+    return part
+
+
+def _scalar(path, key, value):
+    """The value, if it is none of many: what aliases within a YAML file make of a few bytes may fill the memory."""
+    if value is not None and not isinstance(value, (str, int, float)):
+        raise UserError(f"{path}: {str(key)[:80]!r} is a {type(value).__name__}; expected one value")
+    return value
+
+
+def _check_width(path, width, hidden_size):
+    if width not in (None, hidden_size):
+        raise UserError(
+            f"{path}: embedding_size is {width!r}, hidden_size {hidden_size!r}; only one width is BERT as built here"
+        )
+
+
+def _is_lower_cased(vocabulary):
+    pieces = [piece for piece in parse_vocabulary(vocabulary or b"")[0] if piece is not None]
+    try:
+        casing.verify(pieces, True, "vocab.txt")
+    except DataError:
+        return False
+    return True

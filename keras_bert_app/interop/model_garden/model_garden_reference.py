@@ -1,0 +1,117 @@
+"""What TensorFlow Model Garden computes from a checkpoint. Imports nothing of this project: run it anywhere.
+
+python model_garden_reference.py CHECKPOINT INPUTS.npz OUTPUTS.npz
+
+CHECKPOINT is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt, with bert_config.json or params.yaml beside it.
+INPUTS.npz holds int32 inputs/input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P], as any
+parity.npz does. OUTPUTS.npz gets the same, outputs/NAME in float32, and made_by: it can be a parity.npz beside a model.
+Needs tf-models-official, tf-keras and pyyaml; written for 2.20.0.
+"""
+
+import importlib.metadata
+import json
+import os
+import sys
+
+import numpy as np
+import tensorflow as tf
+from official.modeling import tf_utils
+from official.nlp.modeling import layers, models, networks
+
+# Keys of bert_config.json -> those of params.yaml, encoders.BertEncoderConfig.
+KEYS = {"num_hidden_layers": "num_layers", "hidden_act": "hidden_activation"}
+
+
+def read_settings(directory):
+    """(settings of the encoder under the names of params.yaml, activation of the masked-LM head, whether the first
+    classification head may be for the next sentence).
+    """
+    path = os.path.join(directory, "bert_config.json")
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            settings = {KEYS.get(key, key): value for key, value in json.load(file).items()}
+        return settings, settings["hidden_activation"], True
+    import yaml
+
+    with open(os.path.join(directory, "params.yaml"), encoding="utf-8") as file:
+        model = yaml.safe_load(file)["task"]["model"]
+    settings = model["encoder"][model["encoder"]["type"]]
+    heads = model.get("cls_heads") or [{}]
+    # "gelu" is the default of bert.PretrainerConfig.
+    return settings, model.get("mlm_activation", "gelu"), heads[0].get("name", "next_sentence") == "next_sentence"
+
+
+def build(settings, mlm_activation, has_next_sentence, is_functional):
+    """A BertPretrainerV2 with or without a next-sentence head, all its variables nan."""
+    encoder = (networks.BertEncoder if is_functional else networks.BertEncoderV2)(
+        vocab_size=settings["vocab_size"],
+        hidden_size=settings["hidden_size"],
+        num_layers=settings["num_layers"],
+        num_attention_heads=settings["num_attention_heads"],
+        inner_dim=settings["intermediate_size"],
+        inner_activation=tf_utils.get_activation(settings.get("hidden_activation", "gelu")),
+        max_sequence_length=settings["max_position_embeddings"],
+        type_vocab_size=settings["type_vocab_size"],
+        return_word_embeddings=True,
+        **({"dict_outputs": True} if is_functional else {}),
+    )
+    head = layers.ClassificationHead(inner_dim=settings["hidden_size"], num_classes=2, name="next_sentence")
+    pretrainer = models.BertPretrainerV2(
+        encoder,
+        mlm_activation=tf_utils.get_activation(mlm_activation),
+        classification_heads=[head] if has_next_sentence else [],
+    )
+    ids = np.zeros([1, 1], np.int32)
+    pretrainer({"input_word_ids": ids, "input_mask": ids, "input_type_ids": ids, "masked_lm_positions": ids})
+    for variable in pretrainer.variables:
+        variable.assign(tf.fill(variable.shape, np.nan))
+    return pretrainer
+
+
+def compute(prefix, batch):
+    """Outputs by name, of the parts whose tensors the checkpoint holds."""
+    keys = [key for key, _ in tf.train.list_variables(prefix)]
+    pretrainer = build(
+        *read_settings(os.path.dirname(prefix)), is_functional=any("layer_with_weights-" in key for key in keys)
+    )
+    has_pretrainer = any(
+        key.startswith(("model/encoder_network/", "model/masked_lm/", "model/classification_heads/")) for key in keys
+    )
+    items = {**pretrainer.checkpoint_items, "model": pretrainer if has_pretrainer else pretrainer.encoder_network}
+    tf.train.Checkpoint(**items).read(prefix).expect_partial()
+    found = pretrainer(batch)
+    outputs = {
+        "embedding_output": found["word_embeddings"],
+        **{f"layer_{i}": state for i, state in enumerate(found["encoder_outputs"])},
+        "pooled_output": found["pooled_output"],
+        "mlm_logits": found["mlm_logits"],
+    }
+    for head in pretrainer.classification_heads:
+        outputs["nsp_logits"] = found["next_sentence"]
+        pooled = head(found["sequence_output"], only_project=True)
+        if not np.isnan(pooled).any():
+            outputs["pooled_output"] = pooled  # the head's own, the one that was trained
+    outputs = {name: values.numpy() for name, values in outputs.items()}
+    lost = [name for name, values in outputs.items() if np.isnan(values).any()]
+    for name in lost:
+        if name not in ("pooled_output", "mlm_logits", "nsp_logits"):
+            sys.exit(f"the objects of tf-models-official restore no {name} from this checkpoint")
+    return {name: values for name, values in outputs.items() if name not in lost}
+
+
+def main():
+    path, inputs_file, outputs_file = sys.argv[1:]
+    with np.load(inputs_file) as arrays:
+        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
+    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
+    version = importlib.metadata.version("tf-models-official")
+    np.savez(
+        outputs_file,
+        made_by=f"tf-models-official {version} on tensorflow {tf.version.VERSION}",
+        **inputs,
+        **{f"outputs/{name}": values for name, values in outputs.items()},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""Several languages in one model, the large ones sampled less and the small ones more (M-BERT).
+
+    python -m keras_bert_app.cli.learn_vocab --input_files='en/*,de/*,zh/*' --vocab_size=119547 --do_lower_case=false ...
+    python -m keras_bert_app.cli.pretrain --recipe=multilingual --corpus_dir=EN,DE,ZH --vocab_file=VOCAB --workdir=RUN
+
+Each language is a corpus of its own that prepare_corpus wrote; the shares of the examples are printed.
+Cost: as `original`. Not run here at full size.
+"""
+
+CONFIG = "base"
+MODEL = {"do_lower_case": False}
+RUN = {
+    "sampling_exponent": 0.7,
+    "max_seq_length": 128,
+    "max_predictions_per_seq": 20,
+    "global_batch_size": 256,
+    "learning_rate": 1e-4,
+    "num_warmup_steps": 10_000,
+    "num_train_steps": 900_000,
+    "save_checkpoints_steps": 10_000,
+    "eval_steps": 50_000,
+}

@@ -1,0 +1,24 @@
+"""BERT's second phase, the last tenth of the steps: 512 tokens a row, so that the later positions are learned as well.
+
+    python -m keras_bert_app.cli.pretrain --recipe=original_long_rows --config=base --corpus_dir=CORPUS --vocab_file=VOCAB \\
+        --init_checkpoint=RUN_OF_PHASE_1 --workdir=RUN_OF_PHASE_2
+
+All weights come from the first phase, its 512 positions too: those beyond 128 are still as they were initialized. The
+optimizer begins anew, with a warm-up of its own.
+Cost: attention aside, a step has four times the tokens of the first phase's. Expect at
+--config=tiny after nine minutes of `original` and one of this: held-out MLM accuracy 0.060, unigram 0.046 (BUILD.md). Not
+run here at full size.
+"""
+
+CONFIG = "base"
+MODEL = {}
+RUN = {
+    "max_seq_length": 512,
+    "max_predictions_per_seq": 77,
+    "global_batch_size": 256,
+    "learning_rate": 5e-5,
+    "num_warmup_steps": 1_000,
+    "num_train_steps": 100_000,
+    "save_checkpoints_steps": 5_000,
+    "eval_steps": 10_000,
+}

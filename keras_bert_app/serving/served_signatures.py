@@ -1,0 +1,68 @@
+"""A signature of a loaded model: what it takes, what it gives, and running it."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+
+# A tensor of a signature. name: alias in requests. dtype: numpy's, object for strings. shape: tuple with None for sizes
+# that may be any, or None for any rank.
+TensorSpec = collections.namedtuple("TensorSpec", "name dtype shape")
+
+
+class Signature:
+    """One signature of one loaded version.
+
+    Args:
+        session: tf.compat.v1.Session with the model's graph and variables. name: of the signature. definition:
+            SignatureDef.
+
+    Attributes:
+        inputs, outputs: lists of TensorSpec. can_be_merged: whether the leading axis of every input and output is the
+            batch, so that requests can be laid together along it.
+    """
+
+    def __init__(self, session, name, definition):
+        self.name = name
+        self.inputs = [_spec(alias, info) for alias, info in sorted(definition.inputs.items())]
+        self.outputs = [_spec(alias, info) for alias, info in sorted(definition.outputs.items())]
+        self.can_be_merged = all(spec.shape and spec.shape[0] is None for spec in self.inputs) and all(
+            spec.shape is None or spec.shape and spec.shape[0] is None for spec in self.outputs
+        )
+        self._call = session.make_callable(
+            [definition.outputs[spec.name].name for spec in self.outputs],
+            [definition.inputs[spec.name].name for spec in self.inputs],
+            accept_options=True,
+        )
+
+    def run(self, arrays, options=None):
+        """Numpy arrays in the order of `inputs` to numpy arrays in the order of `outputs`.
+
+        A rank that the signature does not have is refused before any kernel sees it: those of tensorflow-text end the
+        process when they get a scalar.
+
+        Args:
+            options: tf.compat.v1.RunOptions, whose timeout_in_ms ends a run between two ops.
+
+        Raises:
+            tf.errors.OpError: the model failed. ValueError: the arrays do not have the signature's shapes.
+        """
+        return self._call(*arrays, options=options)
+
+
+def can_be_served(definition):
+    """Whether requests can name a signature: it takes something, and all it takes and gives are plain tensors."""
+    if not definition.inputs or not definition.outputs:
+        return False
+    tensors = [*definition.inputs.values(), *definition.outputs.values()]
+    return all(info.WhichOneof("encoding") == "name" for info in tensors)
+
+
+def _spec(alias, info):
+    dtype = tf.dtypes.as_dtype(info.dtype)
+    shape = (
+        None
+        if info.tensor_shape.unknown_rank
+        else tuple(None if dimension.size < 0 else dimension.size for dimension in info.tensor_shape.dim)
+    )
+    return TensorSpec(alias, np.dtype(object) if dtype == tf.string else np.dtype(dtype.as_numpy_dtype), shape)

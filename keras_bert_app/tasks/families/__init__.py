@@ -1,0 +1,1 @@
+"""Families of tasks: one module for each kind of answer."""

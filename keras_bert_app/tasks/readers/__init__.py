@@ -1,0 +1,1 @@
+"""Readers of labelled files: one module for each file format or benchmark."""

@@ -1,0 +1,207 @@
+"""Multiple choice in the official files of SWAG, HellaSwag, DREAM and CODAH."""
+
+import json
+import os
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.families import multiple_choice
+from keras_bert_app.tasks.families.multiple_choice import MULTIPLE_CHOICE, Example
+from keras_bert_app.tasks.readers.tables import column_of, label_of, lines_of, read_rows, text_of, without_surrogates
+from keras_bert_app.tasks.task import SPLITS, Task
+
+_SWAG_ENDINGS = tuple(f"ending{number}" for number in range(4))
+_CODAH_COLUMNS = ("category", "prompt", *_SWAG_ENDINGS, "label")
+_CODAH_FOLDS, _CODAH_WHOLE = 5, "full_data.tsv"
+
+
+def _read_swag(path, run, has_labels):
+    """A = sent1, B = sent2 and the ending, which goes on from it (Devlin et al. 2018, section 4.4)."""
+    examples = []
+    for number, row in read_rows(path):
+        begun = text_of(path, number, row, "sent2")
+        choices = tuple(f"{begun} {text_of(path, number, row, name)}" for name in _SWAG_ENDINGS)
+        label = _position(path, number, label_of(path, number, row, "label"), choices) if has_labels else None
+        examples.append(
+            Example(str(len(examples)), text_of(path, number, row, "sent1"), "", choices, label, f"{path}:{number}")
+        )
+    return examples
+
+
+def _read_hellaswag(path, run, has_labels):
+    """A = ctx_a, B = ctx_b and the ending; the name in predictions is the split and the number of the row."""
+    examples = []
+    for number, row in read_rows(path):
+        begun, endings = row.get("ctx_b") or "", column_of(path, number, row, "endings")
+        if (
+            not isinstance(endings, list)
+            or len(endings) != 4
+            or not all(isinstance(text, str) for text in (begun, *endings))
+        ):
+            raise UserError(f"{path}:{number}: endings {str(endings)[:40]!r}; expected a list of 4 texts")
+        choices = tuple(f"{begun} {ending}" if begun else ending for ending in endings)
+        label = _position(path, number, label_of(path, number, row, "label"), choices) if has_labels else None
+        examples.append(
+            Example(
+                f"{row.get('split', 'row')}-{len(examples)}",
+                text_of(path, number, row, "ctx_a"),
+                "",
+                choices,
+                label,
+                f"{path}:{number}",
+            )
+        )
+    return examples
+
+
+def _read_codah(path, run, has_labels):
+    examples, columns = [], _CODAH_COLUMNS
+    if not has_labels and next(lines_of(path), (1, ""))[1].count("\t") == len(columns) - 2:
+        columns = columns[:-1]
+    for number, row in read_rows(path, columns):
+        choices = tuple(row[name] for name in _SWAG_ENDINGS)
+        label = _position(path, number, row["label"], choices) if has_labels else None
+        examples.append(Example(str(len(examples)), row["prompt"], "", choices, label, f"{path}:{number}"))
+    return examples
+
+
+def _fold(split, examples, run):
+    """Of CODAH's file of all examples 60 % to train, 20 % dev, 20 % test, the shares of its cross-validation; row n is of part n
+    modulo 5. A file of one of its own folds (data/cv_split) is a split as it stands.
+
+    Raises:
+        UserError: --fold where there is nothing to choose, or the split's own file is not beside the others.
+    """
+    directory, name = os.path.split(examples[0].place.rpartition(":")[0]) if examples else ("", "")
+    of_fold = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
+    if name == _CODAH_WHOLE and of_fold:
+        raise UserError(
+            f"{os.path.join(directory, _split_file(split))}: is not there, beside {', '.join(of_fold)}; give the directory of one "
+            f"whole fold, or of {_CODAH_WHOLE} alone"
+        )
+    if name != _CODAH_WHOLE:
+        if examples and run.fold:
+            raise UserError(
+                f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory of another"
+            )
+        return examples
+    dev = (run.fold + 1) % _CODAH_FOLDS
+    return [
+        example
+        for number, example in enumerate(examples)
+        if {run.fold: "test", dev: "dev"}.get(number % _CODAH_FOLDS, "train") == split
+    ]
+
+
+def _split_file(split):
+    return f"{split}.tsv"
+
+
+def _position(path, number, value, choices):
+    if str(value) not in map(str, range(len(choices))):
+        raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected 0 to {len(choices) - 1}")
+    return int(value)
+
+
+def _read_dream(path, run, has_labels):
+    """A = the dialogue, turn by turn; an example for each question about it."""
+    examples = []
+    for number, item in _array_items(path):
+        try:
+            turns, questions, name = item
+            context = "\n".join(turns)
+            for index, asked in enumerate(questions):
+                question, choices = asked["question"], tuple(asked["choice"])
+                if not all(isinstance(text, str) for text in (question, *choices)):
+                    raise TypeError
+                answer = asked["answer"] if has_labels else None
+                if len(choices) != 3 or has_labels and answer not in choices:
+                    raise UserError(
+                        f"{path}:{number}: {name}: the answer {answer!r} to {question!r} is none of "
+                        f"{len(choices)} choices; expected one of 3"
+                    )
+                examples.append(
+                    Example(
+                        f"{name}-{index}",
+                        context,
+                        question,
+                        choices,
+                        choices.index(answer) if has_labels else None,
+                        f"{path}:{number}",
+                    )
+                )
+        except UserError:
+            raise
+        except (TypeError, ValueError, KeyError):
+            raise UserError(
+                f"{path}:{number}: expected [[turns], [{{question, choice, answer}}], name], as DREAM has it"
+            ) from None
+    return examples
+
+
+def _array_items(path):
+    """Yields (line number where it begins, item) of a file that is one JSON array.
+
+    Raises:
+        UserError: it is none, or is cut off: file:line.
+    """
+    text = "\n".join(line for _, line in lines_of(path))
+    decoder, line, counted = json.JSONDecoder(), 1, 0
+    at = _next(text, 0)
+    if text[at : at + 1] != "[":
+        raise UserError(f"{path}:1: is no JSON array; expected the dialogues of DREAM in one")
+    at = _next(text, at + 1)
+    while text[at : at + 1] != "]":
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            item, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{path}:{getattr(error, 'lineno', line)}: is no JSON ({getattr(error, 'msg', error)})"
+            ) from None
+        yield line, without_surrogates(item) if "\\ud" in text[at:end].lower() else item
+        at = _next(text, end)
+        if text[at : at + 1] == ",":
+            at = _next(text, at + 1)
+        elif text[at : at + 1] != "]":
+            raise UserError(f"{path}:{1 + text.count(chr(10), 0, at)}: the JSON array ends here without its bracket")
+
+
+def _next(text, at):
+    """Where the next character that is no white space stands."""
+    while text[at : at + 1].isspace():
+        at += 1
+    return at
+
+
+def _task(name, summary, read, files, part=None, reads=()):
+    return Task(name, summary, multiple_choice, MULTIPLE_CHOICE, read, files, ("accuracy",), part=part, reads=reads)
+
+
+TASKS = (
+    _task(
+        "swag",
+        "SWAG: which of four endings goes on from a sentence",
+        _read_swag,
+        {"train": ("train.csv",), "dev": ("val.csv",), "test": ("test.csv",)},
+    ),
+    _task(
+        "hellaswag",
+        "HellaSwag: the same, harder",
+        _read_hellaswag,
+        {"train": ("hellaswag_train.jsonl",), "dev": ("hellaswag_val.jsonl",), "test": ("hellaswag_test.jsonl",)},
+    ),
+    _task(
+        "dream",
+        "DREAM: which of three answers a question about a dialogue; --max_seq_length=256 or more",
+        _read_dream,
+        {"train": ("train.json",), "dev": ("dev.json",), "test": ("test.json",)},
+    ),
+    _task(
+        "codah",
+        "CODAH: which of four endings goes on from a sentence; a fold's own files, or all in one, divided by --fold",
+        _read_codah,
+        {split: (_split_file(split), _CODAH_WHOLE) for split in SPLITS},
+        _fold,
+        ("fold",),
+    ),
+)

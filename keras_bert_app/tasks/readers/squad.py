@@ -1,0 +1,162 @@
+"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) and what has their layout, such as XQuAD (Artetxe et al. 2020)."""
+
+import json
+import os
+import re
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.families import question_answering
+from keras_bert_app.tasks.families.question_answering import Example
+from keras_bert_app.tasks.task import Task
+
+_XQUAD = re.compile(r"xquad\.(\w+)\.json")
+# A question's id as it stands in a file. Within a text the quotation marks would have backslashes before them.
+_ID = re.compile(r'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
+_KINDS = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
+
+
+def _reader(has_null):
+    """A function (path, run, has_labels) over SQuAD's JSON. Args: has_null: whether questions may have no answer."""
+
+    def read(path, run, has_labels):
+        language = _XQUAD.fullmatch(os.path.basename(path))
+        language = language[1] if language else ""
+        examples, seen = [], set()
+        for context, question, place in _questions(path):
+            guid = _with_whole_characters(str(question["id"]))
+            if guid in seen:
+                raise UserError(f"{place}: stands there twice; give each question an id of its own")
+            seen.add(guid)
+            answers, span = None, None
+            if has_labels:
+                answers, span = _answers(question, context, place, has_null)
+            text = _value(question, "question", str, place)
+            examples.append(Example(guid, text, context, answers, span, place, language))
+        return examples
+
+    return read
+
+
+def _questions(path):
+    """Yields (context, question as a dict, "file:line: question id") of a file."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+        content = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 (byte {error.start}); convert the file") from None
+    except (ValueError, RecursionError) as error:  # of a number of many digits, and of lists in lists, no place is told
+        column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(
+            f"{path}:{getattr(error, 'lineno', 1)}: is no JSON ({getattr(error, 'msg', error)}{column}); expected "
+            "SQuAD's layout"
+        ) from None
+    lines = _lines_of_ids(text)
+    for number, article in enumerate(_value(content, "data", list, path), 1):
+        of_article = f"{path}: article {number}"
+        for count, paragraph in enumerate(_value(article, "paragraphs", list, of_article), 1):
+            of_paragraph = f"{of_article}, paragraph {count}"
+            context = _value(paragraph, "context", str, of_paragraph)
+            for question in _value(paragraph, "qas", list, of_paragraph):
+                if not isinstance(question, dict) or type(question.get("id")) not in (str, int):
+                    raise UserError(f"{of_paragraph}: has a question without an id; give each an id of its own")
+                of_id = lines.get(question["id"])
+                place = f"{path}:{of_id.pop(0)}" if of_id else path
+                yield context, question, f"{place}: question {question['id']}"
+
+
+def _lines_of_ids(text):
+    """dict id -> the lines of a file where it stands, in their order."""
+    found, line, at = {}, 1, 0
+    for match in _ID.finditer(text):
+        line += text.count("\n", at, match.start())
+        at = match.start()
+        found.setdefault(json.loads(match[1]), []).append(line)
+    return found
+
+
+def _value(of, key, kind, place):
+    if not isinstance(of, dict) or type(of.get(key)) is not kind:
+        raise UserError(f"{place}: {key!r} is {_shown(of, key)}; expected {_KINDS[kind]}, as SQuAD's files have it")
+    return _with_whole_characters(of[key]) if kind is str else of[key]
+
+
+def _with_whole_characters(text):
+    """Half a surrogate pair, which JSON can hold and no file can, becomes a question mark; places stay."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _shown(of, key):
+    return repr(of[key])[:40] if isinstance(of, dict) and key in of else "missing"
+
+
+def _answers(question, context, place, has_null):
+    """(texts of the answers, (start, end) of the first in the context); ((), None) where there is none."""
+    is_impossible = question.get("is_impossible", False)
+    answers = _value(question, "answers", list, place)
+    texts = tuple(_value(answer, "text", str, place) for answer in answers)
+    if is_impossible and texts:
+        raise UserError(f"{place}: is_impossible, but has the answer {texts[0]!r}; take one away")
+    if not texts and not has_null:
+        raise UserError(f"{place}: has no answer; --task=squad2 is for questions without one")
+    if not texts and question.get("is_impossible") is False:
+        raise UserError(f"{place}: has no answer, but is_impossible is false; give an answer, or true")
+    spans = [
+        _span(context, text, _value(answer, "answer_start", int, place), place) for text, answer in zip(texts, answers)
+    ]
+    return texts, spans[0] if spans else None
+
+
+def _span(context, text, start, place):
+    """(start, end) of an answer in its context; white space may differ."""
+    if 0 <= start and context.startswith(text, start) and text.strip():
+        return start, start + len(text)
+    characters = r"\s*".join(re.escape(character) for character in text if not character.isspace())
+    if not characters:
+        raise UserError(f"{place}: has an empty answer; one that has none has no answers in its list")
+    found = re.compile(rf"\s*({characters})").match(context, start) if start >= 0 else None
+    if found:
+        return found.span(1)
+    there = context[start : start + len(text)] if 0 <= start < len(context) else ""
+    elsewhere = context.find(text)
+    hint = f"it stands at {elsewhere}" if elsewhere >= 0 else "nor anywhere else"
+    raise UserError(
+        f"{place}: answer {text[:60]!r} is not at answer_start {start} of its context, where "
+        f"{there[:60]!r} stands ({hint}); count Unicode characters from 0"
+    )
+
+
+def _files(version, *dev):
+    return {
+        "train": (f"train-{version}.json", f"train-{version}*.json", "train.json"),
+        "dev": (f"dev-{version}.json", f"dev-{version}*.json", "dev.json", *dev),
+        "test": (f"test-{version}.json", f"test-{version}*.json", "test.json"),
+    }
+
+
+# As in run_squad.py, whose other settings are FinetuningConfig's own; epochs as in the paper, sections 4.2 and 4.3.
+_DEFAULTS = {"max_seq_length": 384, "classifier_dropout": 0.0}
+TASKS = (
+    Task(
+        "squad1",
+        "SQuAD 1.1 and XQuAD: which part of a text answers a question",
+        question_answering,
+        question_answering.QUESTION_ANSWERING,
+        _reader(False),
+        {**_files("v1.1", "xquad.en.json"), "dev_languages": ("xquad.{all}.json",)},
+        ("f1", "exact"),
+        defaults=_DEFAULTS,
+    ),
+    Task(
+        "squad2",
+        "SQuAD 2.0: which part of a text answers a question, if any does",
+        question_answering,
+        question_answering.QUESTION_ANSWERING,
+        _reader(True),
+        _files("v2.0"),
+        ("best_f1", "best_exact", "f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact"),
+        defaults={**_DEFAULTS, "num_train_epochs": 2.0},
+        tune=question_answering.tune,
+        reads=("null_score_diff_threshold",),
+    ),
+)

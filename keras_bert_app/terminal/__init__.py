@@ -1,0 +1,1 @@
+"""Output for people on a terminal: text, progress lines and durations."""

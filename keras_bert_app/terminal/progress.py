@@ -1,0 +1,136 @@
+"""The one progress line: how much is done, how fast, and how long the rest will take."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TextIO
+
+from keras_bert_app.terminal.durations import duration
+
+_SECONDS_ON_A_TERMINAL, _SECONDS_ELSEWHERE = 0.2, 5.0
+
+
+class LiveLine:
+    """A line about work in progress: rewritten in place on a terminal, printed anew every few seconds elsewhere.
+
+    Args:
+        stream: where it goes; standard output by default.
+        seconds_elsewhere: time between two lines where the stream is no terminal; None for none of them.
+    """
+
+    def __init__(self, stream: TextIO | None = None, seconds_elsewhere: float | None = _SECONDS_ELSEWHERE):
+        self.stream = stream or sys.stdout
+        self.is_terminal = self.stream.isatty()
+        self.interval = _SECONDS_ON_A_TERMINAL if self.is_terminal else seconds_elsewhere
+        self.shown = time.monotonic()
+
+    def show(self, text: Callable[[], str]) -> None:
+        """Shows a line if one is due. Args: text: a function that makes it, called only then."""
+        now = time.monotonic()
+        if self.interval is None or now - self.shown < self.interval:
+            return
+        self.shown = now
+        self._write(f"\r{text()}\x1b[K" if self.is_terminal else f"{text()}\n")
+
+    def say(self, text: str) -> None:
+        """Prints a line that stays; on a terminal in the place of the live one."""
+        self._write(f"\r{text}\x1b[K\n" if self.is_terminal else f"{text}\n")
+
+    def clear(self) -> None:
+        """Takes the live line from the terminal."""
+        if self.is_terminal:
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
+class Progress:
+    """Progress through a known amount of work. The clock starts at once.
+
+    Args:
+        unit: what is counted, such as "texts".
+        total: how many units there are.
+        work: what all units cost together, in any measure; the remaining time is estimated from it.
+        stream: where the line goes.
+    """
+
+    def __init__(self, unit: str, total: int, work: float, stream: TextIO):
+        self.unit, self.total, self.work = unit, total, work
+        self.count = self.worked = 0
+        self.line = LiveLine(stream)
+        self.started = time.monotonic()
+
+    def done(self, count: int, work: float) -> None:
+        """Notes that `count` more units are done, which cost `work`."""
+        self.count, self.worked = self.count + count, self.worked + work
+        self.line.show(self._text)
+
+    def _text(self) -> str:
+        seconds = time.monotonic() - self.started
+        left = seconds * (self.work - self.worked) / max(self.worked, 1)
+        return counted(self.count, self.total, self.unit, seconds, left)
+
+    def end(self) -> float:
+        """Takes the line from the terminal. Returns the seconds since the beginning."""
+        self.line.clear()
+        return time.monotonic() - self.started
+
+
+def counted(count: int, total: int, unit: str, seconds: float, left: float) -> str:
+    """The text of a progress line, such as "120/4,000 texts  60 texts/s  ETA 1:05"; slow units in seconds each.
+
+    Args:
+        seconds: since the beginning.
+        left: seconds that the rest is estimated to take.
+    """
+    rate = count / max(seconds, 1e-9)
+    if rate >= 1:
+        speed = f"{rate:,.{0 if rate >= 10 else 1}f}{'' if ' ' in unit else ' ' + unit}/s"
+    else:
+        speed = f"{1 / max(rate, 1e-9):,.1f} s each"
+    return f"{count:,}/{total:,} {unit}  {speed}  ETA {duration(left)}"
+
+
+class ReadingProgress:
+    """Progress through text files. Call it with the documents and bytes that were read so far.
+
+    Args:
+        what: what is done with the text, such as "reading".
+        total_bytes: of all files, for the remaining time; None where it is not known.
+        stream: where the line goes; standard output by default.
+    """
+
+    def __init__(self, what: str, total_bytes: int | None = None, stream: TextIO | None = None):
+        self.what, self.total_bytes = what, total_bytes
+        self.line, self.started, self.first_bytes = LiveLine(stream), 0.0, None
+
+    def __call__(self, documents: int, num_bytes: int) -> None:
+        if self.first_bytes is None:  # what an earlier run has read says nothing about the speed of this one
+            self.first_bytes, self.started = num_bytes, time.monotonic()
+        self.line.show(lambda: self._text(documents, num_bytes))
+
+    def _text(self, documents: int, num_bytes: int) -> str:
+        speed = (num_bytes - self.first_bytes) / max(time.monotonic() - self.started, 1e-9)
+        text = f"{self.what}: {documents:,} documents, {num_bytes / 1e6:,.0f} MB, {speed / 1e6:,.1f} MB/s"
+        if self.total_bytes and speed:
+            left = max(0.0, self.total_bytes - num_bytes) / speed
+            text += f"  {num_bytes / self.total_bytes:.0%}  ETA {duration(left)}"
+        return text
+
+
+def reported(items: Iterable[Any], total: int, unit: str, log: Callable[[str], None]) -> Iterator[Any]:
+    """Yields the items; every ten seconds `log` is called with how many are done, how fast, and the time that is left.
+
+    Args:
+        items: `total` items that cost about the same.
+        unit: what they are, such as "sentences", with what is done to them.
+    """
+    started = shown = time.monotonic()
+    for count, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        if now - shown >= 2 * _SECONDS_ELSEWHERE:
+            shown = now
+            log(counted(count, total, unit, now - started, (now - started) * (total - count) / count))

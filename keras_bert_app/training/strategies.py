@@ -1,0 +1,160 @@
+"""Which devices a run uses."""
+
+import contextlib
+import json
+import os
+import signal
+
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.training import tpu
+
+KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+# Stands for the signal in a process whose neighbour got it.
+STOP_ELSEWHERE = signal.SIGTERM
+# Steps in one call of the device: a TPU wants many, on a CPU a call costs next to nothing.
+_ITERATIONS_PER_LOOP = {"TPU": 100, "GPU": 20, "CPU": 5}
+
+
+def make_strategy(name):
+    """The tf.distribute.Strategy of a --strategy flag; call it before any other op of TensorFlow.
+
+    Args:
+        name: "auto" (the machines of TF_CONFIG if it names several, a TPU if one answers, every GPU, else the CPU),
+            "one_device", "mirrored" (every GPU of this machine, or its logical CPUs), "multi_worker" (the machines
+            named in TF_CONFIG), "tpu".
+
+    Raises:
+        UserError: the devices it needs are not there, or TF_CONFIG contradicts it.
+    """
+    num_machines = _machines_in_tf_config()
+    if name == "multi_worker" or (name == "auto" and num_machines > 1):
+        if not num_machines:
+            raise UserError(
+                "--strategy=multi_worker: the environment has no TF_CONFIG; set it on every machine to "
+                '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", "index": 0}}'
+            )
+        _check_task_in_tf_config()
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    if num_machines > 1:
+        raise UserError(
+            f"--strategy={name}, but TF_CONFIG names {num_machines} machines, which would all write the same "
+            "files; take --strategy=multi_worker, or unset TF_CONFIG"
+        )
+    gpus = tf.config.list_physical_devices("GPU")
+    if name == "auto":
+        name = "tpu" if tpu.is_meant() else "mirrored" if len(gpus) > 1 else "one_device"
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy("GPU:0" if gpus else "CPU:0")
+    if name == "mirrored":
+        devices = tf.config.list_logical_devices("GPU" if gpus else "CPU")
+        return tf.distribute.MirroredStrategy([device.name for device in devices])
+    return tpu.make_strategy()
+
+
+def _machines_in_tf_config():
+    """How many tasks the cluster in TF_CONFIG has; 0 without one."""
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+        return sum(len(addresses) for task, addresses in cluster.items() if task in ("chief", "worker"))
+    except (ValueError, AttributeError, TypeError):
+        raise UserError(
+            f"the environment's TF_CONFIG is no JSON object with a cluster ({os.environ['TF_CONFIG'][:60]!r}); "
+            "mend or unset it"
+        ) from None
+
+
+def _check_task_in_tf_config():
+    """Raises UserError where TF_CONFIG does not say which of its machines this is."""
+    environment = json.loads(os.environ["TF_CONFIG"])
+    cluster, task = environment["cluster"], environment.get("task")
+    kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
+    with contextlib.suppress(TypeError, ValueError):
+        index = int(index)  # TensorFlow takes "1" too
+    if kind not in cluster or type(index) is not int or not 0 <= index < len(cluster[kind]):
+        raise UserError(
+            f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected which of its machines this is, such as "
+            f'{{"type": "{next(iter(cluster))}", "index": 0}}'
+        )
+
+
+def device_kind(strategy):
+    """ "TPU", "GPU" or "CPU"."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return "TPU"
+    return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+
+
+def iterations_per_loop(strategy, wanted):
+    """Steps in one call of the device; a wanted number of 0 means: by the kind of device."""
+    return wanted or _ITERATIONS_PER_LOOP[device_kind(strategy)]
+
+
+def with_precision(run, strategy):
+    """The run with the compute type that "auto" stands for on the strategy's devices."""
+    return run.with_precision(device_kind(strategy) == "TPU")
+
+
+def with_compilation(run, strategy):
+    """The run with what "auto" of --jit_compile stands for on the strategy's devices."""
+    return run.with_compilation(device_kind(strategy))
+
+
+def check_batch_size(strategy, global_batch_size, num_parts=1):
+    """Raises UserError where the replicas cannot share a global batch evenly, or a replica its rows over num_parts."""
+    replicas = strategy.num_replicas_in_sync
+    if global_batch_size % (replicas * num_parts):
+        parts = f" in {num_parts} parts (--gradient_accumulation_steps)" if num_parts > 1 else ""
+        raise UserError(
+            f"a global batch of {global_batch_size} (--global_batch_size, its smallest size with "
+            f"--batch_ramp_steps) does not divide over {replicas} replicas{parts}; "
+            f"take a multiple of {replicas * num_parts}"
+        )
+
+
+def describe(strategy, run):
+    """One line: what was picked."""
+    replicas, parts = strategy.num_replicas_in_sync, ""
+    if run.gradient_accumulation_steps > 1:
+        parts = f", {run.gradient_accumulation_steps} parts one after the other"
+    machines = f" on {num_machines(strategy)} machines" if num_machines(strategy) > 1 else ""
+    # Its class bears another name.
+    name = (
+        "MultiWorkerMirroredStrategy"
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        else type(strategy).__name__
+    )
+    return (
+        f"{name}, {replicas} x {device_kind(strategy)}{machines}, batch {run.global_batch_size} "
+        f"({run.global_batch_size // replicas} a replica{parts}), {run.precision}"
+    )
+
+
+def num_machines(strategy):
+    """How many processes train together."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.cluster_resolver is None:
+        return 1
+    return max(
+        1, sum(len(strategy.cluster_resolver.cluster_spec().as_dict().get(job, ())) for job in ("chief", "worker"))
+    )
+
+
+def wait_for_all(strategy):
+    """Returns when every machine that trains with this one has called it too."""
+    if num_machines(strategy) > 1:
+        ones = strategy.run(
+            tf.function(
+                lambda: tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(1.0))
+            )
+        )
+        strategy.experimental_local_results(ones)[0].numpy()
+
+
+def is_chief(strategy):
+    """Whether this process writes the files of the run: the chief task if the cluster has one, else worker 0."""
+    resolver = strategy.cluster_resolver
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
+        return True
+    first = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+    return (resolver.task_type, resolver.task_id) == (first, 0)

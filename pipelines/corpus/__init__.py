@@ -1,0 +1,1 @@
+"""Prepared corpora: deduplication, shards, manifest and report."""

@@ -1,0 +1,134 @@
+"""What is counted and hashed of every document while a corpus is prepared, vectorised over a batch of them.
+
+Documents are records: sentences in UTF-8 joined by newlines. Lines (sentences) and tokens are hashed as polynomials
+over their bytes modulo 2**64, hash = mix(sum over j of byte[j] * B**j), which numpy does for a whole batch in a few
+passes. They serve counting and comparing; a document's place has a cryptographic hash.
+"""
+
+import functools
+import hashlib
+
+import numpy as np
+
+ENTRY = np.dtype(
+    [
+        ("key", "<u8"),
+        ("key_rest", "<u8"),
+        ("offset", "<u8"),
+        ("line", "<u8"),
+        ("size", "<u4"),
+        ("sentences", "<u4"),
+        ("words", "<u4"),
+        ("characters", "<u4"),
+    ]
+)
+LINE = np.dtype([("hash", "<u8"), ("characters", "<u4")])
+_NEWLINE = 10
+_FIRST_LEAD_BYTE = -64  # as int8; the bytes below continue a character
+_WHITE_SPACE = b" \t\n\r\v\f"
+_BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
+_BLOCK_BYTES = 1 << 18  # of text that is hashed at a time
+
+
+def document_keys(records, hash_key):
+    """Hashes of the text without its white space: a document's place in the corpus.
+
+    Args:
+        records: list of bytes. hash_key: bytes; another one shuffles otherwise.
+
+    Returns:
+        uint64 [N, 3]: two of the place, one that decides whether the document is held out.
+    """
+    blake2b = functools.partial(hashlib.blake2b, digest_size=24, key=hash_key)
+    digests = b"".join([blake2b(record.translate(None, _WHITE_SPACE)).digest() for record in records])
+    return np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 3)
+
+
+def numbered_keys(keys, first_number):
+    """Other places for documents, which differ for equal texts. keys: as above; first_number: bytes prefix, int."""
+    prefix, number = first_number
+    digests = b"".join(
+        [
+            hashlib.blake2b(key.tobytes() + prefix + (number + index).to_bytes(8, "big"), digest_size=16).digest()
+            for index, key in enumerate(keys)
+        ]
+    )
+    return np.concatenate([np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 2), keys[:, 2:]], axis=1)
+
+
+def entries_and_lines(records):
+    """Counts of every document and every line; keys are left 0, offsets count from the first record.
+
+    Returns:
+        ENTRY [N], LINE [sentences].
+    """
+    entries = np.zeros(len(records), ENTRY)
+    entries["size"] = [len(record) for record in records]
+    entries["sentences"] = [record.count(b"\n") + 1 for record in records]
+    entries["offset"][1:] = np.cumsum(entries["size"][:-1], dtype=np.uint64)
+    entries["line"][1:] = np.cumsum(entries["sentences"][:-1], dtype=np.uint64)
+    words, lines = [], []
+    for block in blocks(records):
+        ends = line_ends(block)
+        line = np.empty(len(ends), LINE)
+        line["hash"] = segment_hashes(block, ends)
+        continuations = np.searchsorted(np.flatnonzero(block.view(np.int8) < _FIRST_LEAD_BYTE), ends)
+        line["characters"] = np.diff(ends - continuations, prepend=0) - 1  # without the newline
+        lines.append(line)
+        begins_word = (block != 32) & (block - np.uint8(9) > 4)  # white space as in bytes.split: \t to \r
+        begins_word[1:] &= ~begins_word[:-1].copy()
+        words.append(np.add.reduceat(begins_word, _starts(ends), dtype=np.int64))
+    first_lines = entries["line"].astype(np.int64)
+    lines = np.concatenate(lines)
+    entries["words"] = np.add.reduceat(np.concatenate(words), first_lines)
+    entries["characters"] = np.add.reduceat(lines["characters"], first_lines)
+    return entries, lines
+
+
+def blocks(records):
+    """The records, each with a newline behind it, as uint8 arrays of some 256 KB that end with a newline."""
+    data = b"\n".join(records) + b"\n"
+    start = 0
+    while start < len(data):
+        end = len(data)
+        if end - start > _BLOCK_BYTES:
+            end = data.rfind(b"\n", start, start + _BLOCK_BYTES) + 1 or data.index(b"\n", start) + 1
+        yield np.frombuffer(data, np.uint8, end - start, start)
+        start = end
+
+
+def line_ends(block):
+    """Behind each newline of a block, int64."""
+    return np.flatnonzero(block == _NEWLINE) + 1
+
+
+def segment_hashes(block, ends):
+    """uint64 hashes of the segments of a block, the first of which starts at 0; equal ones wherever they stand.
+
+    ends: where segments end, ascending; none is empty.
+    """
+    powers, inverses = _powers(1 << (len(block) - 1).bit_length())
+    starts = _starts(ends)
+    return mixed(np.add.reduceat(np.multiply(block, powers[: len(block)], dtype=np.uint64), starts) * inverses[starts])
+
+
+def _starts(ends):
+    return np.concatenate([[0], ends[:-1]])
+
+
+def mixed(values):
+    """A bijection of uint64 in which every bit of the result depends on all of the value's (splitmix64's)."""
+    values = values ^ values >> np.uint64(30)
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    values ^= values >> np.uint64(31)
+    return values
+
+
+@functools.lru_cache(maxsize=8)
+def _powers(number):
+    return tuple(
+        np.multiply.accumulate(np.concatenate([np.ones(1, np.uint64), np.full(number - 1, base, np.uint64)]))
+        for base in (_BASE, pow(_BASE, -1, 1 << 64))
+    )

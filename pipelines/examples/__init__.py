@@ -1,0 +1,1 @@
+"""Pre-training examples: segment pairs, packing, masking and the dataset of batches."""

@@ -1,0 +1,55 @@
+"""Packing of segment pairs into [CLS] A [SEP] B [SEP], with TensorFlow's core ops only.
+
+KerasHub's packer emits an op (TFText>RoundRobinTrim) that some serving binaries refuse; gathers load everywhere.
+"""
+
+import tensorflow as tf
+
+
+def pack_pairs(tokens, pairs, seq_length, cls_id, sep_id, pad_id=0, has_b=True):
+    """Rows of fixed length from spans of one flat token array.
+
+    Args:
+        tokens: int32 [T]. pairs: pipelines.examples.pairs.SegmentPairs with N pairs of at most seq_length - 3 tokens.
+        seq_length: S. cls_id, sep_id, pad_id: ids of the special pieces.
+        has_b: False for rows of one segment, [CLS] A [SEP], of at most seq_length - 2 tokens.
+
+    Returns:
+        (input_word_ids, input_mask, input_type_ids), each int32 [N, S], and source, int32 [N, S]: where in `tokens`
+        each stands, -1 at special pieces and padding.
+    """
+    # [S] against [N, 1]
+    column = tf.range(seq_length)
+    a_length, b_length = pairs.a_length[:, None], pairs.b_length[:, None]
+    first_sep = a_length + 1
+    last_sep = first_sep + b_length + 1 if has_b else first_sep
+    # [N, S]
+    in_a = (column >= 1) & (column < first_sep)
+    in_b = (column > first_sep) & (column < last_sep)
+    source = tf.where(
+        in_a, pairs.a_start[:, None] + column - 1, tf.where(in_b, pairs.b_start[:, None] + column - first_sep - 1, -1)
+    )
+    ids = tf.where(source >= 0, tf.gather(tokens, tf.maximum(source, 0)), pad_id)
+    ids = tf.where((column == first_sep) | (column == last_sep), sep_id, ids)
+    ids = tf.where(column == 0, cls_id, ids)
+    input_mask = tf.cast(column <= last_sep, tf.int32)
+    input_type_ids = tf.cast((column > first_sep) & (column <= last_sep), tf.int32)
+    return ids, input_mask, input_type_ids, source
+
+
+def pack_single(pieces, max_seq_length, cls_id, sep_id, pad_id=0):
+    """[CLS] A [SEP] for ragged pieces, padded to the longest row; used where texts are asked about one by one.
+
+    Args:
+        pieces: RaggedTensor int32 [B, (pieces)]. max_seq_length: longer rows are cut.
+
+    Returns:
+        (input_word_ids, input_mask, input_type_ids), each int32 [B, longest row], and truncated, bool [B].
+    """
+    truncated = pieces.row_lengths() > max_seq_length - 2
+    pieces = pieces[:, : max_seq_length - 2]
+    batch_size = pieces.nrows()
+    rows = tf.concat([tf.fill([batch_size, 1], cls_id), pieces, tf.fill([batch_size, 1], sep_id)], axis=1)
+    ids = rows.to_tensor(pad_id)
+    input_mask = tf.cast(tf.sequence_mask(rows.row_lengths(), tf.shape(ids)[1]), tf.int32)
+    return ids, input_mask, tf.zeros_like(ids), truncated

@@ -1,0 +1,191 @@
+"""Segment pairs: google-research/bert create_instances_from_document, for many documents at once, and what came after it.
+
+Google's code walks each document sentence by sentence. Here every sentence is treated as if a pair began there: its end,
+split, random partner and successor are drawn for all sentences in parallel, and the chain of sentences that pairs
+really begin at is then found from each document's first one by pointer doubling. The result is distributed the same.
+
+Dimensions: D documents, M sentences, T tokens, N pairs.
+"""
+
+import typing
+
+import tensorflow as tf
+
+from pipelines.examples.walks import places_met
+from pipelines.ragged import row_ids
+
+NEXT, RANDOM = 0, 1  # next_sentence_labels; of sentence order: in order, swapped
+
+
+class SegmentPairs(typing.NamedTuple):
+    """N pairs as spans of one flat token array; all int32 [N]."""
+
+    a_start: tf.Tensor
+    a_length: tf.Tensor
+    b_start: tf.Tensor
+    b_length: tf.Tensor
+    next_sentence_labels: tf.Tensor
+
+
+def uniform_int(seed, low, high):
+    """One integer per entry in [low, high), both int32 [n]; where high <= low the result is low."""
+    draws = tf.random.stateless_uniform(tf.shape(low), seed, dtype=tf.float64)
+    return low + tf.cast(tf.floor(draws * tf.cast(tf.maximum(high - low, 0), tf.float64)), tf.int32)
+
+
+def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens, short_seq_prob=0.1):
+    """All pairs of one pass over D documents, in the order of the text, with Google's next-sentence labels.
+
+    Args:
+        sentence_lengths: int32 [M], tokens of each sentence, none of them 0.
+        document_splits: int32 [D + 1], the sentence at which each document begins; no document is empty.
+        seed: int [2]; the pairs are a pure function of it and of the text.
+        max_num_tokens: the most tokens that A and B have together (sequence length - 3).
+        short_seq_prob: share of documents whose target length is drawn from [2, max_num_tokens].
+
+    Returns:
+        SegmentPairs, truncated to max_num_tokens.
+    """
+    seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 8))
+    num_documents = tf.size(document_splits) - 1
+    token_splits, sentence, document, target, chunk_end = _chunks(
+        sentence_lengths, document_splits, seeds[:2], max_num_tokens, short_seq_prob
+    )
+    # [M]
+    chunk_size = chunk_end - sentence + 1
+    a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_size)
+    a_end = sentence + a_size
+    is_random = (chunk_size == 1) | (tf.random.stateless_uniform(tf.shape(sentence), seeds[3]) < 0.5)
+    # The sentences that a random B displaces go back into the document.
+    following = tf.where(is_random, a_end, chunk_end + 1)
+
+    starts = places_met(following)
+    (sentence, target, chunk_end, a_end, is_random, document) = (
+        tf.gather(values, starts) for values in (sentence, target, chunk_end, a_end, is_random, document)
+    )
+
+    # [N] from here on
+    a_start, a_stop = tf.gather(token_splits, sentence), tf.gather(token_splits, a_end)
+    # Ten tries for a document other than this one fail so seldom that they are one draw among the others;
+    # where there is no other document, B comes from this one, as there.
+    other = (
+        document + 1 + uniform_int(seeds[4], tf.zeros_like(document), tf.fill(tf.shape(document), num_documents - 1))
+    )
+    other = other % num_documents
+    random_start = uniform_int(seeds[5], tf.gather(document_splits, other), tf.gather(document_splits, other + 1))
+    random_end = tf.minimum(
+        _sentence_reaching(token_splits, random_start, target - (a_stop - a_start)),
+        tf.gather(document_splits, other + 1) - 1,
+    )
+    b_start = tf.gather(token_splits, tf.where(is_random, random_start, a_end))
+    b_stop = tf.gather(token_splits, tf.where(is_random, random_end, chunk_end) + 1)
+
+    a_length, b_length = truncated_lengths(a_stop - a_start, b_stop - b_start, max_num_tokens)
+    a_start += _removed_from_front(seeds[6], a_stop - a_start - a_length)
+    b_start += _removed_from_front(seeds[7], b_stop - b_start - b_length)
+    return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_random, RANDOM, NEXT))
+
+
+def sentence_order_pairs(sentence_lengths, document_splits, seed, max_num_tokens, short_seq_prob=0.1):
+    """Pairs of neighbouring segments, half of them swapped: ALBERT's sentence-order prediction (Lan et al. 2020).
+
+    Segments are gathered as for the next sentence. ALBERT's code gives a chunk of one sentence a random second segment;
+    here such a sentence is cut in two at a random piece, so that the label always tells the order. One piece alone has
+    no order and is A with an empty B.
+
+    Args and result as for next_sentence_pairs; the label is 1 where A and B were swapped.
+    """
+    seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 7))
+    token_splits, sentence, _, _, chunk_end = _chunks(
+        sentence_lengths, document_splits, seeds[:2], max_num_tokens, short_seq_prob
+    )
+    starts = places_met(chunk_end + 1)
+    # [N] from here on
+    sentence, chunk_end = tf.gather(sentence, starts), tf.gather(chunk_end, starts)
+    start, stop = tf.gather(token_splits, sentence), tf.gather(token_splits, chunk_end + 1)
+    a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_end - sentence + 1)
+    middle = tf.where(
+        chunk_end > sentence, tf.gather(token_splits, sentence + a_size), uniform_int(seeds[3], start + 1, stop)
+    )
+    first_length, second_length = truncated_lengths(middle - start, stop - middle, max_num_tokens)
+    first = start + _removed_from_front(seeds[4], middle - start - first_length)
+    second = middle + _removed_from_front(seeds[5], stop - middle - second_length)
+    is_swapped = (tf.random.stateless_uniform(tf.shape(start), seeds[6]) < 0.5) & (second_length > 0)
+    a_start, b_start = tf.where(is_swapped, second, first), tf.where(is_swapped, first, second)
+    a_length = tf.where(is_swapped, second_length, first_length)
+    b_length = tf.where(is_swapped, first_length, second_length)
+    return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_swapped, RANDOM, NEXT))
+
+
+def full_sentences(sentence_lengths, seed, max_num_tokens, short_seq_prob=0.1):
+    """Rows of whole sentences in a row, over the ends of documents: RoBERTa's FULL-SENTENCES (Liu et al. 2019).
+
+    A sentence that is longer than a row is cut into several. Rows shorter on purpose are drawn row by row.
+
+    Args:
+        sentence_lengths: int32 [M]; separators between documents are counted in. The rest as for next_sentence_pairs.
+
+    Returns:
+        SegmentPairs with an empty B.
+    """
+    is_short_seed, length_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
+    # Cut what is too long: [M] pieces of each, and their ends.
+    num_cuts = (sentence_lengths + max_num_tokens - 1) // max_num_tokens
+    sentence = row_ids(tf.concat([[0], tf.cumsum(num_cuts)], axis=0))
+    last_cut = tf.cumsum(num_cuts) - 1
+    token_ends = tf.cumsum(sentence_lengths)
+    cut = tf.range(tf.size(sentence)) - tf.gather(last_cut - num_cuts + 1, sentence)
+    token_starts = tf.gather(token_ends - sentence_lengths, sentence) + cut * max_num_tokens
+    # [M + 1] from here on M counts the parts
+    token_splits = tf.concat([token_starts, token_ends[-1:]], axis=0)
+    target = _target_lengths(tf.size(token_starts), max_num_tokens, short_seq_prob, (is_short_seed, length_seed))
+    following = tf.searchsorted(token_splits, token_starts + target, side="right") - 1
+    following = tf.maximum(following, tf.range(tf.size(token_starts)) + 1)
+    starts = places_met(following)
+    a_start = tf.gather(token_splits, starts)
+    a_length = tf.gather(token_splits, tf.gather(following, starts)) - a_start
+    nothing = tf.zeros_like(a_start)
+    return SegmentPairs(a_start, a_length, nothing, nothing, nothing)
+
+
+def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_prob):
+    """What is gathered from each sentence on: up to the one at which the target is reached, or the document's last one.
+
+    Returns:
+        token_splits [M + 1], the tokens before each sentence; and [M] each: sentence, its document, target, last sentence.
+    """
+    token_splits = tf.concat([[0], tf.cumsum(sentence_lengths)], axis=0)
+    sentence = tf.range(tf.size(sentence_lengths))
+    document = tf.searchsorted(document_splits, sentence, side="right") - 1
+    # One target per pass over a document, as there.
+    target = tf.gather(_target_lengths(tf.size(document_splits) - 1, max_num_tokens, short_seq_prob, seeds), document)
+    chunk_end = tf.minimum(
+        _sentence_reaching(token_splits, sentence, target), tf.gather(document_splits, document + 1) - 1
+    )
+    return token_splits, sentence, document, target, chunk_end
+
+
+def _target_lengths(count, max_num_tokens, short_seq_prob, seeds):
+    """[count] max_num_tokens, or for a share of short_seq_prob anything from 2 to it."""
+    full = tf.fill([count], max_num_tokens)
+    is_short = tf.random.stateless_uniform([count], seeds[0]) < short_seq_prob
+    return tf.where(is_short, uniform_int(seeds[1], tf.fill([count], 2), full + 1), full)
+
+
+def truncated_lengths(a_length, b_length, max_num_tokens):
+    """What is left of A and B when tokens are taken one by one from the longer (from B when they are equal)."""
+    a_kept = tf.minimum(a_length, tf.maximum(max_num_tokens - b_length, (max_num_tokens + 1) // 2))
+    b_kept = tf.minimum(b_length, tf.maximum(max_num_tokens - a_length, max_num_tokens // 2))
+    return a_kept, b_kept
+
+
+def _sentence_reaching(token_splits, start, num_tokens):
+    """[n] the first sentence from `start` on with which at least num_tokens (and one sentence) are gathered."""
+    wanted = tf.gather(token_splits, start) + tf.maximum(num_tokens, 1)
+    return tf.searchsorted(token_splits[1:], wanted, side="left")
+
+
+def _removed_from_front(seed, removed):
+    """Of the tokens removed, how many go from the front: a fair coin for each, as there."""
+    draws = tf.random.stateless_binomial(tf.shape(removed), seed, tf.cast(removed, tf.float32), 0.5, tf.int32)
+    return tf.where(removed > 0, draws, 0)

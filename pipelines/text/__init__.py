@@ -1,0 +1,1 @@
+"""Text files, their formats, and sentences."""

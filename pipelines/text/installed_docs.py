@@ -1,0 +1,194 @@
+"""The embedded default corpus: English prose from the documentation of installed Python packages.
+
+Every machine that can run this application holds some megabytes of it: the docstrings of the standard
+library and of site-packages, and the language reference that `help()` shows (pydoc_data.topics). Sources
+are parsed with `ast` and never imported. Standard library only.
+"""
+
+import ast
+import gc
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator
+
+from pipelines.data_error import DataError
+from pipelines.text.docstring_text import docstring_sentences
+
+# A document is cut at the first docstring that begins after so many sentences.
+MAX_SENTENCES_PER_DOCUMENT = 64
+MIN_SENTENCES_PER_DOCUMENT = 2  # next-sentence prediction needs a sentence and its next
+MIN_FILES_FOR_WORKERS = 100
+MAX_WORKERS = 8
+
+_SKIPPED_DIRECTORIES = frozenset("__pycache__ site-packages dist-packages test tests idle_test".split())
+_SKIPPED_FILES = re.compile(r"(?:test_.*|.*_test|.*_tests|conftest|.*_pb2|.*_pb2_grpc)\.py$")
+_VENDORED = re.compile(r".*/(?:_vendor|_vendored|vendored|extern)/(.*)")
+_TOPICS = "pydoc_data/topics.py"
+
+
+def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str]]:
+    """Yields documents, each a list of at least two sentences (str, one line, no markup).
+
+    A document is one module: its docstring, then those of its classes and functions in source order; a long
+    module gives several. Each topic of pydoc_data.topics is one. A sentence is kept at its first occurrence
+    in the whole corpus only, compared by its letters, since docstrings are copied between classes, packages
+    and generated aliases. Files that do not parse are passed over.
+
+    Args:
+        roots: directories to search, in order; by default the standard library and the site-packages
+            directories of the running interpreter. The documents do not depend on where a root lies.
+
+    Raises:
+        DataError: a root is not a directory.
+    """
+    roots = _default_roots() if roots is None else list(roots)
+    for root in roots:
+        if not os.path.isdir(root):
+            raise DataError(
+                f"No directory {root!r} to read Python sources from; give directories that exist, or none at all for "
+                "the standard library and site-packages."
+            )
+    files = [path for root in roots for path in _source_files(root)]
+    seen: set[str] = set()
+    for groups in _read_all(files):
+        document: list[str] = []
+        for starts_document, sentences in groups:
+            if starts_document or len(document) >= MAX_SENTENCES_PER_DOCUMENT:
+                yield from _if_long_enough(document)
+                document = []
+            document += _first_occurrences(sentences, seen)
+        yield from _if_long_enough(document)
+
+
+def _if_long_enough(document: list[str]) -> Iterator[list[str]]:
+    if len(document) >= MIN_SENTENCES_PER_DOCUMENT:
+        yield document
+
+
+def _first_occurrences(sentences: list[str], seen: set[str]) -> Iterator[str]:
+    for sentence in sentences:
+        key = re.sub(r"[^a-z]+", " ", sentence.lower()).strip()
+        if key not in seen:
+            seen.add(key)
+            yield sentence
+
+
+def _default_roots() -> list[str]:
+    paths = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    return list(dict.fromkeys(os.path.realpath(path) for path in paths if path))
+
+
+def _source_files(root: str) -> list[str]:
+    """Paths of the Python sources under root, sorted by their path relative to it."""
+    relative_paths = []
+    for directory, subdirectories, names in os.walk(root):
+        subdirectories[:] = [name for name in subdirectories if name not in _SKIPPED_DIRECTORIES]
+        for name in names:
+            if name.endswith(".py") and not _SKIPPED_FILES.match(name):
+                relative_path = os.path.relpath(os.path.join(directory, name), root)
+                relative_paths.append(relative_path.replace(os.sep, "/"))
+    installed = set(relative_paths)
+    return [
+        os.path.join(root, path)
+        for path in sorted(installed)
+        if not ((vendored := _VENDORED.match(path)) and vendored.group(1) in installed)
+    ]
+
+
+def _docstrings(tree: ast.Module) -> Iterator[str]:
+    """The string statements (docstrings, also those of attributes) and the texts handed to functions such as
+    NumPy's add_newdoc, in source order."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Expr):
+            value = node.value
+            if isinstance(value, ast.Call) and "doc" in ast.unparse(value.func):
+                arguments = [a for group in value.args for a in getattr(group, "elts", [group])]
+                texts = [a for a in arguments if isinstance(a, ast.Constant)]
+            else:
+                texts = [value] if isinstance(value, ast.Constant) else []
+            yield from (text.value for text in texts if isinstance(text.value, str))
+        else:
+            for field in ("handlers", "finalbody", "orelse", "body"):
+                children = getattr(node, field, None)
+                if isinstance(children, list):
+                    stack += reversed(children)
+
+
+def _topics(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            yield from (ast.literal_eval(value) for value in node.value.values)
+
+
+def read_file(path: str, seen_docstrings: set[str]) -> list[tuple[bool, list[str]]]:
+    """The docstrings of one source file as (starts a document, sentences), without those read before.
+
+    A file that cannot be read as Python gives none.
+    """
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of invalid escapes in other people's strings
+            tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    is_topics = path.replace(os.sep, "/").endswith(_TOPICS)
+    groups = []
+    for text in _topics(tree) if is_topics else _docstrings(tree):
+        if text not in seen_docstrings:
+            seen_docstrings.add(text)
+            groups.append((is_topics or not groups, docstring_sentences(text)))
+    return groups
+
+
+def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
+    """read_file of every path, in order, on all cores.
+
+    The workers are plain subprocesses, since multiprocessing would either fork a process in which TensorFlow
+    runs threads or import the caller's __main__ anew. Worker w of n takes every n-th file from the w-th on and
+    writes one line of JSON a file; reading them in turn restores the order, and a full pipe holds a fast worker.
+    """
+    num_workers = min(_num_cores(), MAX_WORKERS)
+    if num_workers == 1 or len(paths) < MIN_FILES_FOR_WORKERS or not sys.executable:
+        seen_docstrings: set[str] = set()
+        yield from (read_file(path, seen_docstrings) for path in paths)
+        return
+    project = str(pathlib.Path(__file__).resolve().parents[2])
+    program = f"import sys; sys.path.insert(0, {project!r}); from pipelines.text import installed_docs as d; d._work()"
+    command = [sys.executable, "-P", "-c", program]
+    workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(num_workers)]
+    try:
+        for number, worker in enumerate(workers):
+            worker.stdin.write(json.dumps([os.path.abspath(path) for path in paths[number::num_workers]]).encode())
+            worker.stdin.close()
+        for number in range(len(paths)):
+            line = workers[number % num_workers].stdout.readline()
+            if not line.endswith(b"\n"):
+                raise RuntimeError(f"A worker that reads Python sources ended early, at {paths[number]}.")
+            yield json.loads(line)
+    finally:  # also when the caller stops early
+        for worker in workers:
+            worker.kill()
+            worker.stdout.close()
+            worker.wait()
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _work() -> None:
+    gc.disable()  # syntax trees are large and hold no cycles for the collector to find
+    seen_docstrings: set[str] = set()
+    for path in json.loads(sys.stdin.buffer.read()):
+        sys.stdout.write(json.dumps(read_file(path, seen_docstrings)) + "\n")
+        sys.stdout.flush()

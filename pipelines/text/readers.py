@@ -1,0 +1,135 @@
+"""Text files of several formats (text_formats.py), read as a stream of documents, each a list of sentences."""
+
+import collections
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+from typing import NamedTuple
+
+from pipelines.choices import FORMATS
+from pipelines.data_error import DataError
+from pipelines.text.text_files import ReaderCounts, expand_files, open_text
+from pipelines.text.text_formats import open_paragraphs
+
+MAX_DOCUMENT_BYTES = 1 << 22
+_BATCH_BYTES = 1 << 20  # of text that is split into sentences at a time
+_BATCHES_AHEAD = 2
+
+__all__ = ["FORMATS", "ReaderCounts", "expand_files", "read_documents"]
+
+
+class Batch(NamedTuple):
+    """Documents before they are split into sentences.
+
+    Attributes:
+        texts: paragraphs (or sentences) in UTF-8, stripped, not empty, without newlines.
+        ends: for each document the number of texts up to its end.
+        split: whether texts are paragraphs, to be split.
+    """
+
+    texts: list[bytes]
+    ends: list[int]
+    split: bool
+
+
+def read_documents(
+    paths: Sequence[str],
+    input_format: str = "auto",
+    text_field: str = "text",
+    counts: ReaderCounts | None = None,
+    strict: bool = False,
+) -> Iterator[list[str]]:
+    """The documents of files, in order, each a non-empty list of non-empty sentences.
+
+    Memory is bounded: a line over 1 MB is taken in pieces, a document over MAX_DOCUMENT_BYTES
+    handed out as several, a JSON record over 16 MB left out; all are counted.
+
+    Args:
+        paths: files (see expand_files), plain or gzip.
+        input_format: one of FORMATS.
+        text_field: the field of a JSON object that holds its text.
+        counts: updated in place while documents are taken.
+        strict: refuse invalid UTF-8, instead of replacing and counting it.
+
+    Raises:
+        DataError: a file cannot be read or does not have the format; names the file and line.
+    """
+    check_format(input_format)
+    counts = ReaderCounts() if counts is None else counts
+    paths = [paths] if isinstance(paths, str) else paths
+    return _read_documents(read_batches(paths, input_format, text_field, counts, strict), counts)
+
+
+def check_format(input_format: str) -> None:
+    if input_format not in FORMATS:
+        raise DataError(f"input_format is {input_format!r}; expected one of {', '.join(FORMATS)}")
+
+
+def _read_documents(batches, counts):
+    # TensorFlow's ops release the GIL, so splitting runs beside reading.
+    with futures.ThreadPoolExecutor(1) as pool:
+        pending = collections.deque()
+        for batch in batches:
+            pending.append(pool.submit(split_batch, batch))
+            if len(pending) > _BATCHES_AHEAD:
+                yield from _counted(pending.popleft().result(), counts)
+        while pending:
+            yield from _counted(pending.popleft().result(), counts)
+
+
+def _counted(records, counts):
+    for record in records:
+        document = record.decode().split("\n")
+        counts.documents += 1
+        counts.sentences += len(document)
+        yield document
+
+
+def split_batch(batch: Batch) -> list[bytes]:
+    r"""The documents of a batch as records: their sentences joined by "\n"; none is empty."""
+    texts, ends, split = batch
+    if split:
+        import tensorflow as tf
+
+        from pipelines.text.sentences import join_sentences_by_newline
+
+        texts = join_sentences_by_newline(tf.constant(texts, tf.string)).numpy().tolist()
+    return [b"\n".join(texts[start:end]) for start, end in zip([0, *ends], ends)]
+
+
+def read_batches(
+    paths: Sequence[str], input_format: str, text_field: str, counts: ReaderCounts, strict: bool
+) -> Iterator[Batch]:
+    """The documents of files in order, some 1 MB at a time; arguments as in read_documents.
+
+    Of the counts, documents and sentences are not touched: they are not known yet.
+    """
+    texts, ends, size, split = [], [], 0, None
+    for path in paths:
+        with open_text(path) as stream:
+            counts.files += 1
+            file_splits, paragraphs = open_paragraphs(stream, path, input_format, text_field, counts, strict)
+            if texts and file_splits != split:
+                yield Batch(texts, ends, split)
+                texts, ends, size = [], [], 0
+            split, start = file_splits, size
+            for paragraph in paragraphs:
+                if paragraph:
+                    texts.append(paragraph)
+                    size += len(paragraph)
+                    if size - start <= MAX_DOCUMENT_BYTES:
+                        continue
+                    counts.capped_documents += 1
+                if paragraph != b"":  # the document ends, or is too long
+                    if len(texts) > (ends[-1] if ends else 0):
+                        ends.append(len(texts))
+                    if size > _BATCH_BYTES:
+                        yield Batch(texts, ends, split)
+                        texts, ends, size = [], [], 0
+                    start = size
+            if len(texts) > (ends[-1] if ends else 0):
+                ends.append(len(texts))
+            if size > _BATCH_BYTES:
+                yield Batch(texts, ends, split)
+                texts, ends, size = [], [], 0
+    if texts:
+        yield Batch(texts, ends, split)

@@ -1,0 +1,47 @@
+"""Which script a character or word is written in, from the character names of Unicode."""
+
+import functools
+import unicodedata
+
+# First words of letter names that are not the name of a script, and names that people know otherwise.
+_SCRIPTS = {
+    "Cjk": "Han",
+    "Ideographic": "Han",
+    "Angstrom": "Latin",
+    "Feminine": "Latin",
+    "Kelvin": "Latin",
+    "Masculine": "Latin",
+    "Micro": "Greek",
+    "Ohm": "Greek",
+}
+_FORMS = ("FULLWIDTH ", "HALFWIDTH ")
+_MODIFIER = "MODIFIER LETTER "
+NUMBERS, MARKS, SYMBOLS, OTHER = "numbers", "marks", "punctuation and symbols", "other"
+_NOT_LETTERS = {"N": NUMBERS, "M": MARKS, "P": SYMBOLS, "S": SYMBOLS}
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def script_of_character(character):
+    """ "Latin", "Greek", "Han", "Hiragana", ... for a letter; NUMBERS, MARKS, SYMBOLS or OTHER for the rest."""
+    category = unicodedata.category(character)
+    if category[0] != "L":
+        return _NOT_LETTERS.get(category[0], OTHER)
+    name = unicodedata.name(character, "OTHER")
+    for form in _FORMS:
+        name = name.removeprefix(form)
+    if name.startswith(_MODIFIER):  # superscript letters and stand-alone accents
+        return "Latin" if name.startswith((_MODIFIER + "SMALL", _MODIFIER + "CAPITAL")) else SYMBOLS
+    if "KATAKANA" in name:  # KATAKANA-HIRAGANA PROLONGED SOUND MARK
+        return "Katakana"
+    script = name.split()[0].capitalize()
+    return _SCRIPTS.get(script, OTHER if script == OTHER.capitalize() else script)
+
+
+def script_of_word(word):
+    """The script of the first letter; of a word without one, that of its first character."""
+    first = script_of_character(word[0])
+    if first in (NUMBERS, MARKS, SYMBOLS, OTHER):
+        for character in word[1:]:
+            if unicodedata.category(character)[0] == "L":
+                return script_of_character(character)
+    return first

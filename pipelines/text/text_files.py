@@ -1,0 +1,157 @@
+"""Files of text: finding them, and opening them."""
+
+import contextlib
+import dataclasses
+import glob
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+
+from pipelines.data_error import DataError
+
+CHUNK_BYTES = 1 << 20
+_OTHER_FORMATS = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstandard",
+    b"PAR1": "Parquet",
+    b"%PDF": "PDF",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+
+@dataclasses.dataclass
+class ReaderCounts:
+    """What a reader has seen so far; updated in place.
+
+    Attributes:
+        files: files opened.
+        documents, sentences: those handed out.
+        bytes: bytes of text read, after decompression.
+        invalid_utf8_lines: lines in which U+FFFD stands for bytes that are not UTF-8 (or, in
+            JSON, for a lone surrogate).
+        capped_lines: lines too long to be held, taken in pieces.
+        bad_records: JSON records left out because they are too long to be held.
+        capped_documents: documents too long to be held, handed out as several.
+    """
+
+    files: int = 0
+    documents: int = 0
+    sentences: int = 0
+    bytes: int = 0
+    invalid_utf8_lines: int = 0
+    capped_lines: int = 0
+    bad_records: int = 0
+    capped_documents: int = 0
+
+
+def expand_files(patterns: Sequence[str]) -> list[str]:
+    """The files that patterns name, sorted, each once.
+
+    A pattern is a file, a directory (its files, recursively, but those whose names start with a
+    dot) or a glob, in which ** stands for any directories. An existing name is taken literally
+    even if it holds glob characters. A name with "://" goes through tf.io.gfile.
+
+    Raises:
+        DataError: no pattern is given, or one matches no file.
+    """
+    patterns = [patterns] if isinstance(patterns, (str, os.PathLike)) else list(patterns)
+    if not patterns:
+        raise DataError("no input files given; expected a file, a directory or a glob")
+    files = set()
+    for pattern in map(os.fspath, patterns):
+        found = _expand_remote(pattern) if "://" in pattern else _expand_local(pattern)
+        if not found:
+            shown = pattern if "://" in pattern else os.path.abspath(pattern)
+            raise DataError(
+                f"input pattern {pattern!r} matches no file (looked for {shown}); give an "
+                "existing file, a directory that holds files, or a glob such as 'text/*.txt'"
+            )
+        files.update(found)
+    return sorted(files)
+
+
+def _expand_local(pattern):
+    matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+    files = []
+    for match in matches:
+        files += _walk(match, os.walk) if os.path.isdir(match) else [os.path.normpath(match)]
+    return files
+
+
+def _expand_remote(pattern):
+    import tensorflow as tf
+
+    files = []
+    for match in [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern):
+        files += _walk(match, tf.io.gfile.walk) if tf.io.gfile.isdir(match) else [match]
+    return files
+
+
+def _walk(directory, walk):
+    files = []
+    for folder, subfolders, names in walk(directory):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        files += [os.path.join(folder, name) for name in names if not name.startswith(".")]
+    return files if "://" in directory else [os.path.normpath(name) for name in files]
+
+
+class _GFileReader(io.RawIOBase):
+    """tf.io.gfile's reader as a Python stream, for io.BufferedReader and gzip."""
+
+    def __init__(self, path):
+        import tensorflow as tf
+
+        self._file = tf.io.gfile.GFile(path, "rb")
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self):
+        self._file.close()
+        super().close()
+
+
+@contextlib.contextmanager
+def open_text(path: str) -> Iterator[io.BufferedIOBase]:
+    """Open a file for reading bytes, through gzip if its content is gzip's, whatever its name.
+
+    Raises:
+        DataError: the file cannot be read, or holds another compression or encoding.
+    """
+    with contextlib.ExitStack() as stack:
+        with readable(path):
+            raw = (
+                io.BufferedReader(_GFileReader(path), CHUNK_BYTES)
+                if "://" in path
+                else open(path, "rb", buffering=CHUNK_BYTES)
+            )
+            stack.enter_context(raw)
+            start = raw.peek(8)
+        for magic, name in _OTHER_FORMATS.items():
+            if start.startswith(magic):
+                raise DataError(f"{path}: holds {name} data; expected UTF-8 text, plain or gzip: convert it first")
+        yield stack.enter_context(gzip.GzipFile(fileobj=raw)) if start[:2] == b"\x1f\x8b" else raw
+
+
+@contextlib.contextmanager
+def readable(path: str):
+    """Turn what goes wrong while a file is read into a DataError that names the file."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot be read ({reason}); expected a whole, readable file") from error
+    except Exception as error:  # tf.errors, without importing TensorFlow for local files
+        if not type(error).__module__.startswith("tensorflow"):
+            raise
+        raise DataError(f"{path}: cannot be read ({error})") from error

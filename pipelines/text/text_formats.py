@@ -1,0 +1,159 @@
+"""Formats of text files: lines to paragraphs, and where documents end.
+
+Formats:
+    sentences: Google's layout, one sentence a line and a blank line between documents; the
+        sentences are taken as they are. The others are split into sentences (sentences.py).
+    documents: one document a line.
+    jsonl: one JSON object a line; the text of a named field, its lines being paragraphs.
+    wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is
+        left out where it repeats the title; section headings cannot be told from short
+        paragraphs and stay.
+    auto: decided for each file from its name and its first DETECTION_BYTES. A name in .jsonl,
+        .ndjson or .json (or these with .gz) or a first line that is a JSON object: jsonl; a first
+        line that starts with "<doc ": wikiextractor; a blank line between two others: sentences;
+        else documents.
+"""
+
+import html
+import json
+import re
+
+from pipelines.data_error import DataError
+from pipelines.text.text_files import readable
+from pipelines.text.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
+
+DETECTION_BYTES = 1 << 20
+MAX_RECORD_BYTES = 1 << 24  # the longest JSON record
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_DOC_TITLE = re.compile(r'\btitle="(.*?)"\s*(?:>|\w+=)')
+
+
+def open_paragraphs(stream, path, input_format, text_field, counts, strict):
+    """The paragraphs of an open file; arguments as in readers.read_documents.
+
+    Returns:
+        (whether they are to be split into sentences, iterator of them: stripped UTF-8, b"" for nothing, None where a
+        document ends).
+    """
+    head = b""
+    if input_format == "auto":
+        with readable(path):
+            head = stream.read(DETECTION_BYTES)
+        input_format = detect_format(path, head)
+    limit = MAX_RECORD_BYTES if input_format == "jsonl" else MAX_LINE_BYTES
+    lines = read_lines(stream, path, counts, limit, strict, head)
+    return input_format != "sentences", _PARSERS[input_format](lines, path, text_field, counts)
+
+
+def detect_format(path: str, head: bytes) -> str:
+    """The format of a file, by its name and first bytes; the rules stand in the module docstring."""
+    if path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
+        return "jsonl"
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    first_line, newline, _ = head.partition(b"\n")
+    if first_line.startswith(b"<doc "):
+        return "wikiextractor"
+    if first_line.startswith(b"{"):
+        try:
+            json.loads(first_line)
+            return "jsonl"
+        except (ValueError, RecursionError):
+            if not newline and len(head) > DETECTION_BYTES // 2:  # the record goes on beyond it
+                return "jsonl"
+    return "sentences" if re.search(rb"\S[ \t\r]*\n[ \t\r]*\n\s*\S", head) else "documents"
+
+
+# Parsers: lines of a file -> stripped paragraphs, b"" for nothing, None where a document ends.
+
+
+def _strip(text):
+    """str.strip() for UTF-8."""
+    text = text.strip()
+    if text and not (32 < text[0] < 128 and 32 < text[-1] < 128):
+        return text.decode().strip().encode()
+    return text
+
+
+def _parse_sentences(lines, path, text_field, counts):
+    for _, text, _ in lines:
+        yield _strip(text) or None
+
+
+def _parse_documents(lines, path, text_field, counts):
+    for _, text, part in lines:
+        if part <= 1:
+            yield None
+        yield _strip(text)
+
+
+def _parse_jsonl(lines, path, text_field, counts):
+    for number, line, part in lines:
+        counts.bad_records += part == 1
+        if part or not line.strip():
+            continue
+        for paragraph in json_text(line, f"{path}:{number}", text_field, counts).split(b"\n"):
+            for piece, _ in line_pieces(paragraph, MAX_LINE_BYTES):
+                yield _strip(piece)
+        yield None
+
+
+def json_text(line, place, text_field, counts):
+    """The named field of a line of JSON, in UTF-8; a lone surrogate becomes U+FFFD and counts as invalid UTF-8.
+
+    Raises:
+        DataError: with the place, if the line is no JSON object, or has no such field that is a string.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON ({error}); expected one JSON object a line") from error
+    if not isinstance(record, dict):
+        raise DataError(f"{place}: a JSON {type(record).__name__}; expected one JSON object a line")
+    if text_field not in record:
+        raise DataError(
+            f"{place}: no field {text_field!r}; it has {', '.join(record) or 'nothing'}; "
+            "--text_field names the one that holds the text"
+        )
+    if not isinstance(record[text_field], str):
+        raise DataError(f"{place}: field {text_field!r} is a {type(record[text_field]).__name__}; expected a string")
+    text = record[text_field]
+    if _SURROGATES.search(text):
+        text = _SURROGATES.sub("\ufffd", text)
+        counts.invalid_utf8_lines += 1
+    return text.encode()
+
+
+def _parse_wikiextractor(lines, path, text_field, counts):
+    inside, title = False, None
+    for number, text, _ in lines:
+        text = text.strip()
+        if not text:
+            continue
+        if not (32 < text[0] < 128 and 32 < text[-1] < 128):
+            text = _strip(text)
+        if inside and title is None and text[:1] != b"<":  # most lines, and cheaply
+            yield text
+        elif text.startswith(b"<doc "):
+            match = _DOC_TITLE.search(text.decode())
+            inside, title = True, match and html.unescape(match[1]).strip()
+            yield None
+        elif text == b"</doc>":
+            inside = False
+            yield None
+        elif not inside:
+            raise DataError(
+                f"{path}:{number}: text outside <doc ...> and </doc>; expected "
+                "wikiextractor's output, or another input_format"
+            )
+        else:
+            if title is None or html.unescape(text.decode()) != title:
+                yield text
+            title = None
+
+
+_PARSERS = {
+    "sentences": _parse_sentences,
+    "documents": _parse_documents,
+    "jsonl": _parse_jsonl,
+    "wikiextractor": _parse_wikiextractor,
+}

@@ -1,0 +1,128 @@
+"""The lines of a file of text, in bounded memory and in valid UTF-8."""
+
+import itertools
+from collections.abc import Iterator
+
+from pipelines.data_error import DataError
+from pipelines.text.text_files import CHUNK_BYTES, ReaderCounts, readable
+
+MAX_LINE_BYTES = 1 << 20  # a longer line comes in pieces of at most so many bytes
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_lines(
+    stream,
+    path: str,
+    counts: ReaderCounts,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    strict: bool = False,
+    head: bytes = b"",
+) -> Iterator[tuple[int, bytes, int]]:
+    r"""The lines of a stream, in memory bounded by max_line_bytes.
+
+    Lines end at \n alone, so U+2028 and \x0c stay within theirs; a \r before the \n and a byte
+    order mark at the start are dropped. Invalid UTF-8 becomes U+FFFD.
+
+    Args:
+        stream: a binary stream; head: what was read from it already.
+        strict: refuse invalid UTF-8.
+
+    Yields:
+        (line number from 1, valid UTF-8, part): part is 0 for a whole line; a line longer than
+        max_line_bytes comes in parts 1, 2, ..., cut at a space where there is one.
+
+    Raises:
+        DataError: the file breaks off, or strict is set and a line is not UTF-8.
+    """
+    number, part, pending, chunk = 1, 0, b"", head
+    repair = _Repair(path, counts, strict)
+    while True:
+        if not chunk:
+            with readable(path):
+                chunk = stream.read(CHUNK_BYTES)
+        counts.bytes += len(chunk)
+        data = pending + chunk
+        *lines, pending = data.split(b"\n")
+        if not chunk and pending:
+            lines, pending = [pending], b""
+        if lines and not part and len(max(lines, key=len)) <= max_line_bytes:
+            lines = repair.whole_lines(data[: len(data) - len(pending)], lines, number)
+            yield from zip(itertools.count(number), lines, itertools.repeat(0))
+            number += len(lines)
+        else:
+            for line in lines:
+                for piece, ends_line in line_pieces(line, max_line_bytes):
+                    part += bool(part or not ends_line)
+                    yield number, repair.piece(piece, number, part, ends_line), part
+                number, part = number + 1, 0
+        if not chunk:
+            return
+        while len(pending) > max_line_bytes:
+            part, cut = part + 1, _cut(pending, max_line_bytes)
+            yield number, repair.piece(pending[:cut], number, part, False), part
+            pending = pending[cut:]
+        chunk = b""
+
+
+class _Repair:
+    """Makes lines valid UTF-8 and drops what is not text of theirs, keeping account of the place in the file."""
+
+    def __init__(self, path, counts, strict):
+        self._path, self._counts, self._strict = path, counts, strict
+        self._offset = self._last_invalid = 0
+
+    def whole_lines(self, data, lines, number):
+        """The lines of data, which they make up with their newlines; a fast way for faultless ones."""
+        starts_with_mark = not self._offset and data.startswith(_BYTE_ORDER_MARK)
+        if starts_with_mark or b"\r" in data or not _is_utf8(data):
+            return [self.piece(line, number + index, 0, True) for index, line in enumerate(lines)]
+        self._offset += len(data)
+        return lines
+
+    def piece(self, data, number, part, ends_line):
+        """A line or a part of one, repaired."""
+        start = self._offset
+        self._offset += len(data) + ends_line
+        self._counts.capped_lines += part == 1
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            if self._strict:
+                raise DataError(
+                    f"{self._path}:{number}: invalid UTF-8 at byte {start + error.start}; expected "
+                    "UTF-8 (when not strict it is replaced and counted)"
+                ) from error
+            self._counts.invalid_utf8_lines += self._last_invalid != number
+            self._last_invalid = number
+            data = data.decode("utf-8", "replace").encode()
+        if not start:
+            data = data.removeprefix(_BYTE_ORDER_MARK)
+        return data.removesuffix(b"\r") if ends_line else data
+
+
+def _is_utf8(data):
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def line_pieces(line: bytes, limit: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield (piece of at most limit bytes, whether the line ends with it)."""
+    while len(line) > limit:
+        cut = _cut(line, limit)
+        yield line[:cut], False
+        line = line[cut:]
+    yield line, True
+
+
+def _cut(line, limit):
+    """Where to cut a line longer than limit: after a space, else between two characters."""
+    space = line.rfind(b" ", limit // 2, limit)
+    if space >= 0:
+        return space + 1
+    for cut in range(limit, limit - 4, -1):
+        if line[cut] & 0xC0 != 0x80:
+            return cut
+    return limit

@@ -1,0 +1,1 @@
+"""WordPiece: normalization, the tokenizer, offsets and vocabularies."""

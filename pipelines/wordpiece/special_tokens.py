@@ -1,0 +1,79 @@
+"""Special pieces written out in a text, such as "[MASK]": found and kept whole, in graph."""
+
+import typing
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from pipelines.ragged import row_ids
+from pipelines.wordpiece.normalize import repair_utf8
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
+
+_PATTERN = "|".join(rf"\[{piece[1:-1]}\]" for piece in SPECIAL_PIECES)
+
+
+class Parts(typing.NamedTuple):
+    """Strings cut at their special pieces.
+
+    rows: RaggedTensor [B, (parts)] of anything, whose partition says which part is of which string.
+    texts: string [N], empty where the part is a special piece.
+    special_ids: RaggedTensor int32 [N, (0 or 1)].
+    spans: for bytes and for characters, (starts, ends): int32 [N] in the whole string.
+    """
+
+    rows: tf.RaggedTensor
+    texts: tf.Tensor
+    special_ids: tf.RaggedTensor
+    spans: tuple
+
+    def join(self, of_texts, of_special):
+        """Values of the parts, of_texts and of_special [N, (values)], in the order of the strings: [B, (values)]."""
+        return self.rows.with_flat_values(tf.concat([of_texts, of_special], axis=1)).merge_dims(1, 2)
+
+    def join_spans(self, starts_and_ends):
+        """Spans within each part, [start_bytes, end_bytes, start_chars, end_chars] of [N, (pieces)], as of the strings."""
+        bases = [starts for starts, _ in self.spans for _ in range(2)]
+        edges = [edge for unit in self.spans for edge in unit]
+        part = row_ids(self.special_ids.row_splits)
+        return [
+            self.join(_moved(within, base), self.special_ids.with_flat_values(tf.gather(edge, part)))
+            for within, base, edge in zip(starts_and_ends, bases, edges)
+        ]
+
+
+def _moved(values, by):
+    """RaggedTensor [N, (values)] with a number [N] added to each row."""
+    return values.with_flat_values(values.flat_values + tf.gather(by, row_ids(values.row_splits)))
+
+
+def split(strings, special_ids):
+    """Cuts strings at their special pieces.
+
+    Args:
+        strings: [B]. special_ids: the ids of SPECIAL_PIECES, in their order.
+
+    Returns:
+        Parts.
+    """
+    # The kernel takes NUL for the end of the string; any other control character is cleaned away just so.
+    strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
+    rows, start_bytes, end_bytes = tf_text.regex_split_with_offsets(strings, _PATTERN, _PATTERN)
+    texts = rows.flat_values
+    # [N, specials]
+    matches = texts[:, None] == tf.constant(SPECIAL_PIECES)
+    is_special = tf.reduce_any(matches, axis=1)
+    ids = tf.gather(tf.constant(special_ids, tf.int32), tf.argmax(tf.cast(matches, tf.int32), axis=1))
+    num_characters = tf.strings.length(repair_utf8(texts), unit="UTF8_CHAR")
+    # A part begins where the one before it in its string ends.
+    end_chars = tf.cumsum(num_characters)
+    before_row = tf.gather(tf.concat([[0], end_chars], axis=0), rows.row_starts())
+    end_chars -= tf.gather(before_row, row_ids(rows.row_splits))
+    return Parts(
+        rows,
+        tf.where(is_special, "", texts),
+        tf.RaggedTensor.from_row_lengths(ids[is_special], tf.cast(is_special, tf.int64)),
+        (
+            (tf.cast(start_bytes.flat_values, tf.int32), tf.cast(end_bytes.flat_values, tf.int32)),
+            (end_chars - num_characters, end_chars),
+        ),
+    )

@@ -1,0 +1,139 @@
+"""WordPiece vocabulary files: load, check, write."""
+
+import re
+
+from pipelines.data_error import DataError
+
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+UNUSED_PIECE = re.compile(r"\[unused\d+\]")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_FAULTS_SHOWN = 5
+
+
+def read_bytes(path):
+    """The bytes of a file, local or anything tf.io.gfile opens."""
+    try:
+        if "://" in str(path):
+            import tensorflow as tf
+
+            with tf.io.gfile.GFile(str(path), "rb") as file:
+                return file.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except Exception as error:  # gfile raises its own families of errors
+        raise DataError(
+            f"vocabulary {path}: cannot be read ({type(error).__name__}); expected a text file "
+            "with one piece a line, as learn_vocab writes"
+        ) from None
+
+
+def load_vocabulary(path):
+    """The pieces of a vocabulary file, in order of their ids.
+
+    Lines end at "\\n" alone: Google's Chinese vocabulary has U+2028 as an entry.
+
+    Raises:
+        DataError: an empty, repeated, carriage-return or undecodable line, a special piece missing, or [PAD] not
+            first; the message names the line numbers.
+    """
+    return checked_pieces(read_bytes(path), path)
+
+
+def checked_pieces(data, name):
+    """The pieces in the bytes of a vocabulary file; raises as load_vocabulary does, under the name given."""
+    pieces, faults = parse_vocabulary(data)
+    if faults:
+        more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
+        raise DataError(
+            f"vocabulary {name}: {'; '.join(faults[:_FAULTS_SHOWN])}{more}; expected one UTF-8 piece a "
+            "line, each once, with [PAD] first and [UNK], [CLS], [SEP], [MASK] among them (learn_vocab "
+            "writes such a file)"
+        )
+    return pieces
+
+
+def parse_vocabulary(data):
+    """The pieces in the bytes of a vocabulary file, and all that is wrong with them.
+
+    Returns:
+        (pieces, faults): a list with None for a line that is not UTF-8, and a list of str, each naming its line or,
+        where consecutive lines share a fault, the first and last of them. No faults: the vocabulary is usable.
+    """
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    if not lines:
+        return [], ["the file is empty", *(f"{special} is missing" for special in SPECIAL_PIECES)]
+    faults, first_line, pieces = [], {}, []  # faults: [first line, last line, what]
+    if lines[0].startswith(_BYTE_ORDER_MARK):
+        faults.append([1, 1, "begin with a byte order mark"])
+        lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
+    for number, line in enumerate(lines, start=1):
+        if line.endswith(b"\r"):
+            _add_fault(faults, number, "end with a carriage return")
+            line = line.removesuffix(b"\r")  # so that only this is said of "[MASK]\r"
+        if not line:
+            _add_fault(faults, number, "are empty")
+        try:
+            pieces.append(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            _add_fault(faults, number, "are not UTF-8")
+            pieces.append(None)
+        if line and pieces[-1] is not None and first_line.setdefault(pieces[-1], number) != number:
+            faults.append([number, number, f"repeat line {first_line[pieces[-1]]} ({pieces[-1]!r})"])
+    shown = [_fault_text(*fault) for fault in faults]
+    shown += [f"{special} is missing" for special in SPECIAL_PIECES if special not in first_line]
+    if first_line.get("[PAD]", 1) != 1:
+        shown.append(f"[PAD] stands in line {first_line['[PAD]']}, not in line 1 (id 0)")
+    return pieces, shown
+
+
+def _add_fault(faults, number, what):
+    """Extends the last fault of that kind if its lines reach to this one: a file of CRLF lines has one fault."""
+    last = next((fault for fault in reversed(faults) if fault[2] == what), None)
+    if last and last[1] == number - 1:
+        last[1] = number
+    else:
+        faults.append([number, number, what])
+
+
+_SINGULAR = {"begin": "begins", "end": "ends", "are": "is", "repeat": "repeats"}
+
+
+def _fault_text(first, last, what):
+    verb, rest = what.split(" ", 1)
+    return f"line {first} {_SINGULAR[verb]} {rest}" if first == last else f"lines {first} to {last} {verb} {rest}"
+
+
+def never_produced(pieces, do_lower_case):
+    """The (id, piece) of entries that no text can give under this casing and BERT's normalization.
+
+    Such an entry holds what normalization changes or splits: an upper-case letter or accent in an uncased
+    vocabulary, punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and
+    [unusedN] are left out: they are not meant to come from text.
+    """
+    from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD, split_words
+
+    candidates = [
+        (i, piece)
+        for i, piece in enumerate(pieces)
+        if piece not in SPECIAL_PIECES and not UNUSED_PIECE.fullmatch(piece)
+    ]
+    # An inner piece is asked for behind a letter; "##" alone stands for nothing.
+    as_words = ["a" + piece[2:] if piece.startswith("##") else piece for _, piece in candidates]
+    words = split_words(as_words, do_lower_case).to_list()
+    return [
+        candidate
+        for candidate, word, parts in zip(candidates, as_words, words)
+        if parts != [word.encode()] or candidate[1] == "##" or len(word) > MAX_CHARACTERS_PER_WORD
+    ]
+
+
+def write_vocabulary(pieces, path):
+    """Writes one piece a line, under a temporary name first, so that no half file is ever read."""
+    import tensorflow as tf
+
+    temporary = f"{path}.tmp"
+    with tf.io.gfile.GFile(str(temporary), "wb") as file:
+        file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
+    tf.io.gfile.rename(str(temporary), str(path), overwrite=True)

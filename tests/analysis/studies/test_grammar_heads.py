@@ -1,0 +1,67 @@
+"""Heads and grammar: answers of attention by hand, fair counting, the parser of attention alone."""
+
+import numpy as np
+
+from keras_bert_app.analysis.studies import attention_parser, grammar_heads
+from tests.analysis import toy
+
+
+def tree(heads, relations):
+    return toy.tree(" ".join("w" for _ in heads), heads, relations)
+
+
+def test_a_heads_answer_is_the_word_most_attended_to_but_itself_and_the_specials():
+    attention = np.zeros((1, 1, 5, 5))
+    #                 [CLS] w0   w1   w2  [SEP]
+    attention[0, 0] = [
+        [1, 0, 0, 0, 0],
+        [0.5, 0.3, 0.02, 0.15, 0.03],
+        [0.0, 0.2, 0.6, 0.1, 0.1],
+        [0.0, 0.1, 0.2, 0.0, 0.7],
+        [0.0, 0.9, 0.9, 0.9, 0.0],
+    ]
+    found = grammar_heads.answers(attention)
+    assert found[0, 0, 0].tolist() == [2, 0, 1]  # dependent->head
+    assert found[1, 0, 0].tolist() == [1, 2, 0]  # head->dependent: who attends most to w0, w1, w2
+
+
+def test_offsets_and_relations_are_counted_by_hand():
+    one = tree([1, -1, 1, 2], ["det", "root", "obj", "punct"])
+    names = [grammar_heads.ALL, "det", "obj"]
+    is_of = grammar_heads.relations_of(one, {name: at for at, name in enumerate(names)})
+    assert is_of.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1], [0, 0, 0]]
+    away = (one.heads == np.arange(4) + grammar_heads.offsets()[:, None]) @ is_of
+    assert dict(zip(grammar_heads.offsets(), away.tolist()))[1] == [1, 1, 0]
+    assert dict(zip(grammar_heads.offsets(), away.tolist()))[-1] == [1, 0, 1]
+
+
+def test_a_head_is_chosen_on_one_half_and_counted_on_the_other():
+    heads, words = np.zeros((2, 2, 1, 2, 1), np.int64), np.array([[10], [10]])
+    heads[0, 0, 0, :, 0], heads[1, 0, 0, :, 0] = [9, 2], [3, 8]  # each head is lucky on one half
+    away = np.zeros((2, 20, 1), np.int64)
+    away[:, 10] = 4
+    row, best = grammar_heads._row("det", 0, (heads, away, words), [heads])
+    assert row == ["det", 20, "1-1 dependent->head", (3 + 2) / 20, "+1", 8 / 20, 5 / 20, 0.0] and best == (0, 0, 0)
+
+
+def test_the_parser_learns_the_head_that_follows_the_trees_and_none_from_noise():
+    generator = np.random.default_rng(0)
+    trees = [
+        tree(heads, ["root" if head < 0 else "dep" for head in heads])
+        for heads in ([1, -1, 1], [-1, 0, 1, 1, 0], [3, 0, 3, -1], [-1]) * 5
+    ]
+    arcs = attention_parser.Arcs(trees)
+    assert len(arcs.gold) == 5 * (2 + 4 + 3) and arcs.sizes.tolist()[:6] == [2, 2, 4, 4, 4, 4]
+    pairs = np.concatenate(arcs.pairs, axis=1)
+    assert (pairs[:, arcs.gold[:6]]).tolist() == [[0, 2, 1, 2, 3, 4], [1, 1, 0, 1, 1, 0]]
+    vectors = generator.uniform(0, 1, (pairs.shape[1], 3)).astype(np.float32)
+    assert arcs.uas(np.zeros(len(vectors))) == 0  # a tie is no answer
+    vectors[arcs.gold, 1] += 0.9
+    weights = attention_parser.fit(arcs, vectors)
+    assert weights.argmax() == 1 and arcs.uas(vectors @ weights) > 0.95
+
+
+def test_logarithms_of_shares_sum_to_one_over_each_dependents_candidates():
+    arcs = attention_parser.Arcs([tree([1, -1, 1], ["dep", "root", "dep"])])
+    shares = np.exp(arcs.log_shares(np.array([1.0, 2.0, 3.0, 3.0])))
+    np.testing.assert_allclose(shares, [1 / (1 + np.e), np.e / (1 + np.e), 0.5, 0.5])

@@ -1,0 +1,152 @@
+"""Analyses of trees find what was planted in an encoder, in sentences that they did not learn from, and nothing in noise."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from keras_bert_app.analysis import findings, tree_probe
+from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.studies import attention_probe, edge_probing, grammar_heads, structural_probe
+from keras_bert_app.errors import UserError
+from tests.analysis import planted, toy
+
+LONG = toy.tree(
+    " ".join(["cat"] * 18), [-1, *[0] * 17], ["root", *["obj"] * 17]
+)  # the toy has 19 positions, 2 for specials
+
+
+@pytest.fixture(scope="module")
+def trees():
+    generator = np.random.default_rng(0)
+    return list(planted.random_trees(generator, 160)), list(planted.random_trees(generator, 80))
+
+
+@pytest.fixture
+def files(trees, tmp_path, monkeypatch):
+    """Options with disjoint files; the answers of both are planted."""
+    for name, ours in zip(("train", "dev"), trees):
+        (tmp_path / f"{name}.conllu").write_text(toy.conllu(ours))
+    planted.plant(monkeypatch, planted.tree_answers([*trees[0], *trees[1]]))
+    return Options(
+        train_file=str(tmp_path / "train.conllu"), dev_file=str(tmp_path / "dev.conllu"), num_seeds=2, probe_rank=14
+    )
+
+
+def quietly(line):
+    pass
+
+
+def counts_of(trees, *relations):
+    return sum(relation in relations for tree in trees for relation in tree.relations)
+
+
+def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, trees, tmp_path):
+    found = grammar_heads.run(toy.subject(tmp_path), files, quietly)
+    rows = {row[0]: row for row in found.tables[0].rows}
+    for relation, head in zip(planted.RELATIONS, ("2-1", "2-2")):
+        name, words, best, accuracy, _, offset, untrained, _ = rows[relation]
+        assert (words, best, accuracy) == (counts_of(trees[1], relation), f"{head} dependent->head", 1.0)
+        assert offset < 0.5 and untrained < 0.5
+    assert rows[grammar_heads.ALL][1] == counts_of(trees[1], *planted.RELATIONS)
+    assert found.remarks[0].startswith("2 of 2 relations have a head 10 points or more above")
+
+
+def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files, trees, tmp_path):
+    table = grammar_heads.run(toy.subject(tmp_path), files, quietly).tables[1]
+    offset, distance, untrained, attention = table.rows
+    away = np.concatenate(
+        [
+            (tree.heads - np.arange(len(tree)))[
+                [head >= 0 and tag != "PUNCT" for head, tag in zip(tree.heads, tree.tags)]
+            ]
+            for tree in trees[1]
+        ]
+    )
+    assert offset[2] == max(np.mean(away == by) for by in range(-10, 11))
+    assert table.title.endswith(f"UAS of {len(away):,} words")
+    assert attention[1] == 8 and attention[2] > 0.97
+    assert max(offset[2], distance[2], untrained[2]) < 0.6 and untrained[3] is not None
+
+
+def test_word_pairs_are_told_apart_by_attention_and_by_nothing_else(files, trees, tmp_path):
+    found = attention_probe.run(toy.subject(tmp_path), files, quietly)
+    any_pair, as_far, which = found.tables[0].rows
+    for row in (any_pair, as_far):
+        _, pairs, majority, distance, untrained, attention, spread = row
+        assert attention > 0.97 and untrained < 0.62 and majority == 0.5 and spread is not None
+    assert as_far[3] < 0.6
+    _, pairs, majority, distance, untrained, attention, spread = which
+    assert pairs == counts_of(trees[1], *planted.RELATIONS) and attention == 1.0 and spread is None
+    assert max(majority, distance, untrained) < 0.65
+    assert len(found.values["accuracy"][attention_probe.TASKS[2]]["attention"]) == 1
+
+
+def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 15)
+    found = structural_probe.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
+    trained, untrained = (np.mean(found.values[name], axis=1) for name in ("trained", "untrained"))
+    neighbours = found.values["neighbours"]["uuas"]
+    assert trained[:, 0].argmax() == 1 and trained[1, 0] > 0.9 and trained[1, 3] > 0.9  # UUAS, Spearman of depths
+    assert max(trained[0, 0], trained[2, 0], untrained[:, 0].max()) < trained[1, 0] - 0.3 and neighbours < 0.6
+    by_length = found.values["by_length"]
+    assert list(by_length) == ["layer 1", f"untrained {untrained[:, 0].argmax()}", "neighbours"]
+    assert set(by_length["layer 1"]["depth_spearman"]) == set(range(5, 12))
+    assert (
+        np.mean(list(by_length["neighbours"]["distance_spearman"].values()))
+        == found.values["neighbours"]["distance_spearman"]
+    )
+    assert found.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    "module, counted, told",
+    [
+        (grammar_heads, lambda table: table.rows[0][1], "3 sentences were longer"),
+        (attention_probe, lambda table: table.rows[2][1], "(3 were longer"),
+        (structural_probe, lambda table: int(table.title.split()[0]), "3 more were longer"),
+        (edge_probing, lambda table: table.rows[1][1] - 30, "3 of them longer"),
+    ],
+)  # punctuation hangs somewhere too
+def test_sentences_that_do_not_fit_are_asked_of_nobody_and_told(
+    module, counted, told, files, trees, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
+    for path, ours in zip((files.train_file, files.dev_file), trees):
+        with open(path, "w") as file:
+            file.write(toy.conllu([*[LONG] * 3, *ours[:30]]))
+    found = module.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
+    assert counted(found.tables[0]) == counts_of(trees[1][:30], *planted.RELATIONS)
+    assert told in " ".join(found.remarks)
+
+
+@pytest.mark.parametrize("module", [grammar_heads, attention_probe, structural_probe, edge_probing])
+def test_files_of_single_words_are_refused_before_anything_is_encoded(module, files, tmp_path, monkeypatch):
+    planted.plant(monkeypatch, None)
+    for name in ("train_file", "dev_file"):
+        path = tmp_path / "single.conllu"
+        path.write_text(toy.conllu([toy.tree("cat", [-1])] * 3))
+        with pytest.raises(UserError, match="single.conllu: ") as error:
+            module.run(toy.subject(tmp_path), dataclasses.replace(files, **{name: str(path)}), quietly)
+        assert "3 sentences" in str(error.value)
+
+
+def test_a_single_tree_leaves_no_half_to_choose_by(files, trees, tmp_path):
+    with open(files.dev_file, "w") as file:
+        file.write(toy.conllu(trees[1][:1]))
+    found = grammar_heads.run(toy.subject(tmp_path), dataclasses.replace(files, train_file=""), quietly)
+    (row,) = found.tables[0].rows
+    assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[5] is row[6] is row[7] is None
+    assert found.files["grammar_heads.png"][:4] == b"\x89PNG"
+
+
+def test_short_sentences_have_no_correlation_and_are_drawn_all_the_same(files, trees, tmp_path, monkeypatch):
+    monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
+    with open(files.dev_file, "w") as file:
+        file.write(toy.conllu([tree for tree in trees[1] if len(tree) < 5]))
+    found = structural_probe.run(toy.subject(tmp_path), files, quietly)
+    assert found.values["neighbours"]["distance_spearman"] is None and found.values["neighbours"]["uuas"] > 0
+    assert all(row[3] is row[4] is None for row in found.tables[0].rows)
+    assert all(image[:4] == b"\x89PNG" for image in found.files.values())
+    json.loads(findings.contents(found, files)["structural_probe.json"], parse_constant=pytest.fail)  # NaN is not JSON

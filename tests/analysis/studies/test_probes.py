@@ -1,0 +1,128 @@
+"""Edge probing and the probe of attention: they learn what is there, where it is, and nothing else."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.analysis import span_items
+from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.studies import attention_probe, edge_probing
+from keras_bert_app.errors import UserError
+from tests.analysis import toy
+
+TREES = [
+    toy.tree(
+        "the old cat sat .",
+        [2, 2, 3, -1, 3],
+        ["det", "amod", "nsubj", "root", "punct"],
+        ["DET", "ADJ", "NOUN", "VERB", "PUNCT"],
+    ),
+    toy.tree("its dog sat", [1, 2, -1], ["nmod", "nsubj", "root"], ["PRON", "NOUN", "VERB"]),
+] * 7
+
+
+def test_a_mix_leans_to_the_layer_that_holds_the_answer():
+    generator = np.random.default_rng(0)
+    vectors, labels = generator.normal(size=(3, 500, 5)), generator.integers(0, 2, 500)
+    vectors[2, :, 1] = 4 * labels - 2
+    train, dev = (
+        span_items.Items(vectors[:, rows].astype(np.float16), [str(label) for label in labels[rows]])
+        for rows in (slice(0, 400), slice(400, 500))
+    )
+    by_layer, mixed, shares = edge_probing._probe_task("toy", train, dev, [0], print)
+    assert by_layer[2, 0] > 0.95 > 0.7 > max(by_layer[0, 0], by_layer[1, 0]) and mixed[0] > 0.9
+    assert shares[0].argmax() == 2 and shares[0, 2] > 0.4 and abs(shares.sum() - 1) < 1e-5
+
+
+def test_logits_are_those_of_a_mean_of_the_layers_at_the_start():
+    generator = np.random.default_rng(1)
+    weights = [generator.normal(size=shape) for shape in ((5, 3), (3,), (3, 2), (2,))]
+    batch = generator.normal(size=(2, 4, 5))
+    hidden = np.maximum(batch.mean(axis=0) @ weights[0] + weights[1], 0)
+    found = edge_probing._logits([tf.zeros(2, tf.float64), *map(tf.constant, weights)], tf.constant(batch))
+    np.testing.assert_allclose(found, hidden @ weights[2] + weights[3])
+
+
+def test_items_are_words_pairs_and_names_with_their_vectors(tmp_path):
+    subject, path, names = toy.subject(tmp_path), tmp_path / "a.conllu", tmp_path / "names.txt"
+    path.write_text(toy.conllu(TREES[:2]))
+    names.write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n")
+    tags, pairs = span_items.of_trees(subject, span_items.read_trees(subject, str(path), 0), print)
+    assert tags.labels == ["DET", "ADJ", "NOUN", "VERB", "PUNCT", "PRON", "NOUN", "VERB"]
+    assert pairs.labels == ["det", "amod", "nsubj", "punct", "nmod", "nsubj"] and pairs.vectors.shape == (3, 6, 28)
+    np.testing.assert_array_equal(pairs.vectors[:, 1], np.concatenate([tags.vectors[:, 1], tags.vectors[:, 2]], axis=1))
+    found = span_items.of_names(subject, span_items.read_names(subject, str(names), 0), print)
+    assert found.labels == ["X", "Y"] and found.vectors.shape == (3, 2, 14)
+    first = span_items.of_names(subject, span_items.read_names(subject, str(names), 1), print)
+    assert first.labels == ["X"]
+
+
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        (
+            "names.txt",
+            "the O\ncat O\n\nits B-Y\n",
+            "no name stands in its 1 sentences that were read; raise --max_sentences",
+        ),
+        ("names.txt", "the DT\ncat NN\n", r"names.txt:1: tag 'DT' is no entity's; .*CoNLL-2003"),
+        ("names.conllu", toy.conllu(TREES[:1]), r"names.conllu:1: tag 'DET' is no entity's"),
+        ("names.txt", "\n", "holds no sentence"),
+    ],
+)
+def test_files_without_names_are_refused_before_anything_is_encoded(name, text, message, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        span_items.read_names(toy.subject(tmp_path), str(tmp_path / name), 1)
+
+
+def test_one_of_the_files_with_names_alone_is_refused(tmp_path):
+    for name, other in (("ner_train_file", "ner_dev_file"), ("ner_dev_file", "ner_train_file")):
+        with pytest.raises(UserError, match=f"--{name}=x: --{other} is missing"):
+            edge_probing.run(toy.subject(tmp_path), Options(train_file="t", dev_file="d", **{name: "x"}), print)
+
+
+def test_pairs_that_are_not_related_are_as_far_apart_when_distance_shall_tell_nothing():
+    trees = [toy.tree("the old cat sat its dog it .", [2, 2, 3, -1, 5, 3, 3, 3])] * 3
+    pairs = attention_probe.pairs_of(trees, attention_probe.TASKS[1], {"dep"}, np.random.default_rng(0))
+    assert (pairs.distances()[::2] == pairs.distances()[1::2]).all() and set(pairs.labels) == {"related", "(none)"}
+    for tree, first, second, label in zip(pairs.trees, *pairs.words, pairs.labels):
+        heads = trees[tree].heads
+        assert first < second and (heads[first] == second or heads[second] == first) == (label == "related")
+
+
+def test_punctuation_is_in_no_pair():
+    tree = toy.tree(
+        "the old . cat sat !",
+        [3, 3, 1, 4, 5, -1],
+        ["det", "amod", "punct", "nsubj", "dep", "root"],
+        ["DET", "ADJ", "PUNCT", "NOUN", "VERB", "PUNCT"],
+    )
+    assert attention_probe.spoken_words(tree).tolist() == [True, True, False, True, True, False]
+    for task in attention_probe.TASKS:
+        pairs = attention_probe.pairs_of([tree] * 20, task, {"det", "amod", "nsubj"}, np.random.default_rng(0))
+        assert set(pairs.words.ravel().tolist()) == {0, 1, 3, 4}
+    assert sorted(set(zip(*pairs.words.tolist(), pairs.labels.tolist()))) == [
+        (0, 3, "det"),
+        (1, 3, "amod"),
+        (3, 4, "nsubj"),
+    ]
+
+
+def test_names_are_probed_beside_words_and_pairs(tmp_path):
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.conllu").write_text(toy.conllu(TREES))
+        (tmp_path / f"{name}.txt").write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n\n" * 9)
+    options = Options(
+        num_seeds=1,
+        **{
+            f"{prefix}{name}_file": str(tmp_path / f"{name}.{ending}")
+            for prefix, ending in (("", "conllu"), ("ner_", "txt"))
+            for name in ("train", "dev")
+        },
+    )
+    found = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
+    rows = {row[0]: row for row in found.tables[0].rows}
+    assert list(rows) == ["part of speech", "dependency", "named entity"]
+    assert rows["named entity"][1:3] == [18, 0.5] and rows["part of speech"][2] == 14 / 56  # as many names of X as of Y
+    assert found.files["edge_probing.png"][:4] == b"\x89PNG"

@@ -1,0 +1,192 @@
+"""Senses: occurrences, clusters, neighbours and self-similarity, by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_bert_app.analysis import occurrences, sense_scores
+from keras_bert_app.analysis.encoded_sentences import encode_rows
+from keras_bert_app.analysis.findings import contents
+from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.studies import word_senses
+from keras_bert_app.errors import UserError
+from tests.analysis.test_report import data_of
+from tests.analysis.tiny_subject import tiny_subject
+
+SUBJECT = tiny_subject()
+
+
+def unit(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def test_mean_cosine_is_that_of_all_pairs():
+    vectors = unit(np.random.default_rng(0).normal(size=(3, 7, 5)))
+    pairs = [[layer[a] @ layer[b] for a in range(7) for b in range(7) if a != b] for layer in vectors]
+    np.testing.assert_allclose(occurrences.mean_cosine(vectors.sum(axis=1), 7), np.mean(pairs, axis=1))
+
+
+def test_clusters_are_found_the_largest_first_and_none_of_two_vectors():
+    generator = np.random.default_rng(0)
+    kinds = [1] * 4 + [0] * 9 + [2] * 6
+    vectors = unit(np.eye(5)[kinds] + 0.05 * generator.normal(size=(19, 5)))
+    labels, score = sense_scores.sense_clusters(vectors)
+    assert labels.tolist() == [2] * 4 + [0] * 9 + [1] * 6 and score > 0.9
+    two_apart = unit(np.eye(5)[[0] * 9 + [1] * 2] + 0.05 * generator.normal(size=(11, 5)))
+    assert (
+        np.bincount(sense_scores.sense_clusters(two_apart)[0]).min() >= 3
+        or sense_scores.sense_clusters(two_apart)[1] is None
+    )
+    assert sense_scores.sense_clusters(np.ones((11, 5)))[1] is None
+
+
+def test_the_nearest_of_the_same_document_is_counted_beside_chance():
+    vectors = unit(np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [-1, 0.0]]))
+    # Asked are documents with two occurrences: 7 (0 and 1 are nearest) and 8 (2 is nearest to 4, but 3 to 2).
+    share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 8, 9, 8]), np.arange(5))
+    assert (share, asked) == (0.75, 4) and np.isclose(chance, 1 / 4)
+    assert sense_scores.same_document(vectors, np.arange(5), np.arange(5)) == (None, None, 0)
+
+
+def test_two_occurrences_in_one_sentence_are_not_of_the_same_document():
+    vectors = unit(np.array([[1, 0], [1, 0.01], [1, 0.1], [0, 1], [0.1, 1]]))
+    # 0 and 1 stand in one sentence, so that the nearest of either is 2, of another document; 3 and 4 are apart in document 8.
+    share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 9, 8, 8]), np.array([0, 0, 1, 2, 3]))
+    assert (share, asked) == (1.0, 2) and np.isclose(chance, 1 / 4)
+    # With a third one of document 7, in another sentence, all three of it are asked: of 0 and 1 the other is no candidate.
+    share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 7, 8, 9]), np.array([0, 0, 1, 2, 3]))
+    assert (share, asked) == (1.0, 3) and np.isclose(chance, np.mean([1 / 3, 1 / 3, 2 / 4]))
+
+
+def test_mean_cosine_apart_is_that_of_the_pairs_of_different_contexts():
+    vectors, contexts = unit(np.random.default_rng(1).normal(size=(3, 6, 5))), np.array([4, 1, 4, 2, 1, 4])
+    pairs = [
+        [layer[a] @ layer[b] for a in range(6) for b in range(6) if contexts[a] != contexts[b]] for layer in vectors
+    ]
+    np.testing.assert_allclose(occurrences.mean_cosine_apart(vectors, contexts), np.mean(pairs, axis=1))
+    np.testing.assert_allclose(
+        occurrences.mean_cosine_apart(vectors, np.arange(6)), occurrences.mean_cosine(vectors.sum(axis=1), 6)
+    )
+
+
+def corpus_file(tmp_path):
+    lines = [
+        "The Bank was by the river, on the river.",
+        "A bank sat on money, money.",
+        "The unflapp bank was the bank.",
+        "The cat sat.",
+    ]
+    path = tmp_path / "t.txt"
+    text = [f"{line[:-1]}{' a' * times}." for times in range(4) for line in lines]
+    path.write_text("\n".join([*text, *text[:1]]) + "\nbankbank and banks\n", encoding="utf-8")
+    return str(path)
+
+
+def test_occurrences_are_whole_words_in_the_tokenizers_casing(tmp_path):
+    corpus = occurrences.find(SUBJECT, corpus_file(tmp_path), ("bank",), 0, 0)
+    assert len(corpus.places["bank"]) == 17
+    assert {corpus.texts[sentence].words()[at] for sentence, at in corpus.places["bank"]} == {"Bank", "bank"}
+    assert corpus.documents.tolist() == sorted(corpus.documents) and len(corpus.texts) == 18
+    assert corpus.contexts.tolist() == [*range(16), 0, 17]  # the first sentence is there twice
+    with pytest.raises(UserError, match="'money' stands 8 times in .*; expected 10"):
+        occurrences.find(SUBJECT, corpus_file(tmp_path), ("money",), 0, 0)
+
+
+def test_a_word_beside_what_bert_splits_at_is_one_and_within_a_longer_word_alone_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(occurrences, "_MOST_OTHERS", 0)
+    path = tmp_path / "t.txt"
+    path.write_text(
+        "".join(f"{'the ' * times}_bank_ 在bank行 sat.\n" for times in range(1, 9)) + "banks bankbank\n" * 3,
+        encoding="utf-8",
+    )
+    corpus = occurrences.find(SUBJECT, str(path), ("bank",), 0, 0)
+    assert len(corpus.places["bank"]) == 16 and len(corpus.texts) == 8
+    assert "11 sentences were read: 8 with one of the words, and 0 of the others" in corpus.remarks[0]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("Bank", "bank"), "'Bank' and 'bank' are the same word to this uncased model; give one of them"),
+        (("银行",), "'银行' is 2 words to BERT .银, 行., which splits text at .* each CJK character; give one of them"),
+        (("cat-sat",), "'cat-sat' is 3 words to BERT .cat, -, sat."),
+        ((" ",), "' ' is 0 words to BERT .none."),
+    ],
+)
+def test_words_that_can_be_nowhere_are_refused_with_the_reason(words, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        occurrences.find(SUBJECT, corpus_file(tmp_path), words, 0, 0)
+
+
+def test_a_chinese_character_is_found_among_others_and_what_was_not_taken_is_told(tmp_path, monkeypatch):
+    (tmp_path / "t.txt").write_text(
+        "".join(f"在{'河' * times}行之{'a' * times}\n" for times in range(1, 13)), encoding="utf-8"
+    )
+    monkeypatch.setattr(occurrences, "_MOST", 7)
+    corpus = occurrences.find(SUBJECT, str(tmp_path / "t.txt"), ("行",), 0, 0)
+    assert len(corpus.places["行"]) == 7
+    assert (
+        corpus.remarks[0].startswith("Of ")
+        and "12 sentences were read: 12 with one of the words, and 0 of the others" in corpus.remarks[0]
+    )
+    assert corpus.remarks[1] == "行 stands there 12 times; 7 of them were taken at equal steps."
+
+
+def test_vectors_are_the_encoders_and_self_similarity_takes_one_occurrence_a_sentence(tmp_path):
+    corpus = occurrences.find(SUBJECT, corpus_file(tmp_path), ("bank",), 0, 0)
+    found = occurrences.vectors(SUBJECT, corpus, 0, lambda line: None)
+    states = {
+        one.number: unit(one.word_states())
+        for one in encode_rows(SUBJECT, [(text.pieces, None) for text in corpus.texts])
+    }
+    for number, (sentence, at) in enumerate(corpus.places["bank"]):
+        np.testing.assert_allclose(found.words["bank"][:, number], states[sentence][:, at], atol=1e-5)
+    # "unflapp" is in four sentences, too few; "cat" in four; "river" in four and one of them again; these are in five or more:
+    assert found.num_words == len({"the", "bank", "was", "on", "sat", "a"})
+
+
+def test_the_analysis_gives_each_score_beside_layer_0_and_the_untrained(tmp_path):
+    found = word_senses.run(
+        SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
+    )
+    row = dict(zip(range(10), found.tables[0].rows[0]))
+    scores, other = found.values["scores"]["bank"], found.values["untrained"]["bank"][0]
+    assert row[0] == "bank" and row[1] == 17
+    assert (row[2], row[3], row[4]) == (scores["silhouette"][-1], scores["silhouette"][0], other["silhouette"][-1])
+    assert (row[5], row[6], row[7]) == (
+        scores["same_document"][-1],
+        scores["same_document"][0],
+        other["same_document"][-1],
+    )
+    assert len(found.tables[1].rows) == len(found.tables[2].rows) == 4
+    assert '"word":"Bank"' in found.files["senses.html"]
+    data = data_of(found.files["senses.html"])["words"]["bank"]
+    assert list(data["views"]) == [
+        "layer 3, the last",
+        "layer 2",
+        "layer 1",
+        "layer 0, the embeddings",
+        "untrained, last layer",
+    ]
+    corpus = occurrences.find(SUBJECT, corpus_file(tmp_path), ("bank",), 0, 0)
+    contexts = corpus.contexts[corpus.places["bank"][:, 0]]
+    for view in data["views"].values():
+        assert len(view["points"]) == len(view["clusters"]) == len(view["nearest"]) == 17
+        assert all(
+            contexts[number] != contexts[other] for number, near in enumerate(view["nearest"]) for other, _ in near
+        )
+    assert data["views"]["layer 3, the last"]["clusters"] == found.values["clusters"]["bank"]
+    assert all(found.files[name].startswith(b"\x89PNG") for name in ("senses.png", "senses_layers.png"))
+
+
+def test_a_text_of_few_sentences_gives_no_figure_where_there_is_none_and_is_json(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text(
+        "The bank was by the river.\nA bank sat on money.\n" * 6, encoding="utf-8"
+    )  # no word in five different ones
+    found = word_senses.run(SUBJECT, Options(input_file=str(path), words=("bank",), num_seeds=1), lambda line: None)
+    assert found.values["all_words"] == [None] * 4 and not any("rank correlation" in remark for remark in found.remarks)
+    for name, content in contents(found, Options()).items():
+        if name.endswith(".json"):
+            json.loads(content, parse_constant=lambda what: pytest.fail(f"{name} has {what}, which is no JSON"))

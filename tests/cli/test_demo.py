@@ -1,0 +1,42 @@
+"""The demo's functions at toy length, on real installed documentation."""
+
+import dataclasses
+import itertools
+
+from keras_bert_app.cli.common import documentation_demo
+from pipelines.text import installed_docs
+
+
+def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd):
+    settings = documentation_demo.DemoSettings(vocab_size=1500, holdout_fraction=0.2)
+    settings = dataclasses.replace(
+        settings,
+        run=(
+            *settings.run,
+            ("num_train_steps", 30),
+            ("num_warmup_steps", 5),
+            ("length_ramp_steps", 20),
+            ("log_steps", 10),
+        ),
+    )
+    documents = list(itertools.islice(installed_docs.installed_documents(), 150))
+    workdir, export_dir = str(tmp_path / "work"), str(tmp_path / "saved_models" / "docs_bert")
+
+    figures = documentation_demo.run_demo(workdir, export_dir, settings, documents=iter(documents))
+    printed = capfd.readouterr().out
+    for part in (
+        "[1/5]",
+        "[2/5]",
+        "[3/5]",
+        "step 30/30",
+        "unigram",
+        "majority share",
+        "[5/5]",
+        documentation_demo.SENTENCES[0],
+    ):
+        assert part in printed
+    assert figures["eval_masked_lm_loss"] < 7.3 and figures["eval_next_sentence_count"] > 50  # ln(1500) is 7.31
+
+    again = documentation_demo.run_demo(workdir, export_dir, settings, documents=iter([]))
+    assert again["eval_loss"] == figures["eval_loss"]
+    assert "resumed at step 30" in capfd.readouterr().out

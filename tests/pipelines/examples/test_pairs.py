@@ -1,0 +1,195 @@
+"""Next-sentence pairs: a walk worked out sentence by sentence, and counted statistics."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipelines.examples import pairs, walks
+
+MAX_NUM_TOKENS = 29
+
+
+def make_pairs(
+    documents, seed=(3, 5), max_num_tokens=MAX_NUM_TOKENS, short_seq_prob=0.1, find=pairs.next_sentence_pairs
+):
+    """SegmentPairs as numpy arrays, from documents given as lists of sentence lengths."""
+    lengths = [length for document in documents for length in document]
+    splits = np.cumsum([0] + [len(document) for document in documents])
+    made = find(
+        tf.constant(lengths, tf.int32), tf.constant(splits, tf.int32), tf.constant(seed), max_num_tokens, short_seq_prob
+    )
+    return pairs.SegmentPairs(*(values.numpy() for values in made))
+
+
+def random_documents(number, generator=None):
+    generator = generator or np.random.RandomState(11)
+    return [list(generator.randint(1, 17, size=generator.randint(1, 23))) for _ in range(number)]
+
+
+def test_the_sentences_of_actual_next_pairs_follow_each_other_and_lose_nothing():
+    # 1 document of 7 sentences of 5 tokens, target 15 tokens: chunks of 3 sentences. Chained from what was drawn.
+    made = make_pairs([[5] * 7, [5] * 50], max_num_tokens=15, short_seq_prob=0.0)
+    position = 0
+    for i in range(len(made.a_start)):
+        if made.a_start[i] >= 35:
+            break
+        assert made.a_start[i] == position
+        if made.next_sentence_labels[i] == pairs.NEXT:
+            assert made.b_start[i] == made.a_start[i] + made.a_length[i]
+            assert made.a_length[i] + made.b_length[i] in (15, 10)  # three sentences, or the two left at the end
+            position = made.b_start[i] + made.b_length[i]
+        else:  # the displaced sentences go back: the next pair begins right after A
+            assert made.b_start[i] >= 35
+            position += made.a_length[i]
+    assert position == 35
+
+
+def test_every_pair_fits_and_neither_side_is_empty():
+    documents = random_documents(211)
+    made = make_pairs(documents)
+    assert (made.a_length + made.b_length <= MAX_NUM_TOKENS).all()
+    assert made.a_length.min() >= 1 and made.b_length.min() >= 1
+
+
+def test_both_sides_stay_inside_one_document_and_a_random_side_comes_from_another():
+    documents = random_documents(53)
+    token_splits = np.cumsum([0] + [sum(document) for document in documents])
+    made = make_pairs(documents, seed=(1, 2))
+
+    def document_of(position):
+        return np.searchsorted(token_splits, position, side="right") - 1
+
+    for start, length in ((made.a_start, made.a_length), (made.b_start, made.b_length)):
+        np.testing.assert_array_equal(document_of(start), document_of(start + length - 1))
+    same = document_of(made.a_start) == document_of(made.b_start)
+    np.testing.assert_array_equal(same, made.next_sentence_labels == pairs.NEXT)
+
+
+def test_a_lone_document_takes_its_random_side_from_itself():
+    made = make_pairs([[7, 6, 5]])
+    assert len(made.a_start) >= 1 and (made.b_start + made.b_length <= 18).all()
+
+
+def test_a_lone_sentence_is_always_paired_with_a_random_one():
+    made = make_pairs([[9]] * 100)
+    assert len(made.a_start) == 100 and (made.next_sentence_labels == pairs.RANDOM).all()
+
+
+def test_half_of_the_chunks_with_two_sentences_get_a_random_side():
+    # Sentences of 10 tokens, target 20: every chunk but a document's last lone sentence has two.
+    made = make_pairs([[10] * 40] * 500, max_num_tokens=20, short_seq_prob=0.0)
+    has_two = (made.a_start + 10) % 400 != 0
+    share = (made.next_sentence_labels[has_two] == pairs.RANDOM).mean()
+    assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(has_two.sum())
+
+
+def test_short_targets_are_drawn_once_for_a_document():
+    # One-token sentences fill any target exactly: all actual-next pairs of a document but its last have its length.
+    made = make_pairs([[1] * 300] * 400, max_num_tokens=60)
+    lengths = collections.defaultdict(set)
+    for start, a, b, label in zip(made.a_start, made.a_length, made.b_length, made.next_sentence_labels):
+        if label == pairs.NEXT and start % 300 + a + b < 300:
+            lengths[start // 300].add(a + b)
+    assert all(len(seen) == 1 for seen in lengths.values())
+    is_short = np.array([seen != {60} for seen in lengths.values()])
+    assert abs(is_short.mean() - 0.1 * 58 / 59) < 4 * np.sqrt(0.09 / len(is_short))
+
+
+def test_a_and_b_are_cut_from_the_longer_one_token_at_a_time():
+    for limit in (16, 17):
+        for a in range(1, 40):
+            for b in range(1, 40):
+                kept_a, kept_b = a, b
+                while kept_a + kept_b > limit:
+                    if kept_a > kept_b:
+                        kept_a -= 1
+                    else:
+                        kept_b -= 1
+                found = pairs.truncated_lengths(tf.constant(a), tf.constant(b), limit)
+                assert (int(found[0]), int(found[1])) == (kept_a, kept_b)
+
+
+def test_cut_tokens_come_from_front_and_back_alike():
+    # Two sentences of 100 tokens, 21 kept: A loses 89 or 90, its start moves by a binomial of one half.
+    made = make_pairs([[100, 100]] * 2000, max_num_tokens=21, short_seq_prob=0.0)
+    moved = (made.a_start % 100)[made.a_length == 11]
+    assert len(moved) > 1000
+    assert abs(moved.mean() - 89 / 2) < 4 * np.sqrt(89 / 4 / len(moved))
+    assert 0.8 < moved.var() / (89 / 4) < 1.2
+
+
+def test_pairs_are_a_function_of_the_seed_alone():
+    documents = random_documents(31)
+    first, again, other = make_pairs(documents), make_pairs(documents), make_pairs(documents, seed=(3, 6))
+    np.testing.assert_array_equal(np.stack(first), np.stack(again))
+    assert len(first.a_start) != len(other.a_start) or (np.stack(first) != np.stack(other)).any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_walk_visits_what_a_loop_over_the_links_visits(seed):
+    generator = np.random.RandomState(seed)
+    following = np.minimum(np.arange(997) + generator.randint(1, 7, 997), 997)
+    expected, sentence = [], 0
+    while sentence < 997:
+        expected.append(sentence)
+        sentence = following[sentence]
+    assert walks.places_met(tf.constant(following, tf.int32)).numpy().tolist() == expected
+
+
+def test_sentence_order_takes_neighbours_and_swaps_half_of_them():
+    documents = random_documents(997)
+    made = make_pairs(documents, find=pairs.sentence_order_pairs)
+    token_splits = np.cumsum([0] + [sum(document) for document in documents])
+    swapped = made.next_sentence_labels == 1
+    first = np.where(swapped, made.b_start, made.a_start)
+    second = np.where(swapped, made.a_start, made.b_start)
+    first_end = first + np.where(swapped, made.b_length, made.a_length)
+    whole = made.b_length > 0
+    assert (first_end <= second)[whole].all() and not swapped[~whole].any()
+    document = np.searchsorted(token_splits, first, side="right")
+    np.testing.assert_array_equal(document[whole], np.searchsorted(token_splits, second, side="right")[whole])
+    assert (made.a_length + made.b_length <= MAX_NUM_TOKENS).all() and made.a_length.min() >= 1
+    assert abs(swapped[whole].mean() - 0.5) < 4 * 0.5 / np.sqrt(whole.sum())
+
+
+def test_sentence_order_uses_every_token_once_when_nothing_is_too_long():
+    documents = [[3, 4, 2], [5], [1], [6, 6, 6, 6]]
+    made = make_pairs(documents, max_num_tokens=13, short_seq_prob=0.0, find=pairs.sentence_order_pairs)
+    used = sorted(
+        token
+        for start, length in ((made.a_start, made.a_length), (made.b_start, made.b_length))
+        for a, n in zip(start, length)
+        for token in range(a, a + n)
+    )
+    # The chunk 6 + 6 + 6 loses 5 of its 18 to truncation.
+    assert len(used) == len(set(used)) == 39 - 5
+    # The sentence of 5 was cut within; the one of 1 has no order.
+    by_start = {
+        min(a, b) if n else a: (m, n) for a, m, b, n in zip(made.a_start, made.a_length, made.b_start, made.b_length)
+    }
+    assert sum(by_start[9]) == 5 and by_start[9][1] > 0
+    assert by_start[14] == (1, 0)
+
+
+def test_full_sentences_fill_rows_over_the_ends_of_documents_and_lose_nothing():
+    generator = np.random.RandomState(3)
+    lengths = generator.randint(1, 40, 503)
+    made = pairs.full_sentences(tf.constant(lengths, tf.int32), tf.constant([1, 2]), 29, 0.0)
+    starts, sizes = made.a_start.numpy(), made.a_length.numpy()
+    np.testing.assert_array_equal(starts, np.cumsum(sizes) - sizes)
+    assert sizes.sum() == lengths.sum() and sizes.max() <= 29 and not made.b_length.numpy().any()
+    # The next whole sentence, or part of one that was too long, would not have fitted.
+    parts = np.concatenate([[29] * (n // 29) + [n % 29] * int(n % 29 > 0) for n in lengths])
+    part_starts = np.cumsum(parts) - parts
+    following = dict(zip(part_starts, parts))
+    assert all(size + following.get(start + size, 29) > 29 for start, size in zip(starts, sizes))
+    assert set(starts) <= set(part_starts)
+
+
+def test_full_sentences_are_shortened_as_often_as_asked():
+    lengths = tf.ones([40_000], tf.int32)
+    sizes = pairs.full_sentences(lengths, tf.constant([1, 2]), 30, 0.2).a_length.numpy()
+    # 2 to 30 are drawn equally often, so that a full row comes from a draw as well once in 29.
+    assert abs((sizes < 30).mean() - 0.2 * 28 / 29) < 0.03

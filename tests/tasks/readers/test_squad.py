@@ -1,0 +1,208 @@
+"""SQuAD's files: what is read from them, and what is refused and why."""
+
+import json
+import os
+import pathlib
+
+import pytest
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import registry
+
+RUN = FinetuningConfig()
+CONTEXT = "The  miller\u00a0Otto ground rye and oats in Brücke."
+REAL = pathlib.Path(__file__).parents[4] / "shared" / "data" / "tasks" / "squad"
+
+
+def question(text="Otto", start=12, **changes):
+    return {"id": "q1", "question": "Who ground rye?", "answers": [{"text": text, "answer_start": start}], **changes}
+
+
+@pytest.fixture
+def read(tmp_path):
+    """A function of questions (dicts), a task and whether they have labels, that reads them from a file."""
+
+    def read(*questions, task="squad1", has_labels=True, context=CONTEXT):
+        path = tmp_path / "questions.json"
+        content = {"data": [{"paragraphs": [{"context": context, "qas": list(questions)}]}]}
+        path.write_text(json.dumps(content), encoding="utf-8")
+        return registry.find(task).read_file(str(path), RUN, has_labels)
+
+    return read
+
+
+def test_a_question_has_all_its_answers_and_the_place_of_the_first(read):
+    answers = [{"text": "oats", "answer_start": 32}, {"text": "rye and oats", "answer_start": 24}]
+    (example,) = read(question(answers=answers))
+    assert (example.guid, example.question, example.context) == ("q1", "Who ground rye?", CONTEXT)
+    assert example.answers == ("oats", "rye and oats") and example.span == (32, 36)
+    assert example.place.endswith("questions.json:1: question q1")
+
+
+def test_an_id_may_be_a_number(read):
+    assert read(question(id=57))[0].guid == "57"
+
+
+@pytest.mark.parametrize(
+    "text, start, expected",
+    [
+        ("miller Otto", 5, "miller\u00a0Otto"),
+        ("The miller", 0, "The  miller"),
+        (" Otto ", 11, "Otto"),
+        ("Ot to", 12, "Otto"),
+    ],
+)
+def test_an_answer_may_differ_in_white_space(read, text, start, expected):
+    (example,) = read(question(text, start))
+    assert CONTEXT[slice(*example.span)] == expected
+    assert example.answers == (text,)
+
+
+def test_half_a_surrogate_pair_is_a_character_that_no_file_chokes_on(read):
+    (example,) = read(question("x\ud83dy", 1, question="\ude00?"), context="\udfffx\ud83dy")
+    assert (example.context, example.question, example.answers) == ("?x?y", "??", ("x?y",)) and example.span == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "text, start, reason",
+    [
+        ("Otto", 13, r"answer 'Otto' is not at answer_start 13 .* where 'tto ' stands \(it stands at 12\)"),
+        ("Anna", 12, r"where 'Otto' stands \(nor anywhere else\)"),
+        ("Otto", -1, "answer_start -1"),
+        ("Otto", 500, r"where '' stands"),
+        ("otto", 12, "nor anywhere else"),
+        ("  ", 3, "has an empty answer"),
+    ],
+)
+def test_an_answer_that_is_not_in_its_context_is_refused_by_file_and_question(read, text, start, reason):
+    with pytest.raises(UserError, match=rf"questions.json:1: question q1: .*{reason}"):
+        read(question(text, start))
+
+
+def test_each_of_several_answers_is_to_stand_in_the_context(read):
+    several = question()
+    several["answers"] += [{"text": "miller\u00a0Otto", "answer_start": 5}, {"text": "Anna", "answer_start": 12}]
+    with pytest.raises(UserError, match="question q1: answer 'Anna' is not at answer_start 12"):
+        read(several)
+    del several["answers"][2]
+    (example,) = read(several)
+    assert example.answers == ("Otto", "miller\u00a0Otto") and example.span == (12, 16)
+
+
+def test_a_file_without_labels_is_read_for_its_questions_alone(read):
+    plain = {"id": "q1", "question": "Who?"}
+    for task in ("squad1", "squad2"):
+        (example,) = read(plain, task=task, has_labels=False)
+        assert example.answers is None and example.span is None
+    with pytest.raises(UserError, match="question q1: 'answers' is missing; expected a list"):
+        read(plain)
+
+
+def test_a_question_without_answer_is_for_squad2(read):
+    (example,) = read(question(answers=[], is_impossible=True), task="squad2")
+    assert example.answers == () and example.span is None
+    with pytest.raises(UserError, match="question q1: has no answer; --task=squad2"):
+        read(question(answers=[], is_impossible=True))
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"is_impossible": True}, "is_impossible, but has the answer 'Otto'"),
+        ({"answers": [], "is_impossible": False}, "has no answer, but is_impossible is false"),
+        ({"question": 5}, "'question' is 5; expected a text"),
+        ({"answers": [{"text": "Otto", "answer_start": "12"}]}, "'answer_start' is '12'; expected a whole number"),
+        ({"answers": ["Otto"]}, "'text' is missing"),
+        ({"id": None}, "article 1, paragraph 1: has a question without an id"),
+    ],
+)
+def test_a_question_that_contradicts_itself_or_the_layout_is_refused(read, changes, reason):
+    with pytest.raises(UserError, match=reason):
+        read(question(**changes), task="squad2")
+
+
+def test_an_id_that_stands_twice_is_refused(read):
+    with pytest.raises(UserError, match="question q1: stands there twice"):
+        read(question(), question())
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), (1, -2), ('a "b"', "é")])
+def test_a_question_is_named_with_the_line_of_its_id(tmp_path, ids):
+    paragraphs = [{"context": 'Who is \n"id": "b" ?', "qas": [{"question": "Who?", "id": one}]} for one in ids]
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}, indent=1), encoding="utf-8")
+    lines = path.read_text(encoding="utf-8").split("\n")
+    examples = registry.find("squad1").read_file(str(path), RUN, False)
+    for example, one in zip(examples, ids, strict=True):
+        (of_id,) = (number for number, line in enumerate(lines, 1) if line.strip() == f'"id": {json.dumps(one)}')
+        assert example.place == f"{path}:{of_id}: question {one}"
+
+
+def test_of_an_id_that_stands_twice_the_second_line_is_named(tmp_path):
+    path = tmp_path / "questions.json"
+    one = json.dumps({"question": "Who?", "id": "q"})
+    path.write_text('{"data": [{"paragraphs": [{"context": "c", "qas": [\n%s,\n%s]}]}]}' % (one, one), encoding="utf-8")
+    with pytest.raises(UserError, match=r"questions.json:3: question q: stands there twice"):
+        registry.find("squad1").read_file(str(path), RUN, False)
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (b'{"data": [\n{"paragraphs": ]}', ":2: is no JSON"),
+        (b"[" * 200_000, ":1: is no JSON"),
+        (b"[" + b"1" * 5_000 + b"]", ":1: is no JSON"),
+        (b'["data"]', "'data' is missing; expected a list"),
+        (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1, paragraph 1: 'context' is missing"),
+        (b'{"data": "\xff"}', "is not UTF-8"),
+        (b'{"data": []}', "holds no example of task squad1"),
+    ],
+)
+def test_a_file_in_another_layout_is_refused(tmp_path, content, reason):
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=reason):
+        registry.find("squad1").read_file(str(path), RUN)
+
+
+def test_files_are_found_by_their_version_whatever_follows_it(tmp_path):
+    task = registry.find("squad1")
+    for name in ("train-v1.1.first-part.json", "train-v2.0.json", "xquad.en.json", "xquad.zh.json"):
+        (tmp_path / name).touch()
+    assert os.path.basename(task.path(str(tmp_path), "train")) == "train-v1.1.first-part.json"
+    assert os.path.basename(task.path(str(tmp_path), "dev")) == "xquad.en.json"
+    assert task.extra_splits(str(tmp_path)) == ["dev_languages"]
+    (tmp_path / "train-v1.1.json").touch()
+    assert os.path.basename(task.path(str(tmp_path), "train")) == "train-v1.1.json"
+
+
+def test_the_questions_of_several_languages_are_read_together_and_know_theirs(tmp_path):
+    content = json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": [question()]}]}]})
+    for name in ("de", "zh"):
+        (tmp_path / f"xquad.{name}.json").write_text(content, encoding="utf-8")
+    examples = registry.find("squad1").read_split(str(tmp_path), "dev_languages", RUN)
+    assert [(example.guid, example.group) for example in examples] == [("q1", "de"), ("q1", "zh")]
+
+
+def test_several_files_that_fit_alike_are_refused(tmp_path):
+    for name in ("dev-v2.0.a.json", "dev-v2.0.b.json"):
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=r"dev-v2.0.a.json, dev-v2.0.b.json all fit dev-v2.0\*.json"):
+        registry.find("squad2").path(str(tmp_path), "dev")
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="../shared/data/tasks/squad is missing")
+def test_every_answer_of_the_real_files_stands_where_it_should():
+    counts = {
+        "train-v1.1.first-12-articles": ("squad1", 4373, 0),
+        "train-v2.0.first-articles": ("squad2", 4719, 348),
+        "dev-v2.0.cs224n-half": ("squad2", 6078, 3168),
+        **{f"xquad.{name}": ("squad1", 1190, 0) for name in ("en", "de", "es", "zh")},
+    }
+    for name, (task, count, without) in counts.items():
+        examples = registry.find(task).read_file(str(REAL / f"{name}.json"), RUN)
+        assert (len(examples), sum(not example.answers for example in examples)) == (count, without)
+        assert all(
+            example.context[slice(*example.span)] == example.answers[0] for example in examples if example.answers
+        )
