@@ -2,14 +2,14 @@
 PYTHON ?= python3.11
 VENV := .venv
 RUN := TF_CPP_MIN_LOG_LEVEL=3 $(VENV)/bin/python
-# Environments of their own, for what is run by hand (BUILD.md, "TPU"). PROGRAMS and ROWS name some programs only.
+# Environments of the commands for TPUs (BUILD.md, "TPU"). PROGRAMS and ROWS select programs.
 TPU_VENV := .venv-tpu
 TPU_COMPILE_VENV := .venv-tpu-compile
 TF220_VENV := .venv-tf220
 PROGRAMS ?=
 ROWS ?=
-# The peers of the benchmarks (BUILD.md, "Beside the peers"). PARTS names some parts only, or all; BENCH has more flags for them, SETUP
-# flags of benchmarks.common.bench itself, such as --tasks_dir or --input_files.
+# Environments of the benchmarks' peers (BUILD.md, "Beside the peers"). PARTS selects parts, or is "all". BENCH has more flags
+# for the parts. SETUP has flags of benchmarks.bench itself, such as --tasks_dir or --input_files.
 MODEL_GARDEN_VENV := .venv-model-garden
 PEERS_VENV := .venv-peers
 PARTS ?=
@@ -29,7 +29,7 @@ lint: $(VENV)/.dev-installed
 	$(VENV)/bin/ruff format --check .
 
 bench: $(VENV)/.dev-installed $(MODEL_GARDEN_VENV)/.installed $(PEERS_VENV)/.installed
-	$(RUN) -m benchmarks.common.bench --parts=$(PARTS) $(SETUP) -- $(BENCH)
+	$(RUN) -m benchmarks.bench --parts=$(PARTS) $(SETUP) -- $(BENCH)
 
 # Without TPU_LOAD_LIBRARY=0 TensorFlow looks for a TPU for minutes before it starts.
 check-tpu: $(TPU_VENV)/.installed

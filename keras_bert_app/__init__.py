@@ -1,6 +1,6 @@
 """BERT of your own in TensorFlow and Keras 3: configuration, model, training, export.
 
-The names below are loaded on first use, so that `import keras_bert_app` and every `--help` stay fast.
+The names below load on first use, so that `import keras_bert_app` and every `--help` stay fast.
 """
 
 import importlib
@@ -14,11 +14,11 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

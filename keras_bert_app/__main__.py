@@ -4,8 +4,9 @@ import runpy
 import sys
 
 from keras_bert_app.errors import nearest
+from keras_bert_app.terminal import screen
 
-# The verbs, grouped by what a user wants to do. Each is the module keras_bert_app.cli.VERB.
+# The verbs, grouped by the goal of the user. Each is the module keras_bert_app.cli.VERB.
 VERBS = {
     "try it out": {
         "demo": "train and question a small BERT on the documentation of the installed packages",
@@ -41,10 +42,11 @@ VERBS = {
 
 
 def main() -> None:
-    """Runs the verb in sys.argv[1]; without one, or with --help, lists all verbs."""
+    """Runs the verb in sys.argv[1]. Without a verb, or with --help, lists all verbs."""
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("--help", "-help", "-h", "help"):
-        print(overview())
+        with screen.until_reader_leaves():
+            print(overview())
         return
     verbs = [verb for group in VERBS.values() for verb in group]
     if name not in verbs:
@@ -56,7 +58,7 @@ def main() -> None:
 
 
 def overview() -> str:
-    """The text that lists the verbs by what one wants to do."""
+    """The list of all verbs, grouped by goal."""
     width = max(len(verb) for group in VERBS.values() for verb in group)
     lines = ["usage: keras-bert-app VERB [--flag=value ...]", "       keras-bert-app VERB --help"]
     for goal, verbs in VERBS.items():

@@ -1,7 +1,7 @@
-"""What both notebooks need around the commands: the runtime, the packages, commands with their output, files near and far.
+"""Helpers of both notebooks: the kind of runtime, the packages, the commands, and local and remote files.
 
-Standard library only: the notebook's own kernel never loads TensorFlow. Commands run in a process beside it (worker.py), which
-sees what was installed a moment ago without a restart of the runtime.
+This module does not load TensorFlow, and neither does the kernel of the notebook. Commands run in a second process
+(worker.py), which can import newly installed packages without a restart of the runtime.
 """
 
 import importlib.metadata
@@ -15,13 +15,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 
 from keras_bert_app.training import tpu_wheels
 from notebooks.worker import END
+from pipelines import storage
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 ENVIRONMENT = PROJECT / ".venv-notebook"
-# What pip installs, by runtime: one call for each file, with its options.
+# The requirement files of each runtime, with the options of pip for each file.
 REQUIREMENTS = {
     "CPU": {"requirements.txt": ()},
     "GPU": {"requirements.txt": ()},
@@ -29,23 +31,33 @@ REQUIREMENTS = {
 }
 
 
-def runtime(environment=os.environ):
-    """ "TPU", "GPU" or "CPU": what the person chose in Colab's menu, or what this machine has."""
+def runtime(environment: Mapping[str, str] = os.environ) -> str:
+    """The kind of this machine: "TPU", "GPU" or "CPU". In Colab the user chooses the kind in a menu.
+
+    Args:
+        environment: environment variables, which announce a TPU.
+    """
     if shutil.which("nvidia-smi") and not _code("nvidia-smi"):
         return "GPU"
     return "TPU" if tpu_wheels.chips() or any(environment.get(name) for name in tpu_wheels.SIGNS_OF_CHIPS) else "CPU"
 
 
-def install(kind):
-    """The Python that runs the commands; installs the packages into an environment of the project's own where they are missing.
+def install(kind: str) -> str:
+    """Installs missing packages into an environment of the project.
 
     Args:
-        kind: of runtime(); a TPU has other wheels.
+        kind: the result of runtime(). Each kind needs other packages.
+
+    Returns:
+        The path of the Python that runs the commands.
+
+    Raises:
+        Stop: the installation failed.
     """
     needed = pip_arguments(kind)
     if all(_is_installed(pin) for arguments in needed for pin in arguments if "==" in pin):
         return sys.executable
-    # Not into the kernel's own: Colab has loaded some of its packages already, in other versions.
+    # Not into the kernel's environment, because Colab has already loaded some packages in other versions.
     python, stamp = ENVIRONMENT / "bin" / "python", ENVIRONMENT / f".installed-for-{kind}"
     if not stamp.exists():
         _must(sys.executable, "-m", "pip", "install", "--quiet", "virtualenv")
@@ -64,47 +76,52 @@ def _is_installed(pin):
         return False
 
 
-def pip_arguments(kind):
-    """What pip installs, one list of arguments a call."""
+def pip_arguments(kind: str) -> list[list[str]]:
+    """The arguments of each call of `pip install` for a kind of runtime."""
     calls = []
     for name, options in REQUIREMENTS[kind].items():
         lines = (line.split("#")[0].strip() for line in (PROJECT / name).read_text(encoding="utf-8").splitlines())
         calls.append([*options, *filter(None, lines)])
-    if kind == "GPU":  # CUDA's libraries in the versions that this TensorFlow wants, whatever the machine has
+    if kind == "GPU":  # CUDA libraries in the versions that this TensorFlow needs
         calls.append([pin.replace("==", "[and-cuda]==") for pin in calls[0] if pin.startswith("tensorflow==")])
     return calls
 
 
 class Stop(Exception):
-    """Ends a cell, and with it "Run all", with one line instead of a traceback."""
+    """Ends a cell, and "Run all", with one line instead of a traceback."""
 
     def _render_traceback_(self):
         return [str(self)]
 
 
 class Commands:
-    """Runs the commands of keras_bert_app in a process beside the notebook, and shows what they print.
+    """Runs the commands of keras_bert_app in a second process, and shows their output in the notebook.
 
     Args:
-        python: of install().
+        python: the path that install() returns.
     """
 
-    def __init__(self, python):
+    def __init__(self, python: str):
         self.python, self.process = python, None
 
-    def __call__(self, verb, *texts, **flags):
-        """python -m keras_bert_app.cli.VERB --flag=value ... TEXT ...; a flag of None is left out.
+    def __call__(self, verb: str, *texts: str, **flags: object) -> None:
+        """Runs python -m keras_bert_app.cli.VERB --flag=value ... TEXT ...
 
-        The stop button lets a training save and end.
+        The stop button of the notebook lets a training save and end.
+
+        Args:
+            verb: the name of the command.
+            texts: positional arguments.
+            flags: values of flags. A flag with the value None is left out.
 
         Raises:
-            Stop: the command failed, and has said why.
+            Stop: the command failed and printed the reason.
         """
         arguments = [*(f"--{name}={value}" for name, value in flags.items() if value is not None), *texts]
         print(f"$ python -m keras_bert_app.cli.{verb}", " ".join(map(_quoted, arguments)), flush=True)
         if self.process is None or self.process.poll() is not None:
-            # A session of its own: the stop button reaches it once, through here. The kernel's way of drawing into its page is
-            # none of the environment's, where Matplotlib would refuse to be imported for it.
+            # In a new session the process gets the signal of the stop button once, from the handler below. MPLBACKEND
+            # replaces the kernel's inline backend, which the environment lacks; Matplotlib would fail to import.
             self.process = subprocess.Popen(
                 [self.python, "-u", "-m", "notebooks.worker"],
                 cwd=PROJECT,
@@ -132,14 +149,14 @@ class Commands:
             )
 
     def _shown(self):
-        """The exit code of the command that is at work, after what it still prints."""
+        """Prints the remaining output of the command, and returns its exit code."""
         for line in self.process.stdout:
             if line.startswith(END):
                 return int(line.removeprefix(END))
             print(line, end="", flush=True)
         return self.process.wait() or 1
 
-    def close(self):
+    def close(self) -> None:
         """Ends the process."""
         if self.process is not None:
             self.process.stdin.close()
@@ -161,13 +178,13 @@ def _code(*command):
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
 
-def absolute(path):
-    """A path that holds in the commands too, which run in the project's folder; gs:// ones do as they are."""
-    return path if "://" in path or not path else str(pathlib.Path(path).expanduser().absolute())
+def absolute(path: str) -> str:
+    """Makes a local path absolute, since the commands run in another directory. Remote paths stay as they are."""
+    return path if storage.is_remote(path) or not path else str(pathlib.Path(path).expanduser().absolute())
 
 
-def connect_storage(*paths):
-    """Asks Colab for the person's Drive, or for their Google Cloud account, where a path lies there."""
+def connect_storage(*paths: str) -> None:
+    """Connects Colab to Google Drive or to a Google Cloud account if a path needs it. The user must agree."""
     if "google.colab" not in sys.modules:
         return
     if any(path.startswith("/content/drive") for path in paths):
@@ -180,25 +197,29 @@ def connect_storage(*paths):
         auth.authenticate_user()
 
 
-def exists(path):
-    """Whether a file or directory is there; gsutil, which Colab has, looks in Google Cloud Storage."""
+def exists(path: str) -> bool:
+    """Whether a file or directory exists. Google Cloud Storage is asked through gsutil, which Colab has."""
     if path.startswith("gs://"):
         return not _code("gsutil", "-q", "ls", path)
     return os.path.exists(path)
 
 
-def read(path):
-    """The bytes of a file."""
+def read(path: str) -> bytes:
+    """Reads a file, local or in Google Cloud Storage."""
     if path.startswith("gs://"):
         return subprocess.run(["gsutil", "-q", "cat", path], check=True, capture_output=True).stdout
     return pathlib.Path(path).read_bytes()
 
 
-def write_installed_docs(path, most_megabytes):
-    """Writes the default text: the documentation of the Python packages of this machine, a blank line between documents.
+def write_installed_docs(path: str, most_megabytes: float) -> int:
+    """Writes the documentation of the installed Python packages, with a blank line between documents.
+
+    Args:
+        path: file to write.
+        most_megabytes: size after which the text ends.
 
     Returns:
-        the number of documents.
+        The number of documents.
     """
     from pipelines.text.installed_docs import installed_documents
 
@@ -213,14 +234,18 @@ def write_installed_docs(path, most_megabytes):
     return count
 
 
-def docs_of_package(name, most):
-    """Texts of two sentences each from the documentation of a package, and the number of the document that each comes from.
+def docs_of_package(name: str, most: int) -> list[tuple[str, int]]:
+    """Texts of two sentences each from the documentation of a package.
 
     Args:
-        name: as it is imported. most: how many at most.
+        name: the name of the package in an import statement.
+        most: the largest number of texts.
 
     Returns:
-        list of (text, number of the document).
+        List of (text, number of its document).
+
+    Raises:
+        Stop: the package is not installed.
     """
     from pipelines.text.installed_docs import installed_documents
 
@@ -231,7 +256,7 @@ def docs_of_package(name, most):
     pairs = (
         (f"{first} {second}", number)
         for number, document in enumerate(documents)
-        for first, second in zip(document[::2], document[1::2])
+        for first, second in zip(document[::2], document[1::2], strict=False)  # drops an odd last sentence
     )
     return list(itertools.islice(pairs, most))
 

@@ -1,7 +1,8 @@
-"""Runs commands of keras_bert_app one after the other in one process, so that TensorFlow is loaded once.
+"""Runs commands of keras_bert_app one after the other in one process, so that TensorFlow loads once.
 
-colab.Commands starts it and gives it a JSON list a line, [verb, argument, ...]. After what the command prints comes a line of
-END and the exit code. When its input ends, as when the notebook is closed, a run that is at work saves and stops.
+colab.Commands starts the process and writes a JSON list per line: [verb, argument, ...]. After the output of a command
+the worker prints a line of END and the exit code. When its input ends, for instance because the notebook is closed, a
+run that is at work saves and stops.
 """
 
 import json
@@ -11,30 +12,37 @@ import runpy
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 
 END = "\x1eexit code "
 
 
-def run(verb, arguments):
-    """The exit code of a command; the flags that it defined are forgotten, since each command defines its own."""
+def run(verb: str, arguments: Sequence[str]) -> int:
+    """Runs a command and returns its exit code. Removes its flags afterwards, since each command defines its own.
+
+    Args:
+        verb: the name of the command.
+        arguments: its flags and texts.
+    """
     from absl import flags
 
-    # A run that was stopped has left these ignored.
+    # A run that a signal stopped has left both signals ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    known = set(flags.FLAGS)
+    flags_before = set(flags.FLAGS)
     sys.argv = [verb, *arguments]
     try:
         runpy.run_module(f"keras_bert_app.cli.{verb}", run_name="__main__")
     except SystemExit as stop:
         return stop.code or 0
     finally:
-        for name in set(flags.FLAGS) - known:
+        for name in set(flags.FLAGS) - flags_before:
             delattr(flags.FLAGS, name)
     return 0
 
 
-def main():
+def main() -> None:
+    """Runs the commands that arrive on standard input."""
     from absl import app
 
     app.define_help_flags()

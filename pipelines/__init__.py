@@ -1,4 +1,7 @@
-"""Text to fixed-shape BERT batches, in TensorFlow ops alone. Names are loaded on first use."""
+"""Turns text into fixed-shape BERT batches with TensorFlow ops alone.
+
+The names in `__all__` are loaded on first use, so that the import itself does not load TensorFlow.
+"""
 
 import importlib
 
@@ -11,11 +14,11 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def __getattr__(name):
+def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

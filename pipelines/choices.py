@@ -1,4 +1,7 @@
-"""Names that stand for layouts of text and ways of making examples; loads nothing, so that flags can list them at once."""
+"""Names of text formats, sentence objectives and kinds of masking.
+
+The module imports nothing, so that command-line flags can list the names at once.
+"""
 
 FORMATS = ("auto", "sentences", "documents", "jsonl", "wikiextractor")
 OBJECTIVES = ("nsp", "sop", "none")

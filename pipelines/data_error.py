@@ -1,4 +1,4 @@
-"""The one exception that says: the text, vocabulary or corpus handed to us is not usable."""
+"""The exception for text, vocabularies and corpora that cannot be used."""
 
 
 class DataError(ValueError):

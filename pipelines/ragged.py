@@ -1,22 +1,38 @@
-"""Ragged helpers whose memory is that of their values.
+"""Ragged helpers whose memory grows with the number of values alone.
 
-tf.repeat, RaggedTensor.value_rowids and tf.ragged.boolean_mask take memory in proportion to rows x longest row: gigabytes
-when one row of a batch is very long.
+tf.repeat, RaggedTensor.value_rowids and tf.ragged.boolean_mask need memory in proportion to rows x longest row. A batch
+with one very long row then takes gigabytes.
 """
 
 import tensorflow as tf
 
 
 def row_ids(row_splits, dtype=tf.int32):
-    """The row of each value: int32 [values] from row_splits [rows + 1]."""
+    """Computes the row of each value of a ragged tensor.
+
+    Args:
+        row_splits: int [rows + 1]. The row splits of the ragged tensor.
+        dtype: integer type of the result.
+
+    Returns:
+        `dtype` [values], the row of each value.
+    """
     num_values = row_splits[-1]
-    # One is added where a row begins, so that the running sum counts rows; empty rows begin where the next one does.
-    begins = tf.scatter_nd(row_splits[1:-1, None], tf.ones_like(row_splits[1:-1], dtype), [num_values + 1])
-    return tf.cumsum(begins)[:-1]
+    # Each row start adds one, so that the running sum counts rows. An empty row starts where the next row starts.
+    row_starts = tf.scatter_nd(row_splits[1:-1, None], tf.ones_like(row_splits[1:-1], dtype), [num_values + 1])
+    return tf.cumsum(row_starts)[:-1]
 
 
 def keep(ragged, mask):
-    """The values of a RaggedTensor [B, (values)] where the flat bool mask [values] holds; B rows stay, some of them empty."""
+    """Keeps the values of a ragged tensor for which a mask is true.
+
+    Args:
+        ragged: RaggedTensor [B, (values)].
+        mask: bool [values]. One entry for each flat value.
+
+    Returns:
+        RaggedTensor [B, (kept values)]. All B rows stay; some of them may be empty.
+    """
     kept_before = tf.concat([[0], tf.cumsum(tf.cast(mask, ragged.row_splits.dtype))], axis=0)
     return tf.RaggedTensor.from_row_splits(
         tf.boolean_mask(ragged.values, mask), tf.gather(kept_before, ragged.row_splits), validate=False

@@ -1,4 +1,4 @@
-"""Files and directories, local or remote: whole writes, hashes, and the few questions that both kinds answer.
+"""Files and directories, local or remote: queries, hashes, and writes that happen whole or not at all.
 
 A path with "://" is remote and goes through tf.io.gfile. TensorFlow is loaded for remote paths only.
 """
@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 22
 
 
 def is_remote(path: str | os.PathLike) -> bool:
-    """Whether tf.io.gfile must open a path, such as gs://bucket/name."""
+    """Returns whether a path needs tf.io.gfile, such as gs://bucket/name."""
     return "://" in str(path)
 
 
@@ -25,24 +25,33 @@ def _gfile() -> Any:
 
 
 def exists(path: str | os.PathLike) -> bool:
-    """Whether a file or directory is there."""
+    """Returns whether a file or directory exists."""
     return _gfile().exists(str(path)) if is_remote(path) else os.path.exists(path)
 
 
 def is_file(path: str | os.PathLike) -> bool:
-    """Whether a file is there, links followed."""
+    """Returns whether a path is a file; symbolic links are followed."""
     if is_remote(path):
         return _gfile().exists(str(path)) and not _gfile().isdir(str(path))
     return os.path.isfile(path)
 
 
 def is_directory(path: str | os.PathLike) -> bool:
-    """Whether a directory is there."""
+    """Returns whether a path is a directory."""
     return _gfile().isdir(str(path)) if is_remote(path) else os.path.isdir(path)
 
 
 def list_directory(path: str | os.PathLike) -> list[str]:
-    """Sorted names in a directory; [] where there is none. Object stores end names of directories in "/"; here they do not."""
+    """Lists the names in a directory.
+
+    Object stores end the names of directories with "/"; this function removes the slash.
+
+    Args:
+        path: a directory.
+
+    Returns:
+        Sorted names; [] if the directory does not exist.
+    """
     if not is_directory(path):
         return []
     names = _gfile().listdir(str(path)) if is_remote(path) else os.listdir(path)
@@ -50,39 +59,56 @@ def list_directory(path: str | os.PathLike) -> list[str]:
 
 
 def size_of(path: str | os.PathLike) -> int:
-    """The size of a file in bytes."""
+    """Returns the size of a file in bytes."""
     return _gfile().stat(str(path)).length if is_remote(path) else os.path.getsize(path)
 
 
 def absolute(path: str) -> str:
-    """A local path made absolute; a remote one, and "", as they are."""
+    """Makes a local path absolute; a remote path and "" stay the same."""
     return path if not path or is_remote(path) else os.path.abspath(path)
 
 
 def make_directories(path: str | os.PathLike) -> None:
-    """Makes a directory and those above it; one that is there is no error."""
+    """Makes a directory and its parents; existing directories are no error."""
     _gfile().makedirs(str(path)) if is_remote(path) else os.makedirs(path, exist_ok=True)
 
 
 def remove_tree(path: str | os.PathLike) -> None:
-    """Removes a directory and all below it."""
+    """Removes a directory and everything below it."""
     _gfile().rmtree(str(path)) if is_remote(path) else shutil.rmtree(path)
 
 
 def open_file(path: str | os.PathLike, mode: str = "rb") -> Any:
-    """A binary file object; modes are those of open, "rb" or "wb"."""
+    """Opens a file for reading or writing bytes.
+
+    Args:
+        path: the file.
+        mode: "rb" or "wb", as for the built-in open.
+
+    Returns:
+        A binary file object.
+    """
     return _gfile().GFile(str(path), mode) if is_remote(path) else open(path, mode)
 
 
 def read_range(path: str | os.PathLike, offset: int, size: int) -> bytes:
-    """At most `size` bytes of a file from `offset` on."""
+    """Reads a part of a file.
+
+    Args:
+        path: the file.
+        offset: the first byte to read.
+        size: the number of bytes to read.
+
+    Returns:
+        bytes; fewer than `size` if the file ends before.
+    """
     with open_file(path) as file:
         file.seek(offset)
         return file.read(size)
 
 
 def sha256_of(path: str | os.PathLike) -> str:
-    """The sha256 of a file's content, in hexadecimal digits."""
+    """Computes the SHA-256 of a file's content, as hexadecimal digits."""
     digest = hashlib.sha256()
     with open_file(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -92,9 +118,16 @@ def sha256_of(path: str | os.PathLike) -> str:
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[Any]:
-    """Opens a file for writing bytes under a temporary name; it gets its own name when the block ends without an error.
+    """Opens a file for writing bytes, and lets readers see only the complete file.
 
-    A reader never sees half a file. A block that fails leaves the earlier file as it was.
+    The bytes go to a temporary file, which gets its own name when the block ends without an error. If the block fails,
+    the earlier file stays as it was and the temporary file is removed.
+
+    Args:
+        path: the file to write.
+
+    Yields:
+        A binary file object.
     """
     temporary = f"{path}.tmp"
     try:
@@ -111,9 +144,10 @@ def whole_file(path: str | os.PathLike) -> Iterator[Any]:
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes | Iterable[bytes]) -> None:
-    """Writes a file whole or not at all, see whole_file.
+    """Writes a file whole or not at all; see whole_file.
 
     Args:
+        path: the file to write.
         content: text (written as UTF-8), bytes, or an iterable of bytes.
     """
     if isinstance(content, str):
@@ -125,38 +159,44 @@ def write_whole(path: str | os.PathLike, content: str | bytes | Iterable[bytes])
 
 @contextlib.contextmanager
 def whole_directory(directory: str, temporary: str, durable: bool = False) -> Iterator[str]:
-    """Gives a temporary directory that takes the place of `directory` when the block ends without an error.
+    """Gives a temporary directory that replaces `directory` when the block ends without an error.
 
-    An object store copies files one by one to rename a directory. There the block gets `directory` itself, and whoever
-    reads it needs a file that is written last, such as a manifest.
+    An object store renames a directory by copying its files one by one. There the block gets `directory` itself, and a
+    reader needs a file that is written last, such as a manifest.
 
     Args:
-        temporary: the name under which a local directory is written, on the same file system. What is there is removed.
-        durable: whether all files reach the disk before the rename, so that a power failure leaves no half directory.
+        directory: the directory to write.
+        temporary: the name for a local directory while it is written, on the same file system. An earlier directory of
+            this name is removed.
+        durable: whether all files reach the disk before the rename, so that a power failure leaves no partial
+            directory.
+
+    Yields:
+        The path to write to.
     """
-    place = directory if is_remote(directory) else temporary
-    if exists(place):
-        remove_tree(place)
-    make_directories(place)
+    writable = directory if is_remote(directory) else temporary
+    if exists(writable):
+        remove_tree(writable)
+    make_directories(writable)
     try:
-        yield place
-        if place == directory:
+        yield writable
+        if writable == directory:
             return
         if durable:
-            _to_disk(*(os.path.join(place, name) for name in os.listdir(place)), place)
+            _to_disk(*(os.path.join(writable, name) for name in os.listdir(writable)), writable)
         if os.path.exists(directory):
             shutil.rmtree(directory)
-        os.rename(place, directory)
+        os.rename(writable, directory)
         if durable:
-            _to_disk(os.path.dirname(directory))
+            _to_disk(os.path.dirname(os.path.abspath(directory)))
     except BaseException:
         with contextlib.suppress(Exception):
-            remove_tree(place)
+            remove_tree(writable)
         raise
 
 
 def _to_disk(*paths: str) -> None:
-    """Waits until files or directories are on the disk."""
+    """Waits until the content of files or directories has reached the disk."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

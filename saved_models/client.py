@@ -11,22 +11,31 @@ import urllib.parse
 import urllib.request
 
 
-def predict(model, inputs, signature="serving_default", url="http://127.0.0.1:8501", attempts=5):
-    """The outputs of a signature for a batch.
+def predict(
+    model: str,
+    inputs: dict,
+    signature: str = "serving_default",
+    url: str = "http://127.0.0.1:8501",
+    attempts: int = 5,
+) -> dict:
+    """Asks a signature about a batch.
 
     Args:
-        model: name of the served model. inputs: dict from input name to a list with a value for each example. url: of
-            the server. attempts: how often a server that is full (503) is asked.
+        model: str. The name of the served model.
+        inputs: dict from input name to a list with a value for each example.
+        signature: str. The name of the signature.
+        url: str. The address of the server.
+        attempts: int. How often to ask a server that is full (503).
 
     Returns:
         dict from output name to a list with a value for each example.
 
     Raises:
-        RuntimeError: the server's one-line reason why there is no answer.
+        RuntimeError: the server refused; the message is its one-line reason.
     """
-    # As rows, so that the answer has a name for every output; of a signature with one output alone it gives bare values, whose name
-    # stands in the model's metadata.
-    rows = [dict(zip(inputs, values)) for values in zip(*inputs.values(), strict=True)]
+    # The answer to rows names every output. If the signature has a single output, the answer has bare values instead,
+    # and the model's metadata has the name.
+    rows = [dict(zip(inputs, values, strict=True)) for values in zip(*inputs.values(), strict=True)]
     body = json.dumps({"signature_name": signature, "instances": rows}).encode()
     model_url = f"{url}/v1/models/{urllib.parse.quote(model)}"
     for attempt in range(attempts):
@@ -50,5 +59,5 @@ if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     answers = predict(sys.argv[1], {"text": sys.argv[2:]})
-    for text, *values in zip(sys.argv[2:], *answers.values()):
-        print(json.dumps({"text": text, **dict(zip(answers, values))}, ensure_ascii=False))
+    for text, *values in zip(sys.argv[2:], *answers.values(), strict=True):
+        print(json.dumps({"text": text, **dict(zip(answers, values, strict=True))}, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over its own protocol with aiohttp's WebSocket; no driver is needed."""
+"""A headless Chromium that tests control over the DevTools protocol with aiohttp's WebSocket, without a driver."""
 
 import asyncio
 import base64
@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import shutil
+from collections.abc import AsyncIterator
 
 import aiohttp
 
@@ -13,12 +14,17 @@ COMMAND = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 
 
 class Page:
-    """One tab."""
+    """One tab.
+
+    Args:
+        socket: an aiohttp WebSocket that is connected to the tab.
+    """
 
     def __init__(self, socket):
         self._socket, self._numbers = socket, itertools.count(1)
 
-    async def command(self, method, **parameters):
+    async def command(self, method: str, **parameters):
+        """Sends a command of the DevTools protocol, and returns its result."""
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
         async for message in self._socket:
@@ -27,40 +33,56 @@ class Page:
                 assert "error" not in answer, answer
                 return answer["result"]
 
-    async def evaluate(self, script):
-        """The value of a JavaScript expression."""
+    async def evaluate(self, script: str):
+        """Returns the value of a JavaScript expression."""
         result = await self.command("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    async def until(self, script, seconds=20):
+    async def until(self, script: str, seconds: float = 20) -> None:
+        """Waits until a JavaScript expression is true."""
         for _ in range(int(seconds / 0.02)):
             if await self.evaluate(f"Boolean({script})"):
                 return
             await asyncio.sleep(0.02)
         raise AssertionError(f"never true: {script}\n{await self.evaluate('document.body.innerText')}")
 
-    async def open(self, url):
-        await self.command("Page.navigate", url="about:blank")  # else a change of the fragment alone loads nothing
+    async def open(self, url: str) -> None:
+        """Loads a page."""
+        # The blank page forces a load even when only the fragment of the URL changes.
+        await self.command("Page.navigate", url="about:blank")
         await self.command("Page.navigate", url=url)
 
-    async def press(self, key, modifiers=0):
-        """A key of the keyboard. modifiers: 1 Alt, 2 Ctrl, 4 Meta, 8 Shift."""
+    async def press(self, key: str, modifiers: int = 0) -> None:
+        """Presses a key.
+
+        Args:
+            key: a character, or a name such as "Enter".
+            modifiers: the sum of 1 for Alt, 2 for Ctrl, 4 for Meta and 8 for Shift.
+        """
         text = {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")
         codes = {"Enter": 13, "Tab": 9, " ": 32, "ArrowDown": 40}
         event = {"key": key, "modifiers": modifiers, "windowsVirtualKeyCode": codes.get(key, ord(key[0]))}
         await self.command("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
         await self.command("Input.dispatchKeyEvent", type="keyUp", **event)
 
-    async def screenshot(self, path):
+    async def screenshot(self, path: str) -> None:
+        """Writes a PNG file of the whole page."""
         shot = await self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot["data"]))
 
 
 @contextlib.asynccontextmanager
-async def open_page(profile, width=1000, height=900, dark=False):
-    """A Page in a browser of its own. profile: an empty directory."""
+async def open_page(profile: str, width: int = 1000, height: int = 900, dark: bool = False) -> AsyncIterator[Page]:
+    """Starts a browser and gives a Page within the block.
+
+    Args:
+        profile: an empty directory.
+        width: pixels.
+        height: pixels.
+        dark: whether the browser prefers dark colours.
+    """
     process = await asyncio.create_subprocess_exec(
         COMMAND,
         "--headless",

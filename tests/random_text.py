@@ -1,13 +1,13 @@
-"""Random strings on which tokenizers differ: the one generator of the tests, the golden files and the benchmarks.
+"""Random strings on which tokenizers differ, for the tests, the golden files and the benchmarks.
 
-A string is a pure function of (seed, number). Only random.Random(seed).random() is drawn, which Python promises to
-keep, and no Unicode table is asked, so that every version of Python makes the same strings. Standard library only: the
-reference's interpreter imports this file too.
+A string is a pure function of (seed, number). Every version of Python makes the same strings, because the generator
+uses no Unicode table and draws only random.Random(seed).random(), which Python promises to keep. The module imports the
+standard library only, because the interpreter of the reference tokenizer imports it too.
 """
 
 import random
 
-# Scripts and blocks, first and last code point; drawn evenly over ranges first, then within one.
+# The first and last code points of scripts and blocks. A draw chooses a range first, then a code point in the range.
 _WORD_RANGES = {
     "latin": (
         (0x41, 0x5A),
@@ -106,7 +106,7 @@ _MARK_RANGES = (
     (0x10EFD, 0x10EFF),
     (0x1E4EC, 0x1E4EF),
 )
-# Spacing marks of a combining class other than 0: decomposition orders them, and they stay.
+# Spacing marks with a combining class other than 0. Decomposition orders them, and stripping of accents keeps them.
 ORDERED_MARKS = "\U0001d165\U0001d166\U0001d16d\U0001d172\U00016ff0\U00016ff1\u302e\u302f\u1b44\u1baa\u1bf2\ua953\ua9c0"
 _CONTROLS = "".join(map(chr, [*range(0, 9), 11, 12, *range(14, 32), *range(127, 160)])) + (
     "\xad\u0600\u0605\u061c\u06dd\u070f\u0890\u08e2\u180e\u200b\u200c\u200d\u2060\u2063\u206f\ufeff\ufff9\ufffb\ufffd"
@@ -273,7 +273,7 @@ _WORDS = (
     "中国 大学 日本語 東京 カタカナ ひらがな 한국어 서울 שלום العربية मानक हिन्दी ไทย Việt İstanbul "
     "don't e.g. 3.14 2019 U.S. x² H₂O"
 ).split(" ")
-# One character of 1, 2, 3 and 4 bytes; ones that lowering lengthens, or that decompose into several letters.
+# Characters of 1, 2, 3 and 4 bytes, characters that lowering lengthens, and characters that decompose into several.
 _LONG_WORD_UNITS = (
     "a",
     "A",
@@ -343,7 +343,7 @@ _INVALID = (
 
 
 class _Draw:
-    """Draws of one seed, each from random() alone."""
+    """Random draws of one seed. Every draw uses random() only."""
 
     def __init__(self, seed):
         self.random = random.Random(seed).random
@@ -389,13 +389,13 @@ def _right_to_left(draw):
 
 
 def _anything(draw):
-    """Any code point, assigned or not, without the surrogates, which UTF-8 does not hold."""
+    """Any code point, assigned or not, except surrogates, which UTF-8 cannot encode."""
     code = draw.below(0x110000 - 0x800) if draw.random() < 0.5 else draw.below(0x20000)
     return chr(code if code < 0xD800 else code + 0x800)
 
 
 _SCRIPTS = tuple(_WORD_RANGES.values())
-# (weight, maker of a part of a string)
+# (weight, function that makes a part of a string)
 _MAKERS = (
     (5, _word),
     (4, lambda draw: draw.one_of(_WORDS)),
@@ -420,7 +420,7 @@ _SEPARATORS = ("", "", "", " ", " ", "\u3000", "\n", ".")
 
 
 def _long_word(draw):
-    """Around the limit of 200 characters, counted after lowering, decomposition and stripping, or of 800 bytes."""
+    """A word near the limit of 200 characters after normalization, or of 800 bytes."""
     length = draw.one_of(_LONG_WORD_LENGTHS)
     unit = draw.one_of(_LONG_WORD_UNITS)
     word = unit * (length if draw.random() < 0.5 else -(-length // len(unit)))
@@ -430,8 +430,13 @@ def _long_word(draw):
     return draw.one_of(("", "", "x ", "中", "(")) + word + draw.one_of(("", "", " y", "中", ")", "\u0301"))
 
 
-def random_string(seed, number):
-    """String `number` of those of `seed`: mixed scripts, marks, controls, white space, emoji, words of any length."""
+def random_string(seed: int, number: int) -> str:
+    """A string of mixed scripts, marks, controls, white space, emoji and words of any length.
+
+    Args:
+        seed: chooses the sequence of strings.
+        number: the place in that sequence.
+    """
     draw = _Draw(seed * 1_000_003 + number)
     if draw.random() < 0.01:
         return _long_word(draw)
@@ -442,8 +447,8 @@ def random_string(seed, number):
     return "".join(parts)
 
 
-def random_bytes(seed, number):
-    """Bytes that are mostly not UTF-8: encoded surrogates, overlong and cut sequences, stray and flipped bytes."""
+def random_bytes(seed: int, number: int) -> bytes:
+    """Bytes that are mostly not UTF-8: encoded surrogates, overlong and cut sequences, stray and changed bytes."""
     draw = _Draw(seed * 1_000_003 + number)
     if draw.random() < 0.1:
         return bytes([draw.below(256) for _ in range(draw.below(40))])
@@ -462,22 +467,23 @@ def random_bytes(seed, number):
     return bytes(text)
 
 
-def code_points():
-    """Every code point that UTF-8 can hold."""
+def code_points() -> tuple[int, ...]:
+    """All code points that UTF-8 can encode."""
     return (*range(0xD800), *range(0xE000, 0x110000))
 
 
-def code_point_contexts(code):
-    """Strings with one code point alone, doubled, inside a word, between CJK, and where it decides on case or order."""
+def code_point_contexts(code: int) -> tuple[str, ...]:
+    """Strings with a code point: alone, doubled, in a word, between CJK, and where it affects case or mark order."""
     c = chr(code)
     return (c, c + c, f"ab{c}cd", f"中{c}国", f"ΑΣ{c}", f"ΑΣ{c}Α", f"{c}Σ", f"a\U0001d16d{c}\U00016ff0")
 
 
-def character_vocabulary():
-    """Entries of one code point, alone and inside a word: all of planes 0 and 1, the tags, samples of the uniform rest.
+def character_vocabulary() -> list[str]:
+    """A vocabulary with two entries for each code point: the start of a word, and within a word (##).
 
-    Published vocabularies turn a word with one rare character into [UNK] and so hide what became of its other
-    characters; with this one each code point of the normalized text shows as a piece.
+    It has all code points of planes 0 and 1, the tags, and samples of the other planes, which are uniform. A published
+    vocabulary turns a word with one rare character into [UNK], which hides the other characters. With this vocabulary
+    every code point of the normalized text shows as a piece.
     """
     codes = [
         *range(0x21, 0xD800),
@@ -487,6 +493,6 @@ def character_vocabulary():
         *range(0xE1000, 0x10FFFF, 1009),
         0x10FFFF,
     ]
-    # The reference strips the lines that it reads, so white space cannot be an entry.
+    # The reference tokenizer strips the lines of a vocabulary, so white space cannot be an entry.
     characters = [character for character in map(chr, codes) if character.strip()]
     return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [form for c in characters for form in (c, "##" + c)]

@@ -1,11 +1,11 @@
-"""What a command itself wrote to standard error."""
+"""The lines that a command itself writes to standard error."""
 
 import re
 
-# TensorFlow 2.20 writes of its coordination service and of its passes there whatever TF_CPP_MIN_LOG_LEVEL says; 2.21 does not.
-_TENSORFLOWS = re.compile(r"WARNING: All log messages before absl::InitializeLog|I0000 ")
+# TensorFlow 2.20 logs its coordination service and its graph passes whatever TF_CPP_MIN_LOG_LEVEL is; 2.21 does not.
+_TENSORFLOW_LINE = re.compile(r"WARNING: All log messages before absl::InitializeLog|I0000 ")
 
 
-def own_lines(errors):
-    """Its lines, without TensorFlow's."""
-    return [line for line in errors.splitlines() if not _TENSORFLOWS.match(line)]
+def own_lines(errors: str) -> list[str]:
+    """The lines of standard error without those of TensorFlow."""
+    return [line for line in errors.splitlines() if not _TENSORFLOW_LINE.match(line)]

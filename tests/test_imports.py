@@ -17,7 +17,7 @@ LAYERS = [
     {
         "pipelines": "choices data_error ragged storage",
         "keras_bert_app": "errors files",
-        "keras_bert_app.terminal": "durations progress screen",
+        "keras_bert_app.terminal": "durations progress screen text_columns",
         "keras_bert_app.config": "bert_config finetuning_config pretraining_config training_config",
         "keras_bert_app.recipes": (
             "chinese_whole_word domain large_batch multilingual original original_long_rows small_budget"
@@ -33,7 +33,7 @@ LAYERS = [
             "casing normalize offsets special_tokens tokenizer unicode_14 unicode_14_classes vocabulary "
             "vocabulary_extension vocabulary_learning vocabulary_report words"
         ),
-        "pipelines.examples": "block_examples dataset masking mixing packing pairs units walks",
+        "pipelines.examples": "block_examples dataset masking mixing packing pairs pointer_jumping units",
         "pipelines.corpus": (
             "corpus_reading corpus_report corpus_tasks fingerprints manifest near_duplicates preparation shards "
             "spool staging"
@@ -48,7 +48,7 @@ LAYERS = [
     # models; serving needs SavedModels alone
     {
         "keras_bert_app.modeling": (
-            "attention backend embeddings encoder heads layers lstm pretrainer recomputed_attention task_model"
+            "attention backend embeddings encoder execution heads layers lstm pretrainer task_model"
         ),
         "keras_bert_app.serving": (
             "batcher batching_options decoding encoding litert_model model_configs models request_errors routes "
@@ -80,8 +80,9 @@ LAYERS = [
     # training
     {
         "keras_bert_app.training": (
-            "evaluation forward infeed initialization local_cluster loop losses pace pretrain pretraining_data "
-            "pretraining_start profiling replicas reporting signals steps strategies tpu tpu_wheels window"
+            "compilation evaluation forward infeed initialization local_cluster loop losses pace pretrain "
+            "pretraining_corpora pretraining_data pretraining_start profiling replicas reporting signals start steps "
+            "strategies tpu tpu_wheels window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice muon optimizer_base schedules",
     },
@@ -101,17 +102,17 @@ LAYERS = [
     # SavedModels
     {
         "keras_bert_app.export": (
-            "answers best_answers choice_answers chunks encoder_signatures finetuned_export litert_export "
-            "masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers rows "
-            "saved_models sentence_vectors sequence_answers signatures specs tagging_answers word_splitter"
+            "answers best_answers choice_answers chunks encoder_signatures fill_mask_signatures finetuned_export "
+            "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers rows "
+            "saved_models sentence_vectors sequence_answers specs tagging_answers word_splitter"
         ),
     },
     # uses of a model
     {
         "keras_bert_app.analysis": (
-            "analysis_report encoded_sentences encoders findings halves head_distances head_tasks input_texts "
-            "mentions occurrences options probe_steps pruned_exports pseudo_likelihood samples sense_maps "
-            "sense_scores span_items study_registry tree_probe tree_scores treebank word_vectors"
+            "analysis_report encoded_sentences encoders even_samples findings head_distances head_tasks input_texts "
+            "mentions occurrences options probe_steps pruned_exports pseudo_likelihood sense_maps "
+            "sense_scores span_items split_halves study_registry tree_probe tree_scores treebank word_vectors"
         ),
         "keras_bert_app.analysis.studies": (
             "attention_maps attention_parser attention_patterns attention_probe coreference edge_probing "
@@ -133,6 +134,9 @@ LAYERS = [
 ]
 
 MOST_LAYERS = 10
+MOST_LINES = 60
+# Straight scripts that write golden values.
+LONGER_FUNCTIONS = {"tests/golden/generate_squad.py main", "tests/golden/generate_model_garden.py write"}
 MOST_NAMES_AT_THE_TOP = 20
 SOURCES = sorted(path for top in ("pipelines", "keras_bert_app") for path in (ROOT / top).rglob("*.py"))
 PACKAGE_FILES = ("__init__", "__main__")
@@ -217,15 +221,27 @@ def test_configurations_recipes_and_estimates_load_no_tensorflow(folder):
     subprocess.run([sys.executable, "-c", f"{code}assert 'tensorflow' not in sys.modules"], check=True, cwd=ROOT)
 
 
-def test_only_backend_py_of_the_model_imports_tensorflow():
+def test_only_backend_and_execution_of_the_model_import_tensorflow():
     users = {
         path.name
         for path in (ROOT / "keras_bert_app/modeling").glob("*.py")
         if any(module.split(".")[0] == "tensorflow" for module in imported_modules(path))
     }
-    assert users == {"backend.py"}
+    assert users == {"backend.py", "execution.py"}
 
 
 def test_importing_the_packages_does_not_load_tensorflow():
     code = "import sys, keras_bert_app, pipelines, keras_bert_app.config; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_no_function_is_longer_than_a_screen():
+    assert len(LONGER_FUNCTIONS) <= 5
+    longer = set()
+    for top in ("pipelines", "keras_bert_app", "benchmarks", "notebooks", "saved_models", "tests"):
+        for path in (ROOT / top).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    if node.end_lineno - node.lineno >= MOST_LINES:
+                        longer.add(f"{path.relative_to(ROOT).as_posix()} {node.name}")
+    assert longer <= LONGER_FUNCTIONS

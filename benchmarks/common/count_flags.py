@@ -1,14 +1,19 @@
-"""Flags of whole numbers joined by commas."""
+"""Flags whose values are whole numbers joined by commas."""
 
 from absl import flags
 
-flags.disclaim_key_flags()  # they are of the module that defines them, whose --help has them
+# Without this call, --help lists the flags under this module and not under the module that defines them.
+flags.disclaim_key_flags()
 
 
 class Counts(flags.ListParser):
-    """Of a flag's text a list of integers. Args: lowest: that they may be."""
+    """Parser of a flag whose value is a list of integers.
 
-    def __init__(self, lowest=1):
+    Args:
+        lowest: int. The smallest number that is allowed.
+    """
+
+    def __init__(self, lowest: int = 1):
         super().__init__()
         self.lowest = lowest
 
@@ -26,6 +31,16 @@ class Counts(flags.ListParser):
         return numbers
 
 
-def define(name, default, what, lowest=1):
-    """The holder of a new flag, whose value is a list of integers. Args: default: such a list. what: the flag's help."""
+def define(name: str, default: list[int], what: str, lowest: int = 1) -> flags.FlagHolder:
+    """Defines a flag whose value is a list of integers.
+
+    Args:
+        name: str. The flag's name.
+        default: list of int. The value when the flag is not given.
+        what: str. The help text.
+        lowest: int. The smallest number that is allowed.
+
+    Returns:
+        The flag's holder.
+    """
     return flags.DEFINE(Counts(lowest), name, default, what, serializer=flags.CsvListSerializer(","))

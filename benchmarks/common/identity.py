@@ -1,25 +1,47 @@
-"""What a kept result hangs on besides its flags: the program that was measured, and the files that it read."""
+"""Digests of the program that a benchmark measures and of the files that it reads."""
 
 import hashlib
+import os
 import pathlib
+from collections.abc import Iterable
+
+from pipelines import storage
 
 _PACKAGES = ("keras_bert_app", "pipelines")
+_ROOT = pathlib.Path(__file__).parents[2]
 
 
-def code_digest():
-    """Of all Python files of the packages, twelve hexadecimal digits: other code is another contender."""
-    root, found = pathlib.Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(path for package in _PACKAGES for path in (root / package).rglob("*.py")):
-        found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
-    return found.hexdigest()[:12]
+def code_digest() -> str:
+    """Twelve hexadecimal digits over all Python files of the packages.
+
+    A result that was measured with other code has another digest.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(path for package in _PACKAGES for path in (_ROOT / package).rglob("*.py")):
+        digest.update(f"{path.relative_to(_ROOT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
-def files_digest(paths):
-    """Of names and sizes of files, twelve hexadecimal digits, for texts too large to be read for it. Raises OSError."""
+def files_digest(paths: Iterable[str | os.PathLike]) -> str:
+    """Twelve hexadecimal digits over the names and sizes of files. The files themselves are not read.
+
+    Args:
+        paths: paths of the files.
+
+    Raises:
+        OSError: a file does not exist or cannot be read.
+    """
     sizes = [(str(path), pathlib.Path(path).stat().st_size) for path in paths]
     return hashlib.sha256(repr(sizes).encode()).hexdigest()[:12]
 
 
-def file_digest(path):
-    """Of a file, twelve hexadecimal digits. Raises OSError."""
-    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:12]
+def file_digest(path: str | os.PathLike) -> str:
+    """Twelve hexadecimal digits over the content of a file.
+
+    Args:
+        path: path of the file.
+
+    Raises:
+        OSError: the file does not exist or cannot be read.
+    """
+    return storage.sha256_of(path)[:12]

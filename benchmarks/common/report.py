@@ -1,38 +1,48 @@
-"""What benchmarks keep of a run beside its figures as JSON: the table, and bars of the contenders."""
+"""The files that a benchmark keeps of a run: figures as JSON, a table in Markdown, and a picture of bars."""
 
 import json
 import os
+from collections.abc import Callable
+
+from pipelines import storage
 
 
-def in_words(machine):
-    """A line of what this_machine.machine gives."""
+def in_words(machine: dict) -> str:
+    """One line that describes a machine, as this_machine.machine returns it."""
     return ", ".join(f"{name} {value}" for name, value in machine.items())
 
 
-def keep(output_file, figures, lines, draw):
-    """Writes NAME.json, NAME.md and NAME.png; nothing where output_file is empty.
+def keep(output_file: str, figures: dict, lines: list[str], draw: Callable[[str], None]) -> None:
+    """Writes NAME.json, NAME.md and NAME.png.
 
     Args:
-        output_file: NAME.json. figures: JSON-able dict; "machine" stands above the table too. lines: of the table. draw: function of a
-            path that draws.
+        output_file: str. Path of NAME.json; "" to write nothing.
+        figures: dict of JSON-able values. The table begins with figures["machine"].
+        lines: list of str. Lines of the table.
+        draw: function of a path that draws the picture.
     """
     if not output_file:
         return
     os.makedirs(os.path.dirname(output_file) or ".", exist_ok=True)
-    with open(output_file, "w", encoding="utf-8") as file:
-        json.dump(figures, file, indent=1)
+    storage.write_whole(output_file, json.dumps(figures, indent=1))
     name = os.path.splitext(output_file)[0]
-    with open(f"{name}.md", "w", encoding="utf-8") as file:
-        file.write("\n".join([in_words(figures["machine"]), "", *lines]) + "\n")
+    storage.write_whole(f"{name}.md", "\n".join([in_words(figures["machine"]), "", *lines]) + "\n")
     draw(f"{name}.png")
 
 
-def draw_bars(panels, heading, path, stands_out=lambda name: name.startswith("ours")):
-    """Bars of the contenders, a panel for each thing that they did.
+def draw_bars(
+    panels: dict,
+    heading: str,
+    path: str,
+    stands_out: Callable[[str], bool] = lambda name: name.startswith("ours"),
+) -> None:
+    """Draws horizontal bars of the contenders, one panel for each kind of work.
 
     Args:
-        panels: dict title -> contender -> (median, lowest, highest). heading: above all; its second line says the unit.
-        stands_out: function of a contender, whose bar is coloured then.
+        panels: dict. Title -> contender -> (median, lowest, highest).
+        heading: str. Title of the picture. Its second line has the unit.
+        path: str. File to write.
+        stands_out: function of a contender's name. Returns whether its bar is coloured.
     """
     from keras_bert_app.drawing.figures import picture
 
@@ -43,25 +53,26 @@ def draw_bars(panels, heading, path, stands_out=lambda name: name.startswith("ou
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        for axes, (title, contenders) in zip(grid, panels.items()):
+        for axes, (title, contenders) in zip(grid, panels.items(), strict=False):
             axes.set_title(title)
-            medians = [median for median, _, _ in contenders.values()]
-            # The median of all calls may lie outside of the rounds' medians.
-            spread = [
-                [max(0.0, median - lowest) for median, lowest, _ in contenders.values()],
-                [max(0.0, highest - median) for median, _, highest in contenders.values()],
-            ]
-            bars = axes.barh(
-                list(contenders),
-                medians,
-                xerr=spread,
-                error_kw={"elinewidth": 1, "ecolor": "0.3"},
-                color=["C0" if stands_out(name) else "C7" for name in contenders],
-            )
-            axes.bar_label(
-                bars, [f"{median:,.0f}" if median >= 100 else f"{median:.3g}" for median in medians], padding=3
-            )
-            axes.invert_yaxis()
-            axes.margins(x=0.18)
-    with open(path, "wb") as file:
-        file.write(image.getvalue())
+            _draw_panel(axes, contenders, stands_out)
+    storage.write_whole(path, image.getvalue())
+
+
+def _draw_panel(axes, contenders, stands_out):
+    medians = [median for median, _, _ in contenders.values()]
+    # The median of all calls may lie outside the range of the rounds' medians.
+    spread = [
+        [max(0.0, median - lowest) for median, lowest, _ in contenders.values()],
+        [max(0.0, highest - median) for median, _, highest in contenders.values()],
+    ]
+    bars = axes.barh(
+        list(contenders),
+        medians,
+        xerr=spread,
+        error_kw={"elinewidth": 1, "ecolor": "0.3"},
+        color=["C0" if stands_out(name) else "C7" for name in contenders],
+    )
+    axes.bar_label(bars, [f"{median:,.0f}" if median >= 100 else f"{median:.3g}" for median in medians], padding=3)
+    axes.invert_yaxis()
+    axes.margins(x=0.18)

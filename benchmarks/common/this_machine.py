@@ -1,16 +1,24 @@
-"""What a figure hangs on besides the code: cores, class of CPU, versions; and which compute types it makes sense to time there."""
+"""Facts about this machine that a figure depends on: cores, class of CPU, versions, compute types and memory."""
 
 import itertools
 import os
 import platform
+from collections.abc import Iterable
 
 _CPU_CLASSES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx")
 _CPUINFO = "/proc/cpuinfo"
-_MULTIPLY_BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}  # the last is Arm's
+_MULTIPLY_BFLOAT16 = {"amx_bf16", "avx512_bf16", "bf16"}  # "bf16" is the name on Arm
 
 
-def machine(packages):
-    """A dict: cores, class of CPU and versions of Python and of packages; no name of a machine."""
+def machine(packages: Iterable[str]) -> dict:
+    """Describes the machine without its name.
+
+    Args:
+        packages: names of installed packages.
+
+    Returns:
+        dict with cores, cpu (its class), python, and the version of each package.
+    """
     from importlib import metadata
 
     flags = _cpu_flags()
@@ -22,16 +30,28 @@ def machine(packages):
     }
 
 
-def precisions():
-    """The compute types that the CPU has products of: ("float32", "bfloat16") or ("float32",).
+def precisions() -> tuple[str, ...]:
+    """The compute types that the CPU multiplies natively: ("float32", "bfloat16") or ("float32",).
 
-    Without them a bfloat16 step is one in float32 and conversions, several times as long: worth a look, not an hour of each run.
+    Without native products, a bfloat16 step converts to float32 and takes several times as long.
     """
     return ("float32", "bfloat16") if _MULTIPLY_BFLOAT16 & _cpu_flags() else ("float32",)
 
 
+def resident_bytes(field: str, pid: int | str = "self") -> int:
+    """Resident memory of a process in bytes.
+
+    Args:
+        field: str. A line of /proc/PID/status: "VmRSS" for the memory now, "VmHWM" for the peak.
+        pid: int or str. The process; by default this one.
+    """
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        (line,) = (line for line in file if line.startswith(f"{field}:"))
+    return int(line.split()[1]) * 1024
+
+
 def _cpu_flags():
-    """Set of what Linux says that the first core can do; empty elsewhere."""
+    """Features of the first core as a set, from /proc/cpuinfo. Empty on systems other than Linux."""
     if not os.path.exists(_CPUINFO):
         return set()
     with open(_CPUINFO, encoding="utf-8") as stream:

@@ -1,53 +1,72 @@
-"""Contenders that are timed in turn, round by round, so that a drift of the machine meets all of them."""
+"""Times contenders in turn, round by round, so that a drift of the machine's speed affects all of them."""
 
 import random
 import statistics
 import time
+from collections.abc import Callable
+from typing import Any
+
+Rounds = list[list[float]]  # for each round, the seconds of each call
 
 
-def texts_of(vocab_file, batch, tokens):
-    """`batch` texts of so many tokens each, [CLS] and [SEP] included: of pieces that are whole words."""
+def texts_of(vocab_file: str, batch: int, tokens: int) -> list[str]:
+    """Random texts of whole words.
+
+    Args:
+        vocab_file: str. The vocabulary. Its pieces that are whole words are drawn from.
+        batch: int. Number of texts.
+        tokens: int. Tokens of each text, [CLS] and [SEP] included.
+    """
     with open(vocab_file, encoding="utf-8") as file:
         words = [piece for piece in file.read().split("\n") if piece.isascii() and piece.isalpha() and len(piece) > 2]
     return [" ".join(random.Random(number).choices(words, k=tokens - 2)) for number in range(batch)]
 
 
-def timed(run, texts):
-    """Function of a number of calls that gives the seconds of each."""
+def timed(run: Callable[[Any], Any], texts: Any) -> Callable[[int], list[float]]:
+    """A function of a number of calls that returns the seconds of each call of run(texts)."""
 
     def calls(count):
-        found = []
+        seconds = []
         for _ in range(count):
             started = time.perf_counter()
             run(texts)
-            found.append(time.perf_counter() - started)
-        return found
+            seconds.append(time.perf_counter() - started)
+        return seconds
 
     return calls
 
 
-def in_turn(contenders, rounds, seconds):
-    """name -> for each round the seconds of its calls. Args: contenders: name -> of timed. seconds: about, of each in a round."""
+def in_turn(contenders: dict[str, Callable[[int], list[float]]], rounds: int, seconds: float) -> dict[str, Rounds]:
+    """Times all contenders in each round.
+
+    Args:
+        contenders: dict. Name -> function as timed returns it.
+        rounds: int. Number of rounds.
+        seconds: float. About how long each contender runs in a round.
+
+    Returns:
+        dict. Name -> for each round, the seconds of its calls.
+    """
     counts = {name: max(3, round(seconds / statistics.median(run(5)))) for name, run in contenders.items()}
-    found = {name: [] for name in contenders}
+    times = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
-            found[name].append(run(counts[name]))
-    return found
+            times[name].append(run(counts[name]))
+    return times
 
 
-def median(rounds):
-    """Of all calls."""
+def median(rounds: Rounds) -> float:
+    """The median of all calls, in seconds."""
     return statistics.median(second for calls in rounds for second in calls)
 
 
-def milliseconds(rounds):
-    """(median of all calls, lowest and highest of the rounds' medians)."""
+def milliseconds(rounds: Rounds) -> tuple[float, float, float]:
+    """(median of all calls, lowest and highest of the rounds' medians), in milliseconds."""
     medians = [statistics.median(calls) * 1e3 for calls in rounds]
     return median(rounds) * 1e3, min(medians), max(medians)
 
 
-def ratio(ours, theirs):
-    """Ours by theirs: (median, lowest, highest) over the rounds."""
-    found = [statistics.median(mine) / statistics.median(other) for mine, other in zip(ours, theirs)]
-    return statistics.median(found), min(found), max(found)
+def ratio(ours: Rounds, theirs: Rounds) -> tuple[float, float, float]:
+    """The ratio of our median to theirs: (median, lowest, highest) over the rounds."""
+    ratios = [statistics.median(mine) / statistics.median(other) for mine, other in zip(ours, theirs, strict=True)]
+    return statistics.median(ratios), min(ratios), max(ratios)

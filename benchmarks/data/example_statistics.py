@@ -1,6 +1,6 @@
-"""What is counted of pre-training examples: every statistic is a column of integers with the document of each entry.
+"""Statistics of pre-training examples. A statistic is a column of integers with the document of each entry.
 
-Dimensions: N examples, S positions, P predictions an example.
+Dimensions: N examples, S positions, P predictions in each example.
 """
 
 import typing
@@ -17,28 +17,49 @@ _DOCUMENT_CLASSES = 50
 
 
 class Statistic(typing.NamedTuple):
+    """One statistic of one builder's examples.
+
+    Attributes:
+        name: str. Title in the table.
+        values: int array [n]. The entries.
+        documents: int array [n]. The document of each entry. For an example: the document of segment A.
+        categories: tuple of str. Names of the values 0, 1, and so on; () if the values are numbers.
+        is_compared: bool. Whether the statistic counts for the verdict. A comment gives the reason if not.
+    """
+
     name: str
-    values: np.ndarray  # int [n]
-    documents: np.ndarray  # int [n], the document that each entry is from: of segment A, where there is an example
-    categories: tuple = ()  # names of values 0, 1, ...; numbers otherwise
-    is_compared: bool = True  # False: shown but left out of the verdict, for a reason that stands where it is made
+    values: np.ndarray
+    documents: np.ndarray
+    categories: tuple = ()
+    is_compared: bool = True
 
 
 class Examples(typing.NamedTuple):
-    """One builder's examples; `rows` holds the truth, `shown` what the model is given."""
+    """The examples of one builder.
 
-    rows: np.ndarray  # int32 [N, S]
-    shown: np.ndarray  # int32 [N, S]
-    lengths: np.ndarray  # [N] with special pieces
-    a_lengths: np.ndarray  # [N]
-    b_lengths: np.ndarray  # [N]
-    is_random: np.ndarray  # [N] 0 or 1
-    num_masked: np.ndarray  # [N]
-    positions: np.ndarray  # [N, P]
+    Attributes:
+        rows: int32 array [N, S]. Ids without masks.
+        shown: int32 array [N, S]. Ids with masks, the model's input.
+        lengths: int array [N]. Pieces, special pieces included.
+        a_lengths: int array [N]. Pieces of segment A.
+        b_lengths: int array [N]. Pieces of segment B.
+        is_random: int array [N]. 1 if segment B is random.
+        num_masked: int array [N]. Number of predictions.
+        positions: int array [N, P]. Positions of the predictions.
+    """
+
+    rows: np.ndarray
+    shown: np.ndarray
+    lengths: np.ndarray
+    a_lengths: np.ndarray
+    b_lengths: np.ndarray
+    is_random: np.ndarray
+    num_masked: np.ndarray
+    positions: np.ndarray
 
 
-def examples_from(arrays):
-    """Examples from what oracle_google_pretraining_data._arrays describes."""
+def examples_from(arrays: dict[str, np.ndarray]) -> Examples:
+    """Examples from the arrays that peer_google_pretraining_data._arrays describes."""
     shown, positions, num_masked = (arrays[name] for name in ("input_word_ids", "masked_lm_positions", "num_masked"))
     row, slot = np.nonzero(np.arange(positions.shape[1]) < num_masked[:, None])
     rows = shown.copy()
@@ -56,8 +77,21 @@ def examples_from(arrays):
     )
 
 
-def faults(examples, locations, tokenizer, masked_lm_prob, max_predictions_per_seq):
-    """Name -> number of examples that break a rule which leaves nothing to chance; all 0 in a right builder."""
+def faults(
+    examples: Examples, locations: tuple, tokenizer, masked_lm_prob: float, max_predictions_per_seq: int
+) -> dict[str, int]:
+    """Counts examples that break a rule. A correct builder breaks none.
+
+    Args:
+        examples: Examples.
+        locations: pair of Locations, of segments A and B.
+        tokenizer: BertTokenizer.
+        masked_lm_prob: float. Share of pieces to predict.
+        max_predictions_per_seq: int. P.
+
+    Returns:
+        dict. Rule -> number of examples that break it.
+    """
     rows, lengths, num_masked = examples.rows, examples.lengths, examples.num_masked
     every = np.arange(len(rows))
     row, slot, position = _masked(examples)
@@ -83,25 +117,37 @@ def faults(examples, locations, tokenizer, masked_lm_prob, max_predictions_per_s
     }
 
 
-def locate_segments(corpus, examples):
-    """Locations of A and of B."""
+def locate_segments(corpus: segment_locations.Corpus, examples: Examples) -> tuple:
+    """Locations of segment A and of segment B."""
     return (
         segment_locations.locate(corpus, examples.rows, np.ones_like(examples.a_lengths), examples.a_lengths),
         segment_locations.locate(corpus, examples.rows, examples.a_lengths + 2, examples.b_lengths),
     )
 
 
-def statistics(examples, locations, corpus, mask_id, frequency_ranks):
+def statistics(
+    examples: Examples,
+    locations: tuple,
+    corpus: segment_locations.Corpus,
+    mask_id: int,
+    frequency_ranks: np.ndarray,
+) -> list[Statistic]:
     """All statistics of one builder's examples.
 
     Args:
-        locations: of A and B. frequency_ranks: int [V], 0 for the piece that the corpus holds most often.
+        examples: Examples.
+        locations: pair of Locations, of segments A and B.
+        corpus: Corpus.
+        mask_id: int. Id of [MASK].
+        frequency_ranks: int array [V]. Rank of each piece in the corpus, 0 for the most frequent one.
     """
     documents = document_at(corpus, locations[0].start)
     return [
         *_of_examples(examples, documents),
         *_of_masks(examples, documents, mask_id, frequency_ranks),
-        *_of_sources(examples, locations, documents, corpus),
+        *_of_segments(examples, locations, documents, corpus),
+        *_of_pairs(examples, locations, documents, corpus),
+        *_of_documents(examples, locations, documents, corpus),
     ]
 
 
@@ -144,12 +190,10 @@ def _of_masks(examples, documents, mask_id, frequency_ranks):
     yield of("id of replacing pieces", shown, kind == REPLACED)
 
 
-def _of_sources(examples, locations, documents, corpus):
-    """Where A and B stand in the corpus. Entries are the examples whose segments are located."""
-    num_documents = len(corpus.shards)
-    sentences = np.diff(np.searchsorted(corpus.sentence_starts, corpus.document_starts))  # of each document
-    everywhere = np.arange(num_documents)
-    for name, place, lengths in zip("AB", locations, (examples.a_lengths, examples.b_lengths)):
+def _of_segments(examples, locations, documents, corpus):
+    """Statistics of the cuts of segments A and B. Entries are the examples whose segments are located."""
+    segments = zip("AB", locations, (examples.a_lengths, examples.b_lengths), strict=True)
+    for name, place, lengths in segments:
         yield Statistic(f"{name} located", place.is_located.astype(int), documents, ("no", "yes"))
         chosen = place.is_located
         first, last = place.start[chosen], place.start[chosen] + lengths[chosen] - 1
@@ -160,9 +204,18 @@ def _of_sources(examples, locations, documents, corpus):
         yield Statistic(f"{name} cut at", (front > 0) + 2 * (back > 0), of, sides)
         yield Statistic(f"pieces cut from the front of {name}'s first sentence", front[front > 0], of[front > 0])
         yield Statistic(f"pieces cut from the back of {name}'s last sentence", back[back > 0], of[back > 0])
+
+
+def _located_pairs(examples, locations, documents, corpus):
+    """(examples whose two segments are located, first pieces of A, of B, documents of A, of B, whether B is random)."""
     both = locations[0].is_located & locations[1].is_located
     a_place, b_place = (place.start[both] for place in locations)
-    a_document, b_document, is_random = documents[both], document_at(corpus, b_place), examples.is_random[both] == 1
+    return both, a_place, b_place, documents[both], document_at(corpus, b_place), examples.is_random[both] == 1
+
+
+def _of_pairs(examples, locations, documents, corpus):
+    """Statistics of the document and shard of B, compared with those of A."""
+    both, a_place, b_place, a_document, b_document, is_random = _located_pairs(examples, locations, documents, corpus)
     yes = ("no", "yes")
     follows = (a_document == b_document) & (b_place >= a_place + examples.a_lengths[both])
     yield Statistic(
@@ -172,7 +225,7 @@ def _of_sources(examples, locations, documents, corpus):
         "random B is from A's document", (a_document == b_document)[is_random].astype(int), a_document[is_random], yes
     )
     if corpus.shards[-1] > 0:
-        # Ours chooses among the documents of its block, and a block is a shard.
+        # Not compared: our builder chooses among the documents of its block, and a block is a shard.
         same_shard = corpus.shards[a_document] == corpus.shards[b_document]
         yield Statistic(
             "random B is from A's shard",
@@ -181,11 +234,19 @@ def _of_sources(examples, locations, documents, corpus):
             yes,
             is_compared=False,
         )
+
+
+def _of_documents(examples, locations, documents, corpus):
+    """Statistics of the documents of A and of random B."""
+    num_documents = len(corpus.shards)
+    everywhere = np.arange(num_documents)
+    sentences = np.diff(np.searchsorted(corpus.sentence_starts, corpus.document_starts))  # of each document
+    _, _, b_place, a_document, b_document, is_random = _located_pairs(examples, locations, documents, corpus)
     random_document = b_document[is_random]
     in_document = sentence_at(corpus, b_place[is_random]) - np.searchsorted(
         corpus.sentence_starts, corpus.document_starts[random_document]
     )
-    # Long documents with a short target have thousands of examples; in short ones a wrong share of short targets shows.
+    # A long document with a short target has thousands of examples. A wrong share of short targets shows in short ones.
     is_short = sentences[documents] <= _SHORT_DOCUMENT
     yield Statistic(
         f"sequence length in documents of at most {_SHORT_DOCUMENT} sentences",
@@ -205,13 +266,13 @@ def _of_sources(examples, locations, documents, corpus):
         random_document % _DOCUMENT_CLASSES,
         a_document[is_random],
     )
-    # All documents have more when there are more examples in all: they are no independent units here.
+    # Not compared: the number of all examples changes the numbers of all documents, so they are not independent.
     yield Statistic(
         "random Bs of a document", np.bincount(random_document, minlength=num_documents), everywhere, is_compared=False
     )
 
 
 def _masked(examples):
-    """Row, slot and position of every prediction, each [n]."""
+    """(row, slot, position) of every prediction, each [n]."""
     row, slot = np.nonzero(np.arange(examples.positions.shape[1]) < examples.num_masked[:, None])
     return row, slot, examples.positions[row, slot]

@@ -1,14 +1,16 @@
-"""Time and memory of prepare_corpus over texts of several sizes: a Markdown table, JSON and a picture.
+"""Measures time and memory of prepare_corpus for texts of several sizes: a table in Markdown, JSON and a picture.
 
-python -m benchmarks.data.prepare_corpus --text_dir=enwiki --megabytes=49,200,1000 --work_dir=runs/prepare_corpus \
+python -m benchmarks.data.prepare_corpus --text_dir=enwiki --megabytes=49,200,1000 --work_dir=runs/prepare_corpus \\
     --output_file=runs/prepare_corpus.json
 
-A text larger than that in --text_dir is made by repeating it with one word in eight of every line changed to another
-word of the text, so that no copy is a duplicate of another. Each command runs in a process of its own; its resident
-memory is that of its whole tree of processes, sampled twenty times a second from /proc. Files that were just written
-are read from memory. A figure is the median of --repeats runs, MB/s those of the median seconds. The picture, MB/s and
-resident memory over the size of the text between the lowest and highest, is OUTPUT_FILE with .png in place of .json.
-BUILD.md has a recorded run.
+If a size is larger than the text in --text_dir, the benchmark repeats the text. In each copy it changes about one
+word in eight to another word of the text, so that no copy is a duplicate. Each command runs in a process of its own.
+Resident memory is that of the whole tree of processes, sampled twenty times a second from /proc. The texts were just
+written, so the system reads them from memory.
+
+A figure is the median of --repeats runs, and MB/s is that of the median seconds. The picture shows MB/s and resident
+memory over the size of the text, with the lowest and the highest run. Its name is OUTPUT_FILE with .png instead of
+.json. BUILD.md has a recorded run.
 """
 
 import os
@@ -27,6 +29,7 @@ from benchmarks.common.identity import files_digest
 from benchmarks.common.this_machine import machine
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
+from pipelines import storage
 from pipelines.text.text_files import expand_files, open_text
 
 flags.DEFINE_string(
@@ -42,35 +45,40 @@ _HEAD = (
     "| text, MB | dedup | workers | seconds | lowest to highest | MB/s | seconds from reading on | MB/s | CPU seconds "
     "| peak resident, MB | documents | shards, MB |"
 )
-_CHANGED = 8
+_CHANGED = 8  # one word in so many is changed
 _SECONDS_BETWEEN_SAMPLES = 0.05
 _WORD = re.compile(r"[a-z]{4,}")
 _LINES_BETWEEN_WORDS = 100
-_MARKUP = ("<doc ", "</doc>")  # of wikiextractor
+_MARKUP = ("<doc ", "</doc>")  # lines of wikiextractor that stay as they are
 
 
 def main(arguments):
     del arguments
     text_dir, work_dir = app.required("text_dir", "work_dir")
-    found, lines = {"machine": machine(("tensorflow",)), "runs": []}, [_HEAD, "|" + "---|" * 12]
-    print("\n".join([report.in_words(found["machine"]), "", *lines]), flush=True)
-    # Enlarged texts are kept, each for the text that it was made of.
-    of_text = files_digest(expand_files(text_dir.split(",")))
+    figures, lines = {"machine": machine(("tensorflow",)), "runs": []}, [_HEAD, "|" + "---|" * 12]
+    print("\n".join([report.in_words(figures["machine"]), "", *lines]), flush=True)
+    # Enlarged texts are kept. The digest in their names identifies the text that they were made from.
+    digest = files_digest(expand_files(text_dir.split(",")))
     for megabytes in _MEGABYTES.value:
-        directory = os.path.join(work_dir, f"text-{megabytes}-{of_text}")
+        directory = os.path.join(work_dir, f"text-{megabytes}-{digest}")
         if not os.path.exists(directory):
             make_text(text_dir.split(","), directory, megabytes * 1_000_000)
         for dedup in _DEDUP.value:
             for workers in _WORKERS.value:
                 corpus_dir = os.path.join(work_dir, "corpus")
-                found["runs"].append([measure(directory, corpus_dir, dedup, workers) for _ in range(_REPEATS.value)])
-                lines.append(row(found["runs"][-1]))
+                runs = [measure(directory, corpus_dir, dedup, workers) for _ in range(_REPEATS.value)]
+                figures["runs"].append(runs)
+                lines.append(row(runs))
                 print(lines[-1], flush=True)
-    report.keep(_OUTPUT_FILE.value, found, lines, lambda path: draw(found["runs"], path))
+    report.keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["runs"], path))
 
 
-def row(repeats):
-    """A line of the table, of what measure gave of the same command."""
+def row(repeats: list[dict]) -> str:
+    """A line of the table.
+
+    Args:
+        repeats: list of dict. Results of measure for the same command.
+    """
     run, size = repeats[0], repeats[0]["text_bytes"] / 1e6
     seconds, lowest, highest = spread(run["seconds"] for run in repeats)
     reading_on = statistics.median(run["seconds"] - run["start_seconds"] for run in repeats)
@@ -78,20 +86,20 @@ def row(repeats):
         statistics.median(run[name] for run in repeats) for name in ("cpu_seconds", "peak_bytes")
     )
     return (
-        f"| {size:,.0f} | {run['dedup']} | {run['workers']} | {seconds:.1f} | {lowest:.1f} to {highest:.1f} | {size / seconds:.1f} "
-        f"| {reading_on:.1f} | {size / reading_on:.1f} | {cpu_seconds:.1f} | {peak_bytes / 1e6:,.0f} | {run['documents']:,} "
-        f"| {run['shard_bytes'] / 1e6:,.1f} |"
+        f"| {size:,.0f} | {run['dedup']} | {run['workers']} | {seconds:.1f} | {lowest:.1f} to {highest:.1f} "
+        f"| {size / seconds:.1f} | {reading_on:.1f} | {size / reading_on:.1f} | {cpu_seconds:.1f} "
+        f"| {peak_bytes / 1e6:,.0f} | {run['documents']:,} | {run['shard_bytes'] / 1e6:,.1f} |"
     )
 
 
-def spread(values):
-    """(median, lowest, highest)."""
+def spread(values) -> tuple[float, float, float]:
+    """(median, lowest, highest) of numbers."""
     values = sorted(values)
     return statistics.median(values), values[0], values[-1]
 
 
-def draw(runs, path):
-    """Two panels over the size of the text: MB/s and resident memory, a line for each way of --dedup and number of workers."""
+def draw(runs: list[list[dict]], path: str) -> None:
+    """Draws MB/s and resident memory over the size of the text, a line for each --dedup and number of workers."""
     from keras_bert_app.drawing.figures import picture
 
     def size_of(repeats):
@@ -110,11 +118,14 @@ def draw(runs, path):
         lines.setdefault(f"{repeats[0]['dedup']}, {repeats[0]['workers']} workers", []).append(repeats)
     sizes = sorted({size_of(repeats) for repeats in runs})
     with picture(8, 3, "prepare_corpus as the text grows\nMB of text") as (figure, image):
-        for axes, (title, value) in zip(figure.subplots(1, len(panels)), panels.items()):
+        for axes, (title, value) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
             for name, of_line in lines.items():
                 of_line = sorted(of_line, key=size_of)
-                medians, lowest, highest = zip(*map(value, of_line))
-                errors = [[high - low for low, high in zip(*side)] for side in ((lowest, medians), (medians, highest))]
+                medians, lowest, highest = zip(*map(value, of_line), strict=True)
+                errors = [
+                    [high - low for low, high in zip(*side, strict=True)]
+                    for side in ((lowest, medians), (medians, highest))
+                ]
                 axes.errorbar(list(map(size_of, of_line)), medians, yerr=errors, marker="o", capsize=3, label=name)
             axes.set_title(title)
             axes.set_xscale("log")
@@ -122,42 +133,44 @@ def draw(runs, path):
             axes.minorticks_off()
             axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
         axes.legend()
-    with open(path, "wb") as file:
-        file.write(image.getvalue())
+    storage.write_whole(path, image.getvalue())
 
 
-def make_text(patterns, directory, size):
-    """Copies of the text's files until there are size bytes; the first time as they are, then changed.
+def make_text(patterns: list[str], directory: str, size: int) -> None:
+    """Copies the text's files until the copies have `size` bytes. All copies but the first are changed.
+
+    Args:
+        patterns: list of str. Files, directories or globs of the text.
+        directory: str. Where the copies go.
+        size: int. Least number of bytes.
 
     Raises:
-        UserError: copies are needed, and the text has no word to change them with.
+        UserError: the text must be repeated, but has no word to change.
     """
-    shutil.rmtree(directory + ".tmp", ignore_errors=True)  # of a run that was stopped
-    os.makedirs(directory + ".tmp")
     files = expand_files(patterns)
     words, written, number = [], 0, 0
-    while written < size:
-        if number == len(files) and not words:
-            raise UserError(
-                f"--text_dir={','.join(patterns)}: {written:,} bytes, and no word of four letters a to z or more to change "
-                f"copies with; expected text with such words, or {size:,} bytes of it"
-            )
-        changed = random.Random(number) if number >= len(files) else None
-        with open_text(files[number % len(files)]) as file:
-            lines = [line.decode("utf-8", "replace") for line in file]
-        if changed is None:
-            words += _words_of(lines)
-        else:
-            lines = [line if line.startswith(_MARKUP) else _perturbed(line, words, changed) for line in lines]
-        with open(os.path.join(directory + ".tmp", f"{number:05d}"), "w", encoding="utf-8") as file:
-            file.writelines(lines)
-            written += file.tell()
-        number += 1
-    os.rename(directory + ".tmp", directory)
+    with storage.whole_directory(directory, directory + ".tmp") as place:
+        while written < size:
+            if number == len(files) and not words:
+                raise UserError(
+                    f"--text_dir={','.join(patterns)}: {written:,} bytes, and no word of four letters a to z or more "
+                    f"to change copies with; expected text with such words, or {size:,} bytes of it"
+                )
+            generator = random.Random(number) if number >= len(files) else None
+            with open_text(files[number % len(files)]) as file:
+                lines = [line.decode("utf-8", "replace") for line in file]
+            if generator is None:
+                words += _words_of(lines)
+            else:
+                lines = [line if line.startswith(_MARKUP) else _perturbed(line, words, generator) for line in lines]
+            with open(os.path.join(place, f"{number:05d}"), "w", encoding="utf-8") as file:
+                file.writelines(lines)
+                written += file.tell()
+            number += 1
 
 
 def _words_of(lines):
-    """The words of one line in a hundred, the first that has any: they are from all over the file, and do not fill the memory."""
+    """The words of the first line that has any in each hundred lines. So few words of a file do not fill the memory."""
     words = []
     for start in range(0, len(lines), _LINES_BETWEEN_WORDS):
         of_lines = (
@@ -167,13 +180,22 @@ def _words_of(lines):
     return words
 
 
-def _perturbed(line, words, changed):
-    return _WORD.sub(lambda match: changed.choice(words) if changed.random() * _CHANGED < 1 else match[0], line)
+def _perturbed(line, words, generator):
+    return _WORD.sub(lambda match: generator.choice(words) if generator.random() * _CHANGED < 1 else match[0], line)
 
 
-def measure(text, corpus_dir, dedup, workers):
-    """One command: a dict of its settings and sizes, seconds, seconds until TensorFlow was loaded (start_seconds), CPU seconds
-    and peak resident bytes."""
+def measure(text: str, corpus_dir: str, dedup: str, workers: int) -> dict:
+    """Runs prepare_corpus once.
+
+    Args:
+        text: str. Directory of the text.
+        corpus_dir: str. Directory of the corpus; removed first.
+        dedup: str. Value of --dedup.
+        workers: int. Value of --workers.
+
+    Returns: dict with the settings, text_bytes, seconds, start_seconds (until TensorFlow was loaded), cpu_seconds,
+        peak_bytes (resident), documents and shard_bytes.
+    """
     shutil.rmtree(corpus_dir, ignore_errors=True)
     command = [
         sys.executable,
@@ -213,8 +235,8 @@ def measure(text, corpus_dir, dedup, workers):
     }
 
 
-def resident_bytes(pid):
-    """Of a process and all that it has started."""
+def resident_bytes(pid: int) -> int:
+    """Resident bytes of a process and of all its descendants."""
     total = 0
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
@@ -222,7 +244,7 @@ def resident_bytes(pid):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
                 total += sum(resident_bytes(int(child)) for child in file.read().split())
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+    except (FileNotFoundError, ProcessLookupError):  # the process has just ended
         pass
     return total
 

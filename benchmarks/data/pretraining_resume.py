@@ -1,8 +1,8 @@
-"""Stops the stream of training batches at random positions, goes on from each, and compares all that remains.
+"""Stops the stream of training batches at random positions, resumes from each, and compares all remaining batches.
 
 python -m benchmarks.data.pretraining_resume --corpus_dir=CORPUS[,CORPUS2] --vocab_file=VOCAB --positions=50
 
-Batches are compared by a hash of every tensor's bytes. The exit code is 1 if any differs.
+Batches are compared by a hash of every tensor's bytes. The exit code is 1 if any batch differs.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from absl import flags
 
 from keras_bert_app.cli.common import app, config_flags
 from keras_bert_app.config.pretraining_config import DATA_FIELDS, PretrainingConfig
+from keras_bert_app.terminal.durations import duration
 
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "WordPiece vocabulary.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether it is uncased.")
@@ -33,7 +34,7 @@ def main(arguments):
     source = sources.from_corpora(run, vocab_file, _DO_LOWER_CASE.value)
 
     def digests(position, step, count):
-        """[(digest of the batch, position after it)], from a position that was reached after `step` batches"""
+        """[(digest of the batch, position after it)] of batches from a position, which `step` batches precede."""
         return [
             (hashlib.sha256(b"".join(batch[name].tobytes() for name in sorted(batch))).hexdigest(), after)
             for batch, after in itertools.islice(sources.batches(source, position, step), count)
@@ -45,14 +46,14 @@ def main(arguments):
     different = compared = 0
     started = time.monotonic()
     for number, stop in enumerate(stops, start=1):
-        remaining = whole[stop + 1 :]
-        compared += len(remaining)
-        again = digests(whole[stop][1], stop + 1, len(remaining))
-        different += sum(found != expected for found, expected in zip(again, remaining))
-        eta = (time.monotonic() - started) / number * (len(stops) - number)
+        expected = whole[stop + 1 :]
+        compared += len(expected)
+        resumed = digests(whole[stop][1], stop + 1, len(expected))
+        different += sum(ours != theirs for ours, theirs in zip(resumed, expected, strict=False))
+        left = (time.monotonic() - started) / number * (len(stops) - number)
         print(
             f"stop {number}/{len(stops)} after batch {stop + 1:,}: {compared:,} batches compared, {different} differ  "
-            f"ETA {eta:,.0f} s",
+            f"ETA {duration(left)}",
             flush=True,
         )
     sys.exit(1 if different else 0)

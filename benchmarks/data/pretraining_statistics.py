@@ -1,19 +1,19 @@
 """Compares the distributions of our pre-training examples with those of google-research/bert's create_pretraining_data.
 
-python -m benchmarks.data.pretraining_statistics --corpus_dir=CORPUS \
-    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --google_python=GOOGLE_ENV/bin/python \
+python -m benchmarks.data.pretraining_statistics --corpus_dir=CORPUS \\
+    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --google_python=GOOGLE_ENV/bin/python \\
     --passes=10 --output_file=statistics.json
 
-CORPUS is what keras_bert_app.cli.prepare_corpus wrote. Both sides take its training documents: ours from the shards,
-theirs as text, one sentence a line, an empty line between documents. A pass is an epoch here and one of dupe_factor
-there; choose --passes so that there are 100,000 examples or more. Read are the batches here, the instances of
-create_training_instances there, masks undone by their labels.
+CORPUS is a directory that prepare_corpus wrote. Both sides read its training documents: our side from the shards,
+Google's side as text with one sentence on each line and an empty line between documents. A pass is an epoch on our
+side and one of dupe_factor on Google's side. Choose --passes so that each side has 100,000 examples or more. The
+examples are our batches and the instances of create_training_instances. Masks are undone by their labels.
 
-Each side runs twice, with seeds of its own. The first runs are compared with each other; Google's two and ours show
-what chance alone does. p (documents) counts documents as units, because examples of one document hang together
-(benchmarks/data/two_sample_tests.py); p (plain) does not and is given for its being customary. Sides differ, for the
-verdict, where p (documents) is under 0.01 divided by the number of statistics. The exit code is 1 if any does or a
-rule is broken.
+Each side runs twice with two seeds. The first runs of the two sides are compared with each other. The two runs of one
+side show the effect of chance alone. p (documents) takes documents as units, because examples of one document depend on
+each other (benchmarks/data/two_sample_tests.py). p (plain) is the usual test, which takes examples as independent. The
+verdict counts a difference where p (documents) is under 0.01 divided by the number of statistics. The exit code is 1 if
+there is a difference or if an example breaks a rule.
 
 Google's side runs in an environment of its own:
 python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
@@ -32,6 +32,7 @@ from benchmarks.common.peer_process import PeerProcess
 from benchmarks.data import example_statistics, segment_locations, two_sample_tests
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
+from pipelines import storage
 
 _CORPUS_DIR = flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
@@ -59,7 +60,7 @@ def main(arguments):
         from pipelines.corpus import preparation
         from pipelines.wordpiece.tokenizer import BertTokenizer
     peer = PeerProcess(
-        google_python, "oracle_google_pretraining_data.py", "google_python", {"bert-tensorflow": "1.0.4"}
+        google_python, "data/peer_google_pretraining_data.py", "google_python", {"bert-tensorflow": "1.0.4"}
     )
     shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "train")
     tokenizer = BertTokenizer(vocab_file, _DO_LOWER_CASE.value)
@@ -67,7 +68,7 @@ def main(arguments):
     counts = np.bincount(corpus.tokens, minlength=tokenizer.vocab_size)
     ranks = np.argsort(np.argsort(-counts, kind="stable"))
 
-    found, runs = {side: [] for side in _SIDES}, []
+    statistics, runs = {side: [] for side in _SIDES}, []
     for seed in _SEEDS.value:
         for side, arrays in (("ours", _ours(shards, tokenizer, seed)), ("google", _google(peer, shards, seed))):
             examples = example_statistics.examples_from(arrays)
@@ -77,13 +78,16 @@ def main(arguments):
                     f"expected --min_examples={_MIN_EXAMPLES.value}: give more passes"
                 )
             locations = example_statistics.locate_segments(corpus, examples)
-            found[side].append(example_statistics.statistics(examples, locations, corpus, tokenizer.mask_id, ranks))
+            statistics[side].append(
+                example_statistics.statistics(examples, locations, corpus, tokenizer.mask_id, ranks)
+            )
             faults = example_statistics.faults(
                 examples, locations, tokenizer, _MASKED_LM_PROB.value, _MAX_PREDICTIONS.value
             )
             runs.append({"side": side, "seed": seed, "examples": len(examples.rows), "faults": faults})
-    rows = [_compare(*statistics, len(corpus.shards)) for statistics in zip(*found["ours"], *found["google"])]
-    rows.append(_compare_passes(*found["ours"], *found["google"]))
+    columns = (*statistics["ours"], *statistics["google"])
+    rows = [_compare(*row, len(corpus.shards)) for row in zip(*columns, strict=True)]
+    rows.append(_compare_passes(*columns))
     sys.exit(_report(corpus, runs, rows))
 
 
@@ -97,7 +101,7 @@ def _parameters():
 
 
 def _ours(shards, tokenizer, seed):
-    """The arrays that oracle_google_pretraining_data describes."""
+    """Our examples as the arrays that peer_google_pretraining_data._arrays describes."""
     from pipelines import pretraining_dataset
 
     batches = [
@@ -109,12 +113,12 @@ def _ours(shards, tokenizer, seed):
     arrays = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     arrays["lengths"] = arrays.pop("input_mask").sum(1)
     arrays["num_masked"] = (arrays.pop("masked_lm_weights") > 0).sum(1)
-    is_example = arrays["lengths"] > 0  # the last batch is filled up
+    is_example = arrays["lengths"] > 0  # the last batch has empty rows
     return {name: values[is_example] for name, values in arrays.items()}
 
 
 def _google(peer, shards, seed):
-    """As _ours."""
+    """Google's examples as the same arrays."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory() as directory:
@@ -136,7 +140,7 @@ def _google(peer, shards, seed):
 
 
 def _compare(ours, ours_again, google, google_again, num_documents):
-    """One row of the table. Each argument: a Statistic of one run."""
+    """One row of the table. The first four arguments are the same Statistic of four runs."""
 
     def test(first, second):
         return two_sample_tests.compare(
@@ -155,8 +159,9 @@ def _compare(ours, ours_again, google, google_again, num_documents):
 
 
 def _compare_passes(*runs):
-    """The number of examples of a pass, by what each document adds to the difference."""
-    per_document = [next(one.values for one in run if one.name == "examples of a document (A)") for run in runs]
+    """The row for the number of examples in a pass. The test takes each document's share of the difference."""
+    name = "examples of a document (A)"
+    per_document = [next(statistic.values for statistic in run if statistic.name == name) for run in runs]
     ours, ours_again, google, google_again = (counts / _PASSES.value for counts in per_document)
 
     def test(first, second):
@@ -177,12 +182,12 @@ def _described(statistic):
     values = statistic.values
     if statistic.categories:
         shares = [np.mean(values == number) for number in range(len(statistic.categories))]
-        return ", ".join(f"{name} {share:.2%}" for name, share in zip(statistic.categories, shares))
+        return ", ".join(f"{name} {share:.2%}" for name, share in zip(statistic.categories, shares, strict=True))
     return f"{values.mean():,.2f} ± {values.std():,.2f}"
 
 
 def _report(corpus, runs, rows):
-    """Prints the tables, writes the JSON; returns the exit code."""
+    """Prints the tables and writes the JSON. Returns the exit code."""
     compared = [row for row in rows if row["is_compared"]]
     limit = _SIGNIFICANCE / len(compared)
     differing = [row["statistic"] for row in compared if row["test"]["clustered_p"] < limit]
@@ -203,6 +208,21 @@ def _report(corpus, runs, rows):
         for fault, count in run["faults"].items():
             if count:
                 print(f"{run['side']}, seed {run['seed']}: {count:,} x {fault}")
+    _print_table(rows)
+    print(
+        f"\n{len(compared)} statistics, least p {min(row['test']['clustered_p'] for row in compared):.2g} "
+        f"(Google's twice {min(row['google_again']['clustered_p'] for row in compared):.2g}, "
+        f"ours twice {min(row['ours_again']['clustered_p'] for row in compared):.2g}), limit {limit:.2g}: "
+        + (f"they differ in {', '.join(differing)}" if differing else "no difference")
+    )
+    if _OUTPUT_FILE.value:
+        parameters = {**_parameters(), "passes": _PASSES.value}
+        figures = {"parameters": parameters, "runs": runs, "rows": rows, "differing": differing}
+        storage.write_whole(_OUTPUT_FILE.value, json.dumps(figures, indent=1))
+    return 1 if differing or broken else 0
+
+
+def _print_table(rows):
     print(
         "| statistic | ours (mean ± standard deviation, or shares) | Google's | KS distance | "
         "chi-square / degrees | p (plain) | p (documents) | p (documents), Google's twice | ours twice |"
@@ -218,25 +238,6 @@ def _report(corpus, runs, rows):
         name = row["statistic"] + ("" if row["is_compared"] else " (not judged)")
         clustered = [f"{row[pair]['clustered_p']:.2g}" for pair in ("test", "google_again", "ours_again")]
         print("| " + " | ".join([name, row["ours"], row["google"], *plain, *clustered]) + " |")
-    print(
-        f"\n{len(compared)} statistics, least p {min(row['test']['clustered_p'] for row in compared):.2g} "
-        f"(Google's twice {min(row['google_again']['clustered_p'] for row in compared):.2g}, "
-        f"ours twice {min(row['ours_again']['clustered_p'] for row in compared):.2g}), limit {limit:.2g}: "
-        + (f"they differ in {', '.join(differing)}" if differing else "no difference")
-    )
-    if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as stream:
-            json.dump(
-                {
-                    "parameters": {**_parameters(), "passes": _PASSES.value},
-                    "runs": runs,
-                    "rows": rows,
-                    "differing": differing,
-                },
-                stream,
-                indent=1,
-            )
-    return 1 if differing or broken else 0
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
-"""Times raw text -> masked rows of S pieces beside Hugging Face's and Google's ways, in one run on the same text.
+"""Times the way from raw text to masked rows of S pieces beside Hugging Face and Google, in one run on the same text.
 
-taskset -c 0,1 python -m benchmarks.data.pretraining_throughput --corpus_dir=CORPUS \
-    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --hf_python=HF_ENV/bin/python \
+taskset -c 0,1 python -m benchmarks.data.pretraining_throughput --corpus_dir=CORPUS \\
+    --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --hf_python=HF_ENV/bin/python \\
     --google_python=GOOGLE_ENV/bin/python --output_file=throughput.json
 
-CORPUS is what keras_bert_app.cli.prepare_corpus wrote. The contenders run in turn, round after round; a figure is the
-median of the rounds, a ratio the median of the ratios of each round. The clock runs from opening the files of text
-(in the page cache) to the last batch. Vocabularies are loaded and graphs are made before; what that and the first
-batch take of us is printed. A first pass without a clock warms everything, and tells what share of the real tokens each
-contender masks: no time is told where it is not what all were asked for. What each does:
+CORPUS is a directory that prepare_corpus wrote. The contenders run in turn, round after round. A figure is the median
+of the rounds, and a ratio is the median of the rounds' ratios. The clock runs from opening the text files (in the
+page cache) to the last batch. Vocabularies are loaded and graphs are built before. The benchmark prints how long our
+side takes for that and for the first batch. A first pass without a clock warms everything up. It also checks the
+share of real tokens that each contender masks. If a share is wrong, no times are shown. The contenders:
 
 - ours: pretraining_dataset over the shards: segment pairs with random and true next sentences, masks 80/10/10, a
-  permuted order, static shapes. Rows are padded, as BERT's are.
-- transformers: tokenizer, grouping into full rows, DataCollatorForLanguageModeling, as its run_mlm.py does, by a
-  DataLoader in the main process (tokenizers' own threads on) and by one with two workers (off). Less work: no pairs,
-  no next-sentence labels, no shuffling, and every row is full.
-- google-research/bert: create_pretraining_data with --dupe_factor, which tokenizes once and then masks so many times;
-  it writes TFRecord files that training must read and parse again, which is not counted.
+  permuted order, static shapes. Rows are padded, as in BERT.
+- transformers: tokenizer, grouping into full rows and DataCollatorForLanguageModeling, as in its run_mlm.py. Once
+  with a DataLoader in the main process and the threads of tokenizers, once with two workers and without the threads.
+  This is less work: no pairs, no next-sentence labels, no shuffling, and every row is full.
+- google-research/bert: create_pretraining_data with --dupe_factor, which tokenizes once and masks so many times. It
+  writes TFRecord files. Training must read and parse them again, and that time is not counted.
 
-Tokens are counted twice: with padding (S for every row), which is what an accelerator is fed, and without. The peers'
+Tokens are counted twice: with padding (S for every row), which is the input of an accelerator, and without. The peers'
 environments:
 python3.11 -m venv HF_ENV && HF_ENV/bin/pip install -r benchmarks/requirements-hf.txt
 python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
@@ -51,9 +51,8 @@ _MAX_PREDICTIONS = flags.DEFINE_integer("max_predictions_per_seq", 20, "P.", low
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
 _MASKED_LM_PROB = 0.15
-# Of the share of masked pieces, besides half a piece a row, which is what rounding to whole pieces may move (0.005 where rows have 100
-# tokens, as Wikipedia's of 128 have). transformers masks no [CLS] and [SEP], two a document, which is 0.0008 where one has 360 pieces,
-# and draws for each piece by itself, a standard deviation of 0.0003 with 8 MB of text.
+# Allowed difference of the masked share, besides half a piece in each row for rounding to whole pieces. transformers
+# masks no special pieces, which changes the share by 0.0008 for documents of 360 pieces, and by 0.0003 by chance.
 _SHARE_TOLERANCE = 0.005
 _OURS = "ours"
 _KINDS = ("padded_tokens", "real_tokens")
@@ -83,58 +82,65 @@ def main(arguments):
     seconds_to_first_batch = time.perf_counter() - started
     contenders = {_OURS: lambda: _pass_over(dataset)}
     with tempfile.TemporaryDirectory() as directory:
-        common = {
-            "vocab_file": os.path.abspath(vocab_file),
-            "do_lower_case": _DO_LOWER_CASE.value,
-            "max_seq_length": _MAX_SEQ_LENGTH.value,
-            "masked_lm_prob": _MASKED_LM_PROB,
-        }
         if _HF_PYTHON.value:
-            peer = PeerProcess(
-                _HF_PYTHON.value,
-                "peer_hf_pretraining_data.py",
-                "hf_python",
-                {"torch": "2.13.0", "transformers": "5.23.0"},
-            )
             text, size = _text(shards, directory, _HF_MEGABYTES.value, b" ", b"\n")
-            for workers in (0, 2):
-                name = f"transformers run_mlm, {workers or 'no'} workers"
-                megabytes[name] = size
-                contenders[name] = lambda workers=workers: peer.ask(
-                    **common,
-                    input_files=[text],
-                    vocab_size=tokenizer.vocab_size,
-                    batch_size=_BATCH_SIZE.value,
-                    workers=workers,
-                )
+            for name, run in _hugging_face(text, tokenizer.vocab_size).items():
+                contenders[name], megabytes[name] = run, size
         if _GOOGLE_PYTHON.value:
-            oracle = PeerProcess(
-                _GOOGLE_PYTHON.value, "oracle_google_pretraining_data.py", "google_python", {"bert-tensorflow": "1.0.4"}
-            )
-            name = f"create_pretraining_data, dupe_factor {_DUPE_FACTOR.value}"
-            lines, megabytes[name] = _text(shards, directory, _GOOGLE_MEGABYTES.value, b"\n", b"\n\n")
-            contenders[name] = lambda: oracle.ask(
-                **common,
-                input_files=[lines],
-                max_predictions_per_seq=_MAX_PREDICTIONS.value,
-                short_seq_prob=0.1,
-                dupe_factor=_DUPE_FACTOR.value,
-                seed=12345,
-            )
+            text, size = _text(shards, directory, _GOOGLE_MEGABYTES.value, b"\n", b"\n\n")
+            for name, run in _google(text).items():
+                contenders[name], megabytes[name] = run, size
         shares = {name: masked_share(name, run()) for name, run in contenders.items()}
         results = {name: [] for name in contenders}
         for _ in range(_ROUNDS.value):
             for name, run in contenders.items():
                 results[name].append(run())
-    _report([_row(name, megabytes[name], shares[name], runs) for name, runs in results.items()], seconds_to_first_batch)
+    rows = [_row(name, megabytes[name], shares[name], runs) for name, runs in results.items()]
+    _report(rows, seconds_to_first_batch)
+
+
+def _request(text):
+    """The part of a request that both peers have."""
+    return {
+        "input_files": [text],
+        "vocab_file": os.path.abspath(_VOCAB_FILE.value),
+        "do_lower_case": _DO_LOWER_CASE.value,
+        "max_seq_length": _MAX_SEQ_LENGTH.value,
+        "masked_lm_prob": _MASKED_LM_PROB,
+    }
+
+
+def _hugging_face(text, vocab_size):
+    """Name -> function that runs one pass by transformers."""
+    versions = {"torch": "2.13.0", "transformers": "5.23.0"}
+    peer = PeerProcess(_HF_PYTHON.value, "data/peer_hf_pretraining_data.py", "hf_python", versions)
+    request = {**_request(text), "vocab_size": vocab_size, "batch_size": _BATCH_SIZE.value}
+    return {
+        f"transformers run_mlm, {workers or 'no'} workers": lambda workers=workers: peer.ask(**request, workers=workers)
+        for workers in (0, 2)
+    }
+
+
+def _google(text):
+    """Name -> function that runs one pass by Google's script."""
+    versions = {"bert-tensorflow": "1.0.4"}
+    peer = PeerProcess(_GOOGLE_PYTHON.value, "data/peer_google_pretraining_data.py", "google_python", versions)
+    request = {
+        **_request(text),
+        "max_predictions_per_seq": _MAX_PREDICTIONS.value,
+        "short_seq_prob": 0.1,
+        "dupe_factor": _DUPE_FACTOR.value,
+        "seed": 12345,
+    }
+    return {f"create_pretraining_data, dupe_factor {_DUPE_FACTOR.value}": lambda: peer.ask(**request)}
 
 
 def _pass_over(dataset):
-    """The figures of one pass, as the peers answer them."""
+    """The figures of one of our passes, in the form of a peer's answer."""
     started, cpu_before, examples, real_tokens, labels = time.perf_counter(), time.process_time(), 0, 0, 0
     for batch in dataset:
         input_mask = batch["input_mask"].numpy()
-        examples += int(input_mask[:, 0].sum())  # the last batch is filled up
+        examples += int(input_mask[:, 0].sum())  # the last batch has empty rows
         real_tokens += int(input_mask.sum())
         labels += int(batch["masked_lm_weights"].numpy().sum())
     return {
@@ -146,25 +152,30 @@ def _pass_over(dataset):
     }
 
 
-def masked_share(name, run):
-    """Of the real tokens of a contender's pass, the share that is to be predicted.
+def masked_share(name: str, run: dict) -> float:
+    """The share of real tokens that a contender masks.
+
+    Args:
+        name: str. The contender.
+        run: dict. The figures of one of its passes.
 
     Raises:
-        UserError: it is not what all were asked for.
+        UserError: the share is not the one that all contenders must have.
     """
     tokens = max(1, run["real_tokens"])
     share, tolerance = run["labels"] / tokens, _SHARE_TOLERANCE + 0.5 * run["examples"] / tokens
     if not abs(share - _MASKED_LM_PROB) <= tolerance:
         raise UserError(
-            f"{name}: {share:.4f} of {run['real_tokens']:,} real tokens are masked; expected {_MASKED_LM_PROB:g} within "
-            f"{tolerance:.4f}: not the same work. Give longer documents and more text, and for {_MAX_SEQ_LENGTH.value} "
-            f"tokens --max_predictions_per_seq={round(_MASKED_LM_PROB * _MAX_SEQ_LENGTH.value)} at least"
+            f"{name}: {share:.4f} of {run['real_tokens']:,} real tokens are masked; expected {_MASKED_LM_PROB:g} "
+            f"within {tolerance:.4f}: not the same work. Give longer documents and more text, and for "
+            f"{_MAX_SEQ_LENGTH.value} tokens --max_predictions_per_seq="
+            f"{round(_MASKED_LM_PROB * _MAX_SEQ_LENGTH.value)} at least"
         )
     return share
 
 
 def _text(shards, directory, megabytes, between_sentences, after_document):
-    """(path, 10^6 bytes) of a file with the first documents of the shards."""
+    """Writes the first documents of the shards to a file. Returns (its path, its size in 10^6 bytes)."""
     import tensorflow as tf
 
     left, path = megabytes * 1e6, os.path.join(directory, f"{len(after_document)}.txt")
@@ -177,7 +188,7 @@ def _text(shards, directory, megabytes, between_sentences, after_document):
 
 
 def _row(name, megabytes, share, runs):
-    """Figures of one contender; `*_per_second` has an entry for each round."""
+    """Figures of one contender. The lists `*_per_second` have an entry for each round."""
     padded = [run["examples"] * _MAX_SEQ_LENGTH.value for run in runs]
     real = [run["real_tokens"] for run in runs]
     return {
@@ -186,8 +197,8 @@ def _row(name, megabytes, share, runs):
         "examples": runs[0]["examples"],
         "masked_share": share,
         "runs": runs,
-        "padded_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(padded, runs)],
-        "real_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(real, runs)],
+        "padded_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(padded, runs, strict=True)],
+        "real_tokens_per_second": [tokens / run["seconds"] for tokens, run in zip(real, runs, strict=True)],
         "cores": statistics.median(run["cpu_seconds"] / run["seconds"] for run in runs),
     }
 
@@ -203,8 +214,9 @@ def _report(rows, seconds_to_first_batch):
         f"ours is made and has its first batch after {seconds_to_first_batch:.1f} s\n"
     )
     lines = [
-        "| contender | MB of text | examples | masked of real tokens | 1,000 tokens/s with padding, median | lowest to highest | "
-        "without padding, median | lowest to highest | ours is faster by, with padding | without | cores busy |",
+        "| contender | MB of text | examples | masked of real tokens | 1,000 tokens/s with padding, median "
+        "| lowest to highest | without padding, median | lowest to highest | ours is faster by, with padding | without "
+        "| cores busy |",
         "|---" * 11 + "|",
     ]
     for row in rows:
@@ -214,7 +226,8 @@ def _report(rows, seconds_to_first_batch):
             cells += [f"{statistics.median(speeds):,.0f}", f"{min(speeds):,.0f} to {max(speeds):,.0f}"]
         for kind in _KINDS:
             row[f"{kind}_ratio"] = statistics.median(
-                mine / theirs for mine, theirs in zip(ours[f"{kind}_per_second"], row[f"{kind}_per_second"])
+                mine / theirs
+                for mine, theirs in zip(ours[f"{kind}_per_second"], row[f"{kind}_per_second"], strict=True)
             )
             cells.append(f"{row[f'{kind}_ratio']:.1f}")
         lines.append("| " + " | ".join([*cells, f"{row['cores']:.1f}"]) + " |")
@@ -234,12 +247,12 @@ def _report(rows, seconds_to_first_batch):
 
 def _draw(rows, path):
     def speeds(row, kind):
-        found = [speed / 1e3 for speed in row[f"{kind}_per_second"]]
-        return statistics.median(found), min(found), max(found)
+        thousands = [speed / 1e3 for speed in row[f"{kind}_per_second"]]
+        return statistics.median(thousands), min(thousands), max(thousands)
 
     panels = {
         title: {row["contender"]: speeds(row, kind) for row in rows}
-        for title, kind in zip(("with padding", "without"), _KINDS)
+        for title, kind in zip(("with padding", "without"), _KINDS, strict=True)
     }
     report.draw_bars(panels, "Raw text to masked rows beside the peers\n1,000 tokens/s, more is better", path)
 

@@ -1,32 +1,50 @@
-"""Finds where in a corpus the segments of pre-training examples come from, by their pieces alone."""
+"""Finds the places in a corpus from which the segments of pre-training examples come, by their pieces alone."""
 
 import typing
 
 import numpy as np
 
-_KEY_LENGTHS = (2, 4, 8, 16, 32)  # a segment is looked up by as many of its first pieces as it has
+_KEY_LENGTHS = (2, 4, 8, 16, 32)  # a segment is looked up by its first pieces, as many as it has
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Corpus(typing.NamedTuple):
-    """Pieces of all documents, in the order of the shards. M sentences, D documents, T pieces."""
+    """Pieces of all documents, in the order of the shards. M sentences, D documents, T pieces.
 
-    tokens: np.ndarray  # int32 [T]
-    sentence_starts: np.ndarray  # [M + 1] in pieces
-    document_starts: np.ndarray  # [D + 1] in pieces
-    shards: np.ndarray  # [D]
+    Attributes:
+        tokens: int32 array [T]. Ids of the pieces.
+        sentence_starts: int array [M + 1]. First piece of each sentence.
+        document_starts: int array [D + 1]. First piece of each document.
+        shards: int array [D]. Shard of each document.
+    """
+
+    tokens: np.ndarray
+    sentence_starts: np.ndarray
+    document_starts: np.ndarray
+    shards: np.ndarray
 
 
 class Locations(typing.NamedTuple):
-    """Of N segments. Located are those whose key is found once; the start of others is the first of several, or 0."""
+    """Places of N segments.
 
-    start: np.ndarray  # int [N], in pieces
-    is_located: np.ndarray  # bool [N]
-    is_wrong: np.ndarray  # bool [N]: nowhere in the corpus, or not a run of one document's pieces
+    Attributes:
+        start: int array [N]. First piece of the segment in the corpus. If several places match: the first of them.
+        is_located: bool array [N]. Whether exactly one place matches.
+        is_wrong: bool array [N]. Whether the segment is not a run of one document's pieces.
+    """
+
+    start: np.ndarray
+    is_located: np.ndarray
+    is_wrong: np.ndarray
 
 
-def read_corpus(shards, tokenizer):
-    """Corpus of text shards; sentences without a piece and documents without a sentence are left out."""
+def read_corpus(shards: list[str], tokenizer) -> Corpus:
+    """Reads text shards. Leaves out sentences without a piece and documents without a sentence.
+
+    Args:
+        shards: list of str. Paths of TFRecord files.
+        tokenizer: BertTokenizer.
+    """
     import tensorflow as tf
 
     tokens, sentence_lengths, document_lengths, shard_numbers = [], [], [], []
@@ -48,11 +66,14 @@ def read_corpus(shards, tokenizer):
     )
 
 
-def locate(corpus, rows, first, lengths):
-    """Where segments begin in the corpus.
+def locate(corpus: Corpus, rows: np.ndarray, first: np.ndarray, lengths: np.ndarray) -> Locations:
+    """Finds segments in the corpus.
 
     Args:
-        rows: int32 [N, S], examples without masks. first, lengths: int [N], where the segment stands in its row.
+        corpus: Corpus.
+        rows: int32 array [N, S]. Examples without masks.
+        first: int array [N]. First position of the segment in its row.
+        lengths: int array [N]. Length of the segment.
     """
     num_rows, seq_length = rows.shape
     start, is_located = np.zeros(num_rows, np.int64), np.zeros(num_rows, bool)
@@ -65,10 +86,10 @@ def locate(corpus, rows, first, lengths):
         keys, places = _index(corpus, key_length)
         low, high = (np.searchsorted(keys, wanted, side=side) for side in ("left", "right"))
         is_wrong[chosen] = low == high
-        found = chosen[low < high]
-        start[found] = places[low[low < high]]
+        matching = chosen[low < high]
+        start[matching] = places[low[low < high]]
         is_located[chosen] = high == low + 1
-    # The whole of every located segment is compared.
+    # Keys cover the first pieces alone. Compare all pieces of every located segment.
     column = np.arange(seq_length)
     for part in np.array_split(np.flatnonzero(is_located), max(1, num_rows // 8192)):
         inside = column < lengths[part, None]
@@ -79,13 +100,13 @@ def locate(corpus, rows, first, lengths):
     return Locations(start, is_located & ~is_wrong, is_wrong)
 
 
-def document_at(corpus, places):
-    """The document of each piece, int [N]."""
+def document_at(corpus: Corpus, places: np.ndarray) -> np.ndarray:
+    """The documents of pieces, int array [N]."""
     return np.searchsorted(corpus.document_starts, places, side="right") - 1
 
 
-def sentence_at(corpus, places):
-    """The sentence of each piece, int [N]."""
+def sentence_at(corpus: Corpus, places: np.ndarray) -> np.ndarray:
+    """The sentences of pieces, int array [N]."""
     return np.searchsorted(corpus.sentence_starts, places, side="right") - 1
 
 
@@ -94,7 +115,7 @@ def _starts(lengths):
 
 
 def _keys(columns):
-    """uint64 [n] from key_length columns of pieces [n]."""
+    """Hashes of n runs of pieces, uint64 [n], from a column [n] for each place in the run."""
     keys = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         keys = (keys + column.astype(np.uint64) + np.uint64(1)) * _FACTOR
@@ -103,7 +124,7 @@ def _keys(columns):
 
 
 def _index(corpus, key_length):
-    """Sorted keys and where they stand, of every run of pieces within one document."""
+    """(sorted keys, their places in the corpus) of every run of pieces within one document."""
     count = max(0, len(corpus.tokens) - key_length + 1)
     places = np.arange(count)
     ends = np.repeat(corpus.document_starts[1:], np.diff(corpus.document_starts))[:count]

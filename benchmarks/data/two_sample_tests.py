@@ -1,41 +1,59 @@
 """Two-sample tests of binned values, for samples whose units come in clusters.
 
-Examples of one document are not independent: they share sentences and a pass's target length, so that a plain
-chi-square test finds differences between two runs of one program. Both samples here are of the same documents; given
-the documents, the differences that each contributes are independent and, if both programs draw from one distribution,
-of mean zero. Their sum is tested against the spread that they show (Hotelling's T squared, a Wald test with the
-documents as clusters). The plain chi-square and the Kolmogorov-Smirnov distance are given beside it.
+Examples of one document are not independent, since they share sentences and a pass's target length. A plain chi-square
+test therefore finds differences between two runs of one program. Both samples here come from the same documents. Given
+the documents, the differences that they contribute are independent of each other. Their mean is zero if both programs
+draw from one distribution. The test compares the sum of the differences with their spread (Hotelling's T squared, a
+Wald test with the documents as clusters). The plain chi-square and the Kolmogorov-Smirnov distance are computed too.
 """
 
 import typing
 
 import numpy as np
 
-_MIN_SHARE = 0.01  # of all units, in every bin
+_MIN_SHARE = 0.01  # every bin holds at least this share of all units
 
 
 class Comparison(typing.NamedTuple):
-    """What came of one test; every figure is 0 and every p 1 where both samples hold one value only."""
+    """The result of one test. If both samples hold a single value, every figure is 0 and every p is 1.
 
-    distance: float  # Kolmogorov-Smirnov: the largest difference of cumulative shares
+    Attributes:
+        distance: float. Kolmogorov-Smirnov distance, the largest difference of cumulative shares.
+        chi_square: float. Statistic of the plain test.
+        degrees: int. Degrees of freedom of the plain test.
+        chi_square_p: float. p of the plain test, which takes units as independent.
+        clustered_p: float. p of the test with clusters.
+    """
+
+    distance: float
     chi_square: float
     degrees: int
-    chi_square_p: float  # as if units were independent
+    chi_square_p: float
     clustered_p: float
 
 
-def compare(values, clusters, other_values, other_clusters, num_clusters):
-    """Tests whether two samples of integers have one distribution.
+def compare(
+    values: np.ndarray,
+    clusters: np.ndarray,
+    other_values: np.ndarray,
+    other_clusters: np.ndarray,
+    num_clusters: int,
+) -> Comparison:
+    """Tests whether two samples of integers come from one distribution.
 
     Args:
-        values, other_values: int [n], [m]. clusters, other_clusters: int [n], [m] in [0, num_clusters).
+        values: int array [n]. The first sample.
+        clusters: int array [n] in [0, num_clusters). The cluster of each value.
+        other_values: int array [m]. The second sample.
+        other_clusters: int array [m] in [0, num_clusters).
+        num_clusters: int. Number of clusters.
     """
     pooled = np.concatenate([values, other_values])
     edges = _bin_edges(pooled)
     num_bins = len(edges) + 1
     counts, other_counts = (
-        _counts(np.searchsorted(edges, side, side="right"), of, num_clusters, num_bins)
-        for side, of in ((values, clusters), (other_values, other_clusters))
+        _counts(np.searchsorted(edges, sample, side="right"), cluster, num_clusters, num_bins)
+        for sample, cluster in ((values, clusters), (other_values, other_clusters))
     )
     distance = _distance(values, other_values, pooled)
     if num_bins == 1:
@@ -43,7 +61,7 @@ def compare(values, clusters, other_values, other_clusters, num_clusters):
     totals = np.stack([counts.sum(0), other_counts.sum(0)])
     expected = totals.sum(1, keepdims=True) * totals.sum(0) / totals.sum()
     chi_square = float(((totals - expected) ** 2 / expected).sum())
-    # [K, bins] how far each cluster moves the two samples' shares apart; the rows sum to the difference.
+    # [K, bins]: each cluster's contribution to the difference of the two samples' shares.
     shares = totals.sum(0) / totals.sum()
     moved = sum(
         sign * (side - shares * side.sum(1, keepdims=True)) / side.sum()
@@ -54,8 +72,12 @@ def compare(values, clusters, other_values, other_clusters, num_clusters):
     )
 
 
-def hotelling_p(moved):
-    """p of the hypothesis that the rows [K, d], independent of each other, have mean zero."""
+def hotelling_p(moved: np.ndarray) -> float:
+    """p of the hypothesis that independent rows have mean zero, by Hotelling's T squared.
+
+    Args:
+        moved: float array [K, d]. The rows.
+    """
     moved = moved[(moved != 0).any(1)]
     num_rows = len(moved)
     if num_rows < 2:
@@ -71,15 +93,15 @@ def hotelling_p(moved):
 
 
 def _bin_edges(pooled):
-    """The lowest value of every bin but the first: neighbouring values are joined until a bin holds its share."""
+    """The lowest value of every bin but the first. A bin joins neighbouring values until it holds its share."""
     distinct, counts = np.unique(pooled, return_counts=True)
-    edges, held, rest = [], 0, len(pooled)
+    edges, in_bin, rest = [], 0, len(pooled)
     least = _MIN_SHARE * len(pooled)
-    for value, count in zip(distinct, counts):
-        if held >= least and rest >= least:
+    for value, count in zip(distinct, counts, strict=True):
+        if in_bin >= least and rest >= least:
             edges.append(value)
-            held = 0
-        held += count
+            in_bin = 0
+        in_bin += count
         rest -= count
     return np.array(edges)
 

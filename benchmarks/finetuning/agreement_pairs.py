@@ -1,9 +1,10 @@
-"""Minimal pairs of number agreement from an English treebank, for `analyze --what=minimal_pairs --pairs_file=...`.
+"""Writes minimal pairs of number agreement from an English treebank, for `analyze --what=minimal_pairs`.
 
 python -m benchmarks.finetuning.agreement_pairs --conllu=en_ewt-ud-train.conllu --output_file=pairs.tsv
 
-A finite is/are, was/were, has/have or does/do whose subject is one noun that agrees with it; the bad sentence has the other
-number. As many good verbs are singular as plural, the first ones of the file, so that the commoner form alone wins nothing.
+The good sentence has a finite is/are, was/were, has/have or does/do whose subject is one noun that agrees with it.
+The bad sentence has the verb's other number. As many good verbs are singular as plural, so that preferring the more
+frequent form gives no advantage. The pairs are the first ones of the file. `analyze` reads them by --pairs_file.
 """
 
 from absl import flags
@@ -17,14 +18,14 @@ _MOST = flags.DEFINE_integer("most", 200, "Pairs in all, at most.", lower_bound=
 _PLURAL = {"is": "are", "was": "were", "has": "have", "does": "do"}
 _OTHER = {**_PLURAL, **{plural: singular for singular, plural in _PLURAL.items()}}
 _LENGTHS = range(5, 21)
-# CoNLL-U's columns.
+# Columns of CoNLL-U.
 _ID, _FORM, _UPOS, _FEATS, _HEAD, _DEPREL = 0, 1, 3, 5, 6, 7
 
 
 def main(arguments):
     del arguments
     conllu, output_file = app.required("conllu", "output_file")
-    found = {True: {}, False: {}}  # whether the verb is plural -> pairs, each once
+    pairs = {True: {}, False: {}}  # whether the verb is plural -> distinct pairs, as keys
     with open(conllu, encoding="utf-8") as file:
         for block in file.read().split("\n\n"):
             words = [line.split("\t") for line in block.splitlines() if line.split("\t")[0].isdigit()]
@@ -33,16 +34,16 @@ def main(arguments):
                     if _agrees(words, at):
                         forms = [word[_FORM] for word in words]
                         bad = [*forms[:at], _OTHER[forms[at]], *forms[at + 1 :]]
-                        found[forms[at] in _PLURAL.values()][" ".join(forms), " ".join(bad)] = None
-    each = min(len(found[True]), len(found[False]), _MOST.value // 2)
-    pairs = [pair for of_number in found.values() for pair in list(of_number)[:each]]
+                        pairs[forms[at] in _PLURAL.values()][" ".join(forms), " ".join(bad)] = None
+    each = min(len(pairs[True]), len(pairs[False]), _MOST.value // 2)
+    chosen = [pair for of_number in pairs.values() for pair in list(of_number)[:each]]
     with open(output_file, "w", encoding="utf-8") as file:
-        file.writelines(f"{good}\t{bad}\n" for good, bad in pairs)
-    print(f"{output_file}: {len(pairs):,} pairs, {each:,} of each number")
+        file.writelines(f"{good}\t{bad}\n" for good, bad in chosen)
+    print(f"{output_file}: {len(chosen):,} pairs, {each:,} of each number")
 
 
 def _agrees(words, at):
-    """Whether a word is such a verb and has one noun, not joined to others, as its subject, of its number."""
+    """Whether word `at` is such a verb, and its subject is a single noun of the same number without conjuncts."""
     verb = words[at]
     if verb[_FORM] not in _OTHER or "VerbForm=Fin" not in verb[_FEATS]:
         return False

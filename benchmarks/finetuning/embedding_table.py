@@ -1,12 +1,15 @@
-"""How well the cosine of two sentences' vectors tells how alike people found them: STS-B, every pooling of every layer.
+"""Tabulates how well cosines of sentence vectors predict people's similarity scores: STS-B, all poolings and layers.
 
 python -m benchmarks.finetuning.embedding_table --init_checkpoint=MODEL --data_dir=glue/STS-B
-python -m benchmarks.finetuning.embedding_table --init_checkpoint=MINILM --data_dir=glue/STS-B --hf_python=HF_ENV/bin/python
+python -m benchmarks.finetuning.embedding_table --init_checkpoint=MINILM --data_dir=glue/STS-B \\
+    --hf_python=HF_ENV/bin/python
 
-Prints Markdown: Spearman's correlation on the dev file, beside what needs no model (cosine of TF-IDF vectors, weights
-from the training file) and beside the same encoder with random weights. The states of all layers are computed once for
-each sentence. With --hf_python (benchmarks/requirements-hf.txt; sentence-transformers where it is there) vectors of the
-last layer's mean with [CLS] and [SEP] are compared with theirs; MINILM: see benchmarks.interop.interop_huggingface.
+The benchmark prints Spearman's correlation on the dev file in Markdown. It also prints two baselines: the cosine of
+TF-IDF vectors with weights from the training file, and the same encoder with random weights.
+
+--hf_python is the interpreter of an environment with benchmarks/requirements-hf.txt. With it, the benchmark compares
+our mean of the last layer, [CLS] and [SEP] included, with the vectors of transformers, and of sentence-transformers
+if it is installed. benchmarks.interop.interop_huggingface says what MINILM is.
 """
 
 import os
@@ -49,8 +52,8 @@ def main(arguments):
         of_ways = cosines(model.encoder, tokenizer, pairs)
         return {way: spearmanr(values, scores).statistic for way, values in of_ways.items()}
 
-    found, of_random = correlations(trained), correlations(untrained)
-    print(table(found, weights.config.num_hidden_layers))
+    scores_of_ways, of_random = correlations(trained), correlations(untrained)
+    print(table(scores_of_ways, weights.config.num_hidden_layers))
     best = max(of_random, key=of_random.get)
     without = spearmanr(tf_idf_cosines(train, pairs), scores).statistic
     print(
@@ -61,8 +64,17 @@ def main(arguments):
         compare(init_checkpoint, [text for pair in pairs[: _COMPARED // 2] for text in pair])
 
 
-def cosines(encoder, tokenizer, pairs):
-    """dict (pooling, layer) -> cosine of each pair's vectors; _WITH_SPECIAL is sentence-transformers' mean."""
+def cosines(encoder, tokenizer, pairs: list[tuple[str, str]]) -> dict:
+    """The cosines of all pairs for each pooling and layer. The states of all layers are computed once.
+
+    Args:
+        encoder: BertEncoder.
+        tokenizer: BertTokenizer.
+        pairs: list of (text, text).
+
+    Returns:
+        dict. (pooling, layer) -> float array [len(pairs)]. The pooling _WITH_SPECIAL is sentence-transformers' mean.
+    """
     import tensorflow as tf
 
     from keras_bert_app.export import masked_lm_scoring
@@ -74,8 +86,8 @@ def cosines(encoder, tokenizer, pairs):
         for pooling in POOLINGS
         if pooling != "first_last"
         for layer in range(last + 1)
-        if (pooling, layer) != ("cls", 0)
-    ]  # before any attention [CLS] is the same in every text
+        if (pooling, layer) != ("cls", 0)  # before the first attention, [CLS] is the same in every text
+    ]
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
     def of_batch(texts):
@@ -91,54 +103,64 @@ def cosines(encoder, tokenizer, pairs):
         vectors = {way: pool([states[way[1]]], pieces, way[0]) for way in ways}
         vectors |= {(_WITH_SPECIAL, layer): pool([states[layer]], all_places, "mean") for layer in range(last + 1)}
         vectors["first_last", last] = pool([states[1], states[last]], pieces, "first_last")
-        # The first sentences of the pairs, then the second ones.
-        halves = {way: tf.split(tf.math.l2_normalize(values, axis=1), 2) for way, values in vectors.items()}
-        return {way: tf.reduce_sum(first * second, axis=1) for way, (first, second) in halves.items()}
+        # The batch has the first texts of all pairs, then the second texts.
+        sides = {way: tf.split(tf.math.l2_normalize(values, axis=1), 2) for way, values in vectors.items()}
+        return {way: tf.reduce_sum(first * second, axis=1) for way, (first, second) in sides.items()}
 
-    found = {}
+    batches = {}
     for at in range(0, len(pairs), _BATCH_SIZE.value):
         batch = pairs[at : at + _BATCH_SIZE.value]
-        for way, values in of_batch([text for texts in zip(*batch) for text in texts]).items():
-            found.setdefault(way, []).append(values.numpy())
-    return {way: np.concatenate(parts) for way, parts in found.items()}
+        for way, values in of_batch([text for texts in zip(*batch, strict=True) for text in texts]).items():
+            batches.setdefault(way, []).append(values.numpy())
+    return {way: np.concatenate(parts) for way, parts in batches.items()}
 
 
-def tf_idf_cosines(train, pairs):
-    """Cosines of bags of words, weighted by the frequencies in the training file."""
+def tf_idf_cosines(train: list, pairs: list[tuple[str, str]]) -> np.ndarray:
+    """Cosines [len(pairs)] of TF-IDF vectors whose weights come from the examples of the training file."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(sublinear_tf=True)
     vectorizer.fit([text for example in train for text in (example.text_a, example.text_b)])
-    first, second = (vectorizer.transform(texts) for texts in zip(*pairs))
+    first, second = (vectorizer.transform(texts) for texts in zip(*pairs, strict=True))
     return np.asarray(first.multiply(second).sum(axis=1)).ravel()
 
 
-def table(found, num_layers):
-    """Markdown, a row for each pooling and a column for each layer."""
+def table(scores: dict, num_layers: int) -> str:
+    """A table in Markdown with a row for each pooling and a column for each layer.
+
+    Args:
+        scores: dict. (pooling, layer) -> correlation.
+        num_layers: int. Layers of the encoder.
+    """
     heads = ["embeddings", *(f"layer {layer}" for layer in range(1, num_layers + 1))]
     lines = [f"| pooling | {' | '.join(heads)} |", "|---" * (num_layers + 2) + "|"]
-    best = max(found, key=found.get)
-    for pooling in dict.fromkeys(pooling for pooling, _ in found):
-        cells = [f"{found[pooling, layer]:.4f}" if (pooling, layer) in found else "" for layer in range(num_layers + 1)]
-        cells = [f"**{cell}**" if (pooling, layer) == best else cell for layer, cell in enumerate(cells)]
+    best = max(scores, key=scores.get)
+    for pooling in dict.fromkeys(pooling for pooling, _ in scores):
+        keys = [(pooling, layer) for layer in range(num_layers + 1)]
+        cells = [f"{scores[key]:.4f}" if key in scores else "" for key in keys]
+        cells = [f"**{cell}**" if key == best else cell for key, cell in zip(keys, cells, strict=True)]
         lines.append(f"| {pooling} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def compare(init_checkpoint, texts):
-    """Prints how far our vectors are from those of transformers and of sentence-transformers; exits 1 beyond _LIMIT."""
+def compare(init_checkpoint: str, texts: list[str]) -> None:
+    """Prints the largest differences from the vectors of transformers and sentence-transformers.
+
+    Raises:
+        SystemExit: a difference is above _LIMIT. The exit code is 1.
+    """
     from keras_bert_app.export.sentence_vectors import Pooling, embedding_module
     from keras_bert_app.vectors.embedding import Embedder, embed_texts
 
     module, _ = embedding_module(init_checkpoint, Pooling(layer=-1, normalize=True, pool_special_tokens=True))
     ours, _ = embed_texts(Embedder(module.exported), [text.encode() for text in texts])
-    peer = PeerProcess(_HF_PYTHON.value, "oracle_huggingface.py", "hf_python", {"transformers": "5.23.0"})
+    peer = PeerProcess(_HF_PYTHON.value, "interop/peer_huggingface.py", "hf_python", {"transformers": "5.23.0"})
     worst = 0.0
     print()
     for name, vectors in peer.ask(do="embed", directory=init_checkpoint, texts=texts).items():
         difference = float(np.abs(ours - np.array(vectors)).max())
         print(f"{len(texts)} vectors against {name}: largest difference {difference:.1e}")
-        worst = np.maximum(worst, difference)  # which keeps what is no number
+        worst = np.maximum(worst, difference)  # unlike max, it keeps nan
     if not worst <= _LIMIT:
         raise SystemExit(1)
 

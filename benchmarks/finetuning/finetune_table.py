@@ -1,11 +1,12 @@
-"""Fine-tuning on public tasks: each row one finetune command, its dev scores beside its baseline and a random start.
+"""Fine-tunes on public tasks. Each row is one finetune command with its dev scores and its baseline.
 
 python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune
-python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune --rows=mrpc,conll2003
+python -m benchmarks.finetuning.finetune_table --encoder=MODEL --data_dir=TASKS --directory=runs/finetune \\
+    --rows=mrpc,conll2003
 
-A row that was stopped goes on; one that is done is only told again, and refused where its flags were others then. TASKS has the folders glue, conll2003, scibert,
-squad, codah, dream, chinese, and the extracted reuters21578 and 20newsgroups-bydate, in their official layouts. Of several seeds the
-further metrics are means, too.
+A row that was stopped continues. A row that is done is shown again. It is an error if a done row had other flags. TASKS
+has the folders glue, conll2003, scibert, squad, codah, dream, chinese, and the extracted reuters21578 and
+20newsgroups-bydate, in their official layouts. If a row has several seeds, all metrics are means.
 """
 
 import json
@@ -14,18 +15,18 @@ import statistics
 
 from absl import flags
 
+from benchmarks.common import own_commands
 from benchmarks.common.resumable import results_of
-from benchmarks.reliability import own_commands
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
 
 _THREE_SEEDS = {"num_seeds": 3}
 _RANDOM = {"random_init": True, "num_seeds": 1}
-# Lower layers learn more slowly: at one rate for all the encoder forgets, and more steps make it worse.
+# Lower layers learn more slowly. With one rate for all layers the encoder forgets, and more steps make that worse.
 _DECAY = {"learning_rate": 2e-4, "layer_decay": 0.75}
-# Long texts, of which a core makes a batch in three seconds and more: few steps, so that each row is done in half an hour.
+# Tasks of long texts, where a core takes three seconds or more for a batch. With 300 steps a row takes half an hour.
 _SHORT = {"num_train_steps": 300}
-# A sentence encoder was trained on the mean of its states; its [CLS] says nothing yet.
+# A sentence encoder was trained on the mean of its states, and its [CLS] has no meaning yet.
 _MRPC = {
     "task": "mrpc",
     "data_dir": "glue/MRPC",
@@ -56,7 +57,7 @@ _SST = {
 }
 _SST_CONSISTENT = {**_SST, "consistency_weight": 1.0, "precision": "bfloat16", "bias_correction": False}
 _CONLL = {"task": "ner", "data_dir": "conll2003", "learning_rate": 2e-4, "num_train_epochs": 3.0}
-# A small task for the options of transfer: one change each against "option_none".
+# A small task to compare options of transfer. Each row has one change against option_none.
 _OPTION = {
     **_SST,
     "eval_steps": 0,
@@ -82,7 +83,7 @@ _STS_B = {
     "eval_steps": 60,
 }
 _PAIRS = {"task": "rte", "data_dir": "glue/RTE", "learning_rate": 1e-4, "num_train_epochs": 5.0, "pooling": "mean"}
-# Runs from a model of one's own pre-training, as large as that is worth.
+# Runs from a model of one's own pre-training, with as many examples as such a model is worth.
 _OWN = {
     "encoder": "own",
     "learning_rate": 4e-4,
@@ -117,7 +118,7 @@ _NEWS = {
 ROWS = {
     "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS},
     "mrpc_consistent": {**_MRPC, **_DECAY, **_THREE_SEEDS, "consistency_weight": 1.0},
-    # Students of the three seeds together, who learn from the test set's pairs by their answers too.
+    # Students learn from the answers of the three mrpc seeds together, on the unlabelled test pairs too.
     "mrpc_taught": {**_MRPC_TAUGHT, **_THREE_SEEDS},
     "mrpc_taught_random": {**_MRPC_TAUGHT, **_RANDOM},
     "mrpc_random": {**_MRPC, **_DECAY, **_RANDOM},
@@ -125,10 +126,10 @@ ROWS = {
     "conll2003_random": {**_CONLL, **_RANDOM},
     "sst-2": {**_SST, **_THREE_SEEDS},
     "sst-2_random": {**_SST, **_RANDOM},
-    # Twice through the model, with other dropout (R-Drop).
+    # Each batch passes the model twice with different dropout (R-Drop).
     "sst-2_consistent": {**_SST_CONSISTENT, **_THREE_SEEDS, "seed": 0},
     "sst-2_consistent_random": {**_SST_CONSISTENT, **_RANDOM},
-    # Students of the three seeds together, whose mean of logits is better than each; labels have the rest.
+    # Students learn from the mean logits of the three sst-2 seeds, which score better than each seed, and from labels.
     "sst-2_taught": {**_SST, **_THREE_SEEDS, "teacher": "sst-2", "distillation_weight": 0.7},
     "own_sst-2": _OWN_SST,
     "own_sst-2_random": {**_OWN_SST, "random_init": True},
@@ -259,9 +260,9 @@ ROWS = {
         "layers": "scalar_mix",
         "bilstm_units": 128,
     },
-    # Several stages (TransBERT): RTE after STS-B, and after STS-B and then MRPC.
+    # Several stages (TransBERT): RTE after STS-B, and RTE after STS-B and MRPC.
     "stage_sts-b": {**_STS_B, "num_train_epochs": 1.0},
-    # And MRPC after STS-B, with the layers' rates; each batch twice through the model, with other dropout (R-Drop).
+    # MRPC after STS-B, with rates by layer. Each batch of MRPC passes the model twice with different dropout (R-Drop).
     "stage_sts-b_without_mrpc": {
         **_STS_B,
         **_DECAY,
@@ -314,9 +315,9 @@ def main(arguments):
 
 
 def _given(row, encoder, data_dir):
-    """dict flag of finetune -> value, but for the work directory."""
-    # Without it step 100 is 3.2 times and step 500 still 1.6 times as large as the rate says, and here are few more (Zhang et
-    # al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).
+    """The flags of finetune without the work directory, as a dict."""
+    # Without bias correction, step 100 is 3.2 times and step 500 still 1.6 times as large as the rate says, and these
+    # runs are short (Zhang et al. 2020, Revisiting Few-sample BERT Fine-tuning, section 4).
     given = {
         "bias_correction": True,
         "precision": _PRECISION.value,
@@ -325,7 +326,7 @@ def _given(row, encoder, data_dir):
     }
     other = given.pop("encoder", None)
     given["init_checkpoint"] = _OTHERS[other].value if other else encoder
-    if earlier := given.pop("after", None):  # the row whose run it starts from
+    if earlier := given.pop("after", None):  # the row from whose run this row starts
         given["init_checkpoint"] = os.path.join(_DIRECTORY.value, earlier)
     if given.pop("without", None):
         given["data_dir"] = os.path.join(_DIRECTORY.value, "data", row)
@@ -337,7 +338,7 @@ def _given(row, encoder, data_dir):
 
 
 def _run(row, given):
-    """Trains a row; its results and how long it took."""
+    """Trains a row and returns its results."""
     workdir = os.path.join(_DIRECTORY.value, row)
     if other := ROWS[row].get("without"):
         from benchmarks.finetuning.without_sentences import write_without
@@ -354,13 +355,17 @@ def _run(row, given):
         return json.load(file)
 
 
-def table(done):
-    """Markdown: a line for each row."""
+def table(done: dict):
+    """Yields a table in Markdown, a line for each row.
+
+    Args:
+        done: dict. Row -> results of its run.
+    """
     yield "| row | metric | dev | baseline | seeds | minutes |"
     yield "|---|---|---|---|---|---|"
     for row, figures in done.items():
         metric, all_runs = figures["metric"], figures.get("runs", [figures])
-        runs = [run for run in all_runs if "dev" in run]  # others broke off
+        runs = [run for run in all_runs if "dev" in run]  # runs without dev scores broke off
         scores = [run["dev"][metric] for run in runs]
         shown = (
             f"{figures['mean']:.4f} +- {figures['standard_deviation']:.4f}" if "runs" in figures else f"{scores[0]:.4f}"
@@ -380,8 +385,9 @@ def table(done):
             others += f"; {len(all_runs) - len(runs)} broke off"
         baseline = figures["baseline"]
         yield (
-            f"| {row} | {metric} | {shown}{f' ({others})' if others else ''} | {baseline[metric]:.4f} ({baseline['what']}) "
-            f"| {len(runs)} | {sum(run['train_seconds'] for run in runs) / 60:.1f} |"
+            f"| {row} | {metric} | {shown}{f' ({others})' if others else ''} "
+            f"| {baseline[metric]:.4f} ({baseline['what']}) | {len(runs)} "
+            f"| {sum(run['train_seconds'] for run in runs) / 60:.1f} |"
         )
 
 

@@ -1,13 +1,17 @@
-"""An epoch of fine-tuning, and prediction, on texts of real lengths beside KerasHub and transformers, in turn.
+"""Times an epoch of fine-tuning and prediction on texts of real lengths beside KerasHub and transformers, in turn.
 
-python -m benchmarks.finetuning.finetuning_epoch --data_dir=glue/SST-2 --encoder=MINILM --transformers_python=PEERS_ENV/bin/python
+python -m benchmarks.finetuning.finetuning_epoch --data_dir=glue/SST-2 --encoder=MINILM \\
+    --transformers_python=PEERS_ENV/bin/python
 
-The first examples of SST-2, the same encoder and output layer in everyone's own layout, AdamW with clipping, dropout, at a constant
-rate. Each batches as its users have it: ours by like lengths; KerasHub's preprocessor pads all to --max_seq_length; transformers as
-its Trainer with group_by_length, each batch padded to its longest. A contender is NAME@PRECISION@COMPILED (ours: none, parts, step;
-keras_hub: none, step; transformers: none), in a process of its own. No time is told where the same weights give other logits, or an epoch
-leaves them as they are. A round trains an epoch, going on from the one before, and predicts the dev examples; the first is not
-counted, since it compiles. PEERS_ENV has benchmarks/requirements-serving.txt.
+All contenders have the first examples of SST-2, the same encoder and output layer in their own layouts, AdamW with
+clipping, dropout, and a constant rate. Each contender makes batches as its users do. Ours have like lengths. KerasHub's
+preprocessor pads all texts to --max_seq_length. transformers makes them as its Trainer with group_by_length, and pads
+each batch to its longest text.
+
+A contender is NAME@PRECISION@COMPILED (ours: none, parts, step; keras_hub: none, step; transformers: none), in a
+process of its own. The benchmark shows no times if the contenders' logits differ at the start, or if an epoch does
+not change them. A round trains an epoch, which continues the epoch before, and predicts the dev examples. The first
+round is not counted, since it compiles. PEERS_ENV has benchmarks/requirements-serving.txt.
 """
 
 import dataclasses
@@ -59,7 +63,7 @@ _BY_DEFAULT = {
     ),
     ("float32",): ("ours@float32@parts", "keras_hub@float32@step", "transformers@float32@none"),
 }
-# Of the largest logit, between precisions too. KerasHub's gelu is the tanh form whatever the model has.
+# Largest difference relative to the largest logit. It also holds between precisions. KerasHub always has the tanh gelu.
 _AGREEMENT = 5e-2
 _PARTS = ("training", "prediction")
 
@@ -68,20 +72,21 @@ def main(arguments):
     del arguments
     encoder, data_dir, python = app.required("encoder", "data_dir", "transformers_python")
     contenders = {entry: parsed(entry) for entry in _CONTENDERS.value or _BY_DEFAULT[precisions()]}
-    found = {
+    figures = {
         "machine": machine(("tensorflow", "keras")),
         "examples": _EXAMPLES.value,
         "dev_examples": _DEV_EXAMPLES.value,
         "max_seq_length": _MAX_SEQ_LENGTH.value,
         "batch_size": _BATCH_SIZE.value,
     }
-    print(in_words(found["machine"]), flush=True)
+    print(in_words(figures["machine"]), flush=True)
     with tempfile.TemporaryDirectory() as directory:
         places, texts_file, labels = written(encoder, data_dir, directory)
-        peers, begun_with = {}, {}
+        peers, initial_logits = {}, {}
         for entry, (name, precision, compiled) in contenders.items():
             interpreter = python if name == "transformers" else sys.executable
-            peers[entry] = PeerProcess(interpreter, f"finetuning_epoch_{name}.py", f"{name}_python", _VERSIONS[name])
+            script = f"finetuning/finetuning_epoch_{name}.py"
+            peers[entry] = PeerProcess(interpreter, script, f"{name}_python", _VERSIONS[name])
             first = peers[entry].ask(
                 directory=places[name],
                 data_dir=os.path.abspath(data_dir),
@@ -95,19 +100,19 @@ def main(arguments):
                 learning_rate=_LEARNING_RATE.value,
                 seed=1,
             )
-            begun_with[entry] = np.array(first["logits"])
-            check_same(entry, begun_with[entry], next(iter(begun_with.values())))
-        found["rounds"] = in_turn(peers, labels, begun_with)
-    lines = list(table(found["rounds"]))
+            initial_logits[entry] = np.array(first["logits"])
+            check_same(entry, initial_logits[entry], next(iter(initial_logits.values())))
+        figures["rounds"] = in_turn(peers, labels, initial_logits)
+    lines = list(table(figures["rounds"]))
     print("\n" + "\n".join(lines))
-    keep(_OUTPUT_FILE.value, found, lines, lambda path: draw(found["rounds"], path))
+    keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["rounds"], path))
 
 
-def parsed(entry):
-    """(name, precision, compiled) of a contender.
+def parsed(entry: str) -> tuple[str, str, str]:
+    """(name, precision, compiled) of an entry of --contenders.
 
     Raises:
-        UserError: it is none.
+        UserError: the entry has another form.
     """
     name, precision, compiled, *more = [*entry.split("@"), "", ""]
     if any(more) or precision not in _PRECISIONS or compiled not in _COMPILED.get(name, ()):
@@ -119,8 +124,17 @@ def parsed(entry):
     return name, precision, compiled
 
 
-def written(encoder, data_dir, directory):
-    """(contender's name -> directory of the encoder with an output layer, file of the texts, labels [N] of the dev examples)."""
+def written(encoder: str, data_dir: str, directory: str) -> tuple[dict, str, np.ndarray]:
+    """Writes the encoder with an output layer in the contenders' layouts, and the texts.
+
+    Args:
+        encoder: str. The pre-trained model.
+        data_dir: str. Directory of SST-2's files.
+        directory: str. Where the files go.
+
+    Returns:
+        (dict of contender's name -> model directory, path of the texts, labels [N] of the dev examples).
+    """
     with app.quiet_start():
         from keras_bert_app.interop import load
         from keras_bert_app.interop.weights import part_of
@@ -149,8 +163,14 @@ def written(encoder, data_dir, directory):
     return places, texts_file, np.array([label for _, label in texts["dev"]])
 
 
-def texts_of(data_dir, split, most):
-    """[(text, label, a number)] of the first examples of SST-2's file."""
+def texts_of(data_dir: str, split: str, most: int) -> list[tuple[str, int]]:
+    """(text, label) of the first examples of SST-2.
+
+    Args:
+        data_dir: str. Directory of SST-2's files.
+        split: str. "train" or "dev".
+        most: int. Number of examples.
+    """
     from keras_bert_app.config.finetuning_config import FinetuningConfig
     from keras_bert_app.tasks import registry
 
@@ -158,8 +178,8 @@ def texts_of(data_dir, split, most):
     return [(example.text_a, int(example.label)) for example in examples.first(most)]
 
 
-def check_same(entry, logits, expected):
-    """Raises UserError where a contender does not start with the logits of the first one."""
+def check_same(entry: str, logits: np.ndarray, expected: np.ndarray) -> None:
+    """Raises UserError if a contender's logits differ from the first contender's before training."""
     difference = np.abs(logits - expected).max() / np.abs(expected).max()
     print(
         f"{entry}: the same weights' logits differ by {difference:.1e} of the largest from the first contender's",
@@ -172,24 +192,35 @@ def check_same(entry, logits, expected):
         )
 
 
-def check_trained(entry, logits, begun_with):
-    """Raises UserError where an epoch has changed the logits by no more than rounding."""
-    change = np.abs(logits - begun_with).max() / np.abs(begun_with).max()
+def check_trained(entry: str, logits: np.ndarray, initial: np.ndarray) -> None:
+    """Raises UserError if an epoch has not changed the logits by more than rounding."""
+    change = np.abs(logits - initial).max() / np.abs(initial).max()
     if not change > _AGREEMENT:
         raise UserError(
-            f"{entry}: after an epoch the logits differ by {change:.1e} of the largest from those before; expected more than "
-            f"{_AGREEMENT:g}: it does not train, so that no time is told; look at its weights and --learning_rate"
+            f"{entry}: after an epoch the logits differ by {change:.1e} of the largest from those before; expected "
+            f"more than {_AGREEMENT:g}: it does not train, so that no time is told; look at its weights and "
+            "--learning_rate"
         )
 
 
-def in_turn(peers, labels, begun_with):
-    """list over the counted rounds of dict contender -> seconds of training and prediction, accuracy and peak of resident memory."""
+def in_turn(peers: dict, labels: np.ndarray, initial_logits: dict) -> list[dict]:
+    """Runs all rounds.
+
+    Args:
+        peers: dict. Contender -> PeerProcess.
+        labels: int array [N]. Labels of the dev examples.
+        initial_logits: dict. Contender -> logits before training.
+
+    Returns:
+        list over the counted rounds. Contender -> dict with seconds of training and prediction, accuracy, and
+        resident_bytes (peak).
+    """
     rounds = []
     for number in range(_ROUNDS.value + 1):
         answers = {entry: peer.ask(what="epoch") for entry, peer in peers.items()}
         for entry, answer in answers.items():
             logits = np.array(answer.pop("logits"))
-            check_trained(entry, logits, begun_with[entry])
+            check_trained(entry, logits, initial_logits[entry])
             answer["accuracy"] = float((np.argmax(logits, -1) == labels).mean())
             print(
                 f"round {number or 'that compiles'}: {entry}: training {answer['training']:.2f} s, prediction "
@@ -201,13 +232,13 @@ def in_turn(peers, labels, begun_with):
     return rounds
 
 
-def seconds_of(rounds, entry, part):
-    """A number a round."""
+def seconds_of(rounds: list[dict], entry: str, part: str) -> list[float]:
+    """The seconds of a contender in each round. `part` is "training" or "prediction"."""
     return [answers[entry][part] for answers in rounds]
 
 
-def table(rounds):
-    """Markdown: medians and spreads, and times the first contender's; accuracies of the rounds."""
+def table(rounds: list[dict]):
+    """Yields a table in Markdown: medians and spreads, ratios to the first contender, and accuracies of the rounds."""
     yield (
         "| contender | "
         + " | ".join(f"{part}, s | times the first" for part in _PARTS)
@@ -219,7 +250,8 @@ def table(rounds):
         cells = [entry]
         for part in _PARTS:
             seconds = seconds_of(rounds, entry, part)
-            ratios = [mine / theirs for mine, theirs in zip(seconds, seconds_of(rounds, first, part))]
+            firsts = seconds_of(rounds, first, part)
+            ratios = [mine / theirs for mine, theirs in zip(seconds, firsts, strict=True)]
             cells += [_spread(seconds), "" if entry == first else _spread(ratios)]
         cells += [
             ", ".join(f"{answers[entry]['accuracy']:.4f}" for answers in rounds),
@@ -232,8 +264,8 @@ def _spread(values):
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def draw(rounds, path):
-    """Bars of the contenders, a panel for each part."""
+def draw(rounds: list[dict], path: str) -> None:
+    """Draws bars of the contenders, a panel for each part."""
     panels = {}
     for part in _PARTS:
         of_part = {entry: seconds_of(rounds, entry, part) for entry in rounds[0]}

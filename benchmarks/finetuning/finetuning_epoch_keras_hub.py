@@ -1,14 +1,17 @@
-"""KerasHub's fine-tuning, asked by benchmarks.finetuning.finetuning_epoch; not run by hand.
+"""KerasHub's fine-tuning, for finetuning_epoch. peer_answers runs this script in the environment of this project.
 
-BertTextClassifier and fit: its preprocessor pads every text to the same length, once, in the round that compiles.
+It trains BertTextClassifier by fit. KerasHub's preprocessor pads every text to the same length. This happens once, in
+the first round, which is not counted.
 """
 
 import json
 
 import keras
 import keras_hub
-import peer_answers  # first of all
+import peer_answers
 import tensorflow as tf
+
+PACKAGES = ("keras-hub", "tensorflow", "keras")
 
 
 def make(request):
@@ -36,7 +39,7 @@ def make(request):
         return strings.map(preprocessor, num_parallel_calls=tf.data.AUTOTUNE).unbatch().cache()
 
     batches = (
-        rows(*map(list, zip(*texts["train"])))
+        rows(*map(list, zip(*texts["train"], strict=True)))
         .shuffle(len(texts["train"]), seed=request["seed"])
         .batch(request["batch_size"])
         .prefetch(2)
@@ -45,5 +48,4 @@ def make(request):
     return lambda: model.fit(batches, verbose=0), lambda: model.predict(dev, verbose=0)
 
 
-if __name__ == "__main__":
-    peer_answers.serve_epochs(make, ("keras-hub", "tensorflow", "keras"))
+answer = peer_answers.answers_of_epochs(make)

@@ -1,22 +1,69 @@
-"""Our fine-tuning, asked by benchmarks.finetuning.finetuning_epoch; not run by hand. Batches of like lengths, padded to lengths that are fitted to them."""
+"""Our fine-tuning, for finetuning_epoch. peer_answers runs this script in the environment of this project.
 
+It calls the functions that `finetune` calls. Batches have like lengths and are padded to lengths that fit the data.
+"""
+
+import dataclasses
 import os
 import sys
 
-import peer_answers  # first of all
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import numpy as np
+import peer_answers
+import tensorflow as tf
 
-from benchmarks.finetuning.finetuning_way import Way
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.interop import load
+from keras_bert_app.modeling.task_model import BertTaskModel
+from keras_bert_app.tasks import batches, lengths, predicting, scoring
+from keras_bert_app.tasks.labelled_data import load_data
+from keras_bert_app.tasks.transfer import trained_variables
+from keras_bert_app.training import forward, steps, strategies
+from keras_bert_app.training.optimizers import choice
 from pipelines.wordpiece.tokenizer import BertTokenizer
+
+PACKAGES = ("tensorflow", "keras")
+# The lengths of batches are chosen for this many epochs and evaluations, so that the first round compiles all of them.
+_EPOCHS = 40
 
 
 def make(request):
     weights, _ = load.load_weights(request["directory"], allow_missing=("masked_lm", "next_sentence"))
+    data, run = _data_and_run(request, BertTokenizer(weights.vocabulary, weights.config.do_lower_case))
+    strategy, task = strategies.make_strategy(run.strategy), data.task
+    num_layers = weights.config.num_hidden_layers
+    with strategy.scope():
+        head = task.family.make_head(task, run, data.labels)
+        model = BertTaskModel(weights.config, head, dtype=strategies.KERAS_POLICIES[run.precision])
+        load.assign(model, weights)
+        optimizer = choice.make_optimizer(run, trained_variables(model, run), num_layers)
+    objective = task.family.make_objective(task, run, model.head)
+    train_call = steps.make_train_call(strategy, model, optimizer, run, objective, run.length_buckets)
+    length_cost = lengths.cost(run.jit_compile, weights.config)
+    compiled, shapes = scoring.compilation(strategy, run, weights.config, data.dev, _EPOCHS)
+    predict_call = forward.make_prediction_call(strategy, model, compiled)
+    long_run = dataclasses.replace(run, num_train_steps=_EPOCHS * run.num_train_steps)
+    epochs, step_numbers = iter(range(10**9)), iter(range(10**9))
+
+    def train():
+        epoch = next(epochs)
+        for batch, (next_epoch, _) in batches.training_batches(data.train, long_run, (epoch, 0), length_cost):
+            train_call({name: values[tf.newaxis] for name, values in batch.items()}, next(step_numbers))
+            if next_epoch > epoch:
+                return
+
+    def predict():
+        logits = predicting.unit_logits(
+            predict_call, model, data.dev, run, run.global_batch_size, times=_EPOCHS, **shapes
+        )
+        return np.array(logits)
+
+    return train, predict
+
+
+def _data_and_run(request, tokenizer):
+    """(labelled data, resolved FinetuningConfig of one epoch) of a request."""
     run = FinetuningConfig(
         task="sst-2",
         data_dir=request["data_dir"],
@@ -34,19 +81,8 @@ def make(request):
         jit_compile=request["compiled"],
         log_steps=1,
     )
-    way = Way(weights, run, BertTokenizer(weights.vocabulary, weights.config.do_lower_case))
-    epochs = iter(range(10**9))
-
-    def train():
-        way.take_order(next(epochs))
-        way.training()
-
-    def predict():
-        way.prediction()
-        return np.array(way.answers)
-
-    return train, predict
+    data = load_data(run, tokenizer)
+    return data, run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
 
 
-if __name__ == "__main__":
-    peer_answers.serve_epochs(make, ("tensorflow", "keras"))
+answer = peer_answers.answers_of_epochs(make)

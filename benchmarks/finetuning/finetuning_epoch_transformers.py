@@ -1,20 +1,22 @@
-"""Hugging Face transformers' fine-tuning, asked by benchmarks.finetuning.finetuning_epoch; not run by hand.
+"""Hugging Face transformers' fine-tuning, for finetuning_epoch.
 
-BertForSequenceClassification as its Trainer takes steps with group_by_length: texts tokenized beforehand, batches of like lengths, each
-padded to its longest; predictions in the order of the lengths.
+peer_answers runs this script in an environment with benchmarks/requirements-hf.txt. It trains
+BertForSequenceClassification by the steps of transformers' Trainer with group_by_length. Texts are tokenized before.
+Batches have like lengths, and each is padded to its longest text. Predictions run in the order of the lengths.
 """
 
 import contextlib
 import json
 import os
 
-import peer_answers  # first of all
-
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import peer_answers
 import torch
 import transformers
 from transformers.trainer_pt_utils import LengthGroupedSampler
+
+PACKAGES = ("transformers", "torch")
 
 
 def make(request):
@@ -64,15 +66,14 @@ def make(request):
     def predict():
         model.eval()
         order = sorted(range(len(rows["dev"])), key=lambda index: len(rows["dev"][index]["input_ids"]))
-        found = torch.empty(len(order), model.config.num_labels)
+        logits = torch.empty(len(order), model.config.num_labels)
         with torch.inference_mode(), precision():
             for at in range(0, len(order), size):
                 indexes = order[at : at + size]
-                found[indexes] = model(**collator([rows["dev"][index] for index in indexes])).logits.float()
-        return found.numpy()
+                logits[indexes] = model(**collator([rows["dev"][index] for index in indexes])).logits.float()
+        return logits.numpy()
 
     return train, predict
 
 
-if __name__ == "__main__":
-    peer_answers.serve_epochs(make, ("transformers", "torch"))
+answer = peer_answers.answers_of_epochs(make)

@@ -1,7 +1,7 @@
-"""A task's pairs without the sentences that another task is judged by.
+"""The sentence pairs of a task without the sentences of another task's dev and test set.
 
-STS-B has a sixth of its pairs from where MRPC's come from: a run that went from it to MRPC as they are would have learned sentences of
-MRPC's dev and test set.
+A sixth of STS-B's pairs come from the source of MRPC. A run that goes from STS-B to MRPC would otherwise train on
+sentences of MRPC's dev and test set.
 """
 
 import os
@@ -11,16 +11,20 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import registry
 
 
-def write_without(task, data_dir, other, other_dir, directory):
-    """Writes a task's train and dev file into a directory, without the lines of sentences in the dev and test set of another one.
+def write_without(task: str, data_dir: str, other: str, other_dir: str, directory: str) -> dict[str, tuple[int, int]]:
+    """Writes a task's train and dev file without the examples whose sentences are in another task's dev or test set.
 
-    Sentences are the same where their letters and digits are, whatever their case.
+    Two sentences are the same if their letters and digits are the same in lower case.
 
     Args:
-        task, other: names of tasks over pairs, with a file for each split. data_dir, other_dir: of their files.
+        task: str. Name of a task over pairs, with a file for each split.
+        data_dir: str. Directory of its files.
+        other: str. Name of the other task.
+        other_dir: str. Directory of its files.
+        directory: str. Where the files go.
 
     Returns:
-        dict split -> (examples, how many of them were left out).
+        dict. Split -> (number of examples, number of examples left out).
     """
     judged = {
         _key(text)

@@ -1,14 +1,17 @@
-"""Proves keras_bert_app.interop.google_tf1.google_layout against google-research/bert's own code, both ways.
+"""Proves keras_bert_app.interop.google_tf1.google_layout against google-research/bert's own code, in both directions.
 
-python -m benchmarks.interop.interop_google --google_python=oracle-google/bin/python \
+python -m benchmarks.interop.interop_google --google_python=oracle-google/bin/python \\
     --model=../shared/weights/rxnfp-bert_pretrained
 
-The interpreter is one with benchmarks/requirements-google.txt. --model is a pre-trained BERT in any layout that convert
-reads; without it, random weights. Shown are:
-  1. what our writer makes of it, read back by us, and initialized and restored by Google's code: the outputs of both;
-  2. Google's run of three steps from there, saved by its Saver with all slots, and read by us;
-  3. the same with run_classifier and run_squad, their checkpoints written again by us and read by Google's code.
-Tensors must be equal bit for bit, outputs within the limits of keras_bert_app.interop.parity; exits 1 if any is not.
+The interpreter is that of an environment with benchmarks/requirements-google.txt. --model is a pre-trained BERT in any
+layout that convert reads. Without --model the weights are random. The benchmark shows:
+
+1. Our writer writes the model. We read it back, and Google's code initializes from it and restores it.
+2. Google's code trains three steps from there. Its Saver saves all variables and slots, and we read them.
+3. The same with run_classifier and run_squad. We also write their checkpoints again, and Google's code reads them.
+
+Tensors must be equal bit for bit, and outputs must be within the limits of keras_bert_app.interop.parity. The exit code
+is 1 if any check fails.
 """
 
 import os
@@ -23,7 +26,7 @@ from keras_bert_app.cli.common import app
 
 with app.quiet_start():
     from keras_bert_app.config.bert_config import BertConfig
-    from keras_bert_app.interop import load, parity
+    from keras_bert_app.interop import load, parity, parity_files
     from keras_bert_app.interop.google_tf1 import google_layout
     from keras_bert_app.interop.google_tf1.google_names import google_name, is_transposed
     from keras_bert_app.interop.weights import split_attention
@@ -39,25 +42,12 @@ _FINE_TUNED = {"run_classifier": ("sequence_classification", ""), "run_squad": (
 def main(arguments):
     del arguments
     app.required("google_python")
-    source = (
-        load.load_weights(_MODEL.value)[0]
-        if _MODEL.value
-        else make_weights(
-            BertConfig(
-                vocab_size=101,
-                hidden_size=22,
-                num_hidden_layers=3,
-                num_attention_heads=2,
-                intermediate_size=37,
-                max_position_embeddings=41,
-            )
-        )
-    )
+    source = load.load_weights(_MODEL.value)[0] if _MODEL.value else _random_weights()
     print(f"source: {source.origin}, {len(source.tensors)} tensors")
-    google = PeerProcess(_GOOGLE_PYTHON.value, "oracle_google_checkpoint.py", "google_python", _VERSIONS)
+    google = PeerProcess(_GOOGLE_PYTHON.value, "interop/peer_google_checkpoint.py", "google_python", _VERSIONS)
     with tempfile.TemporaryDirectory() as directory:
         batch = parity.probe_batch(source.config)
-        np.savez(os.path.join(directory, "inputs.npz"), **{f"inputs/{name}": values for name, values in batch.items()})
+        parity_files.write(os.path.join(directory, "inputs.npz"), batch)
         written = os.path.join(directory, "written")
         compare_written(google, source, batch, directory, written)
         for script in ("run_pretraining", *_FINE_TUNED):
@@ -65,8 +55,29 @@ def main(arguments):
     interop_checks.finish()
 
 
-def compare_written(google, source, batch, directory, written):
-    """Writes a source in Google's layout and has it read by both sides."""
+def _random_weights():
+    return make_weights(
+        BertConfig(
+            vocab_size=101,
+            hidden_size=22,
+            num_hidden_layers=3,
+            num_attention_heads=2,
+            intermediate_size=37,
+            max_position_embeddings=41,
+        )
+    )
+
+
+def compare_written(google, source, batch: dict, directory: str, written: str) -> None:
+    """Writes a source in Google's layout and has both sides read it.
+
+    Args:
+        google: PeerProcess of peer_google_checkpoint.
+        source: Weights.
+        batch: dict of int32 arrays, as parity.probe_batch returns it.
+        directory: str. Directory for temporary files, with inputs.npz.
+        written: str. Directory for the checkpoint.
+    """
     print("\nour checkpoint, read by Google's run_pretraining")
     for line in google_layout.write(source, written):
         print(f"  said: {line}")
@@ -77,7 +88,7 @@ def compare_written(google, source, batch, directory, written):
         and again.config.do_lower_case == source.config.do_lower_case
         and again.vocabulary == source.vocabulary,
     )
-    answer, _, outputs, _ = _ask(google, "run_pretraining", directory, written)
+    answer, _, _ = _ask(google, "run_pretraining", directory, written)
     interop_checks.check("all of its variables are in it", not answer["fresh"])
     expected = vars(again.config) | {
         "hidden_act": "gelu" if again.config.hidden_act == "gelu_tanh" else again.config.hidden_act
@@ -86,20 +97,22 @@ def compare_written(google, source, batch, directory, written):
         f"BertConfig.from_json_file holds our values: {answer['config']}",
         answer["config"] == {key: expected[key] for key in answer["config"]},
     )
-    ours = _compare(again, batch, outputs)
-    if source.config != again.config:
-        exact = parity.our_outputs(source, batch)
-        print(
-            f"  with the source's own configuration ({source.config.hidden_act}, layer_norm_eps "
-            f"{source.config.layer_norm_eps:g}) our outputs differ from these by up to "
-            f"{max(float(np.abs(ours[name] - exact[name]).max()) for name in ours):.1e}"
-        )
+    interop_checks.check_outputs(parity.our_outputs(again, batch), _outputs(again, written, batch), "")
+    interop_checks.show_change_of_configuration(source, again, batch)
 
 
-def compare_run(google, script, batch, directory, written):
-    """Has a script of Google's train from our checkpoint and save, reads that, and gives a fine-tuned model back."""
+def compare_run(google, script: str, batch: dict, directory: str, written: str) -> None:
+    """Has a script of Google's train from our checkpoint and save, and reads that. Writes fine-tuned models again.
+
+    Args:
+        google: PeerProcess of peer_google_checkpoint.
+        script: str. run_pretraining, run_classifier or run_squad.
+        batch: dict of int32 arrays, as parity.probe_batch returns it.
+        directory: str. Directory for temporary files, with inputs.npz.
+        written: str. Directory of our checkpoint.
+    """
     print(f"\nGoogle's {script}: {_STEPS} steps from our checkpoint, saved by it, read by us")
-    answer, variables, outputs, saved = _ask(google, script, directory, written, _STEPS)
+    answer, variables, saved = _ask(google, script, directory, written, _STEPS)
     weights = google_layout.read(saved)
     print(f"  {weights.origin.replace(directory, 'DIRECTORY')}; left out: {weights.unused}")
     variables.pop("global_step")
@@ -107,7 +120,8 @@ def compare_run(google, script, batch, directory, written):
         f"{len(variables)} of the {answer['num_saved']} variables saved are no slots; all are read bit for bit",
         interop_checks.are_same(_in_google_layout(weights), variables) and not weights.unexpected,
     )
-    _compare(weights, batch, outputs)
+    theirs = _outputs(weights, saved, batch)
+    interop_checks.check_outputs(parity.our_outputs(weights, batch), theirs, "")
     if script in _FINE_TUNED:
         interop_checks.check(
             f"task is {weights.task}, only {', '.join(answer['fresh'])} began anew",
@@ -116,15 +130,15 @@ def compare_run(google, script, batch, directory, written):
         rewritten = os.path.join(directory, f"{script}-rewritten")
         for line in google_layout.write(weights, rewritten):
             print(f"  said: {line}")
-        answer, _, outputs_again, _ = _ask(google, script, directory, rewritten)
+        answer, _, _ = _ask(google, script, directory, rewritten)
         interop_checks.check(
             "written again by us, Google's code finds all of its variables and gives the same logits bit for bit",
-            not answer["fresh"] and interop_checks.are_same(outputs, outputs_again),
+            not answer["fresh"] and interop_checks.are_same(theirs, _outputs(weights, rewritten, batch)),
         )
 
 
 def _ask(google, script, directory, model, steps=0):
-    """(answer, variables, outputs, directory saved to) of oracle_google_checkpoint.py."""
+    """(answer, variables, directory of the saved checkpoint) of peer_google_checkpoint."""
     save_to, arrays_file = os.path.join(directory, f"{script}-saved"), os.path.join(directory, "arrays.npz")
     answer = google.ask(
         script=script,
@@ -137,19 +151,12 @@ def _ask(google, script, directory, model, steps=0):
         save_to=save_to,
     )
     with np.load(arrays_file) as arrays:
-        variables, outputs = (
-            {name.removeprefix(side): arrays[name] for name in arrays.files if name.startswith(side)}
-            for side in ("variables/", "outputs/")
-        )
-    return answer, variables, outputs, save_to
+        return answer, dict(arrays), save_to
 
 
-def _compare(weights, batch, theirs):
-    ours = parity.our_outputs(weights, batch)
-    lines, is_same = parity.compare({name: ours[name] for name in theirs if name in ours}, theirs)
-    print("  " + "\n  ".join(lines))
-    interop_checks.check("outputs within their limits", is_same)
-    return ours
+def _outputs(weights, path, batch):
+    """Outputs that Google's own code computes from a checkpoint."""
+    return parity.reference_outputs(weights.config, "google_tf1", path, batch, _GOOGLE_PYTHON.value)[0]
 
 
 def _in_google_layout(weights):

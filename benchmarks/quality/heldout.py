@@ -1,16 +1,22 @@
-"""One evaluation for models of any origin: BERT's own masking of a corpus's held-out documents."""
+"""One evaluation for models of any origin: BERT's own masking of the held-out documents of a corpus."""
 
 from keras_bert_app.cli.common import app
 
 _SEED = 777
 
 
-def evaluate(model_dir, corpus_dir, vocab_file):
-    """Held-out figures of a model, as evaluations of `pretrain` name them: 15 % of the pieces masked, in rows of 128, whatever
-    the model was trained with, and next-sentence pairs for models that learned them.
+def evaluate(model_dir: str, corpus_dir: str, vocab_file: str) -> dict[str, float]:
+    """Evaluates a model on held-out documents: 15 % of the pieces masked, in rows of 128, for every model.
+
+    Models with a next-sentence head are also evaluated on next-sentence pairs.
 
     Args:
-        model_dir: in any layout that convert reads. corpus_dir: of prepare_corpus. vocab_file: the model's own.
+        model_dir: str. The model, in any layout that convert reads.
+        corpus_dir: str. Directory that prepare_corpus wrote.
+        vocab_file: str. The model's vocabulary.
+
+    Returns:
+        dict. Figures under the names of pretrain's evaluations.
     """
     with app.quiet_start():
         import tensorflow as tf

@@ -1,9 +1,11 @@
-"""google-research/bert's smoke test: a tiny model must learn a small text by heart.
+"""Runs google-research/bert's smoke test: a tiny model must learn a small text by heart.
 
-python -m benchmarks.quality.overfit_sample_text --input_files=../shared/data/text/sample_text.txt --workdir=runs/overfit
+python -m benchmarks.quality.overfit_sample_text --input_files=../shared/data/text/sample_text.txt \\
+    --workdir=runs/overfit
 
-Trains config tiny without dropout on the whole text, new pairs and masks in every epoch, then evaluates it on that same
-text with pairs and masks of other seeds. BUILD.md has a recorded run. A run that was stopped goes on.
+The benchmark trains config tiny without dropout on the whole text, with new pairs and masks in every epoch. It then
+evaluates the model on the same text with pairs and masks of other seeds. BUILD.md has a recorded run. A run that was
+stopped continues.
 """
 
 import os

@@ -1,6 +1,7 @@
-"""Pre-training as a user of KerasHub does it, run by benchmarks.quality.quality_per_minute: BertMaskedLM, its preprocessor, and fit.
+"""Pre-trains like a user of KerasHub, for quality_per_minute: BertMaskedLM, its preprocessor, and fit.
 
-What its defaults are made for is fine-tuning (Adam at 5e-5): AdamW, clipping and the learning rate are those of pre-training.
+quality_per_minute starts this script with one argument, a JSON object. KerasHub's defaults are made for fine-tuning
+(Adam at 5e-5). AdamW, clipping and the learning rate here are those of pre-training.
 """
 
 import json
@@ -8,7 +9,6 @@ import os
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import keras
 import keras_hub
@@ -18,9 +18,10 @@ from time_budget import TimeBudget
 
 
 class _Clock(keras.callbacks.Callback):
-    """The learning rate by the clock, the log, and the end.
+    """Sets the learning rate by the clock, writes the log, and stops the training.
 
-    Keras divides the loss by all places for predictions, the unused ones too: by share_used what it gives is that of the used.
+    Keras divides the loss by the number of all places for predictions, the unused ones included. Divided by
+    share_used, the loss is the mean of the used places.
     """
 
     def __init__(self, budget, share_used):
@@ -58,7 +59,7 @@ def main(given):
     model = keras_hub.models.BertMaskedLM(backbone, preprocessor)
     optimizer = keras.optimizers.AdamW(given["learning_rate"], weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-    # Of narrow models XLA is the faster way on a CPU in float32 and the slower one in bfloat16 (benchmarks.step.training_step).
+    # For narrow models on a CPU, XLA is faster in float32 and slower in bfloat16 (benchmarks.step.training_step).
     model.compile(optimizer=optimizer, jit_compile=given["precision"] == "float32" and size["hidden_size"] < 512)
     passages = tf.data.TextLineDataset(given["passages"]).shuffle(1 << 17, seed=given["seed"]).repeat()
     passages = passages.batch(given["batch_size"])

@@ -1,38 +1,41 @@
-"""What pre-training gives for the same minutes on the same machine: our recipe, KerasHub's fit and transformers' run_mlm.
+"""Pre-trains for the same minutes on the same machine: our recipe, KerasHub's fit and transformers' run_mlm.
 
 python -m benchmarks.quality.quality_per_minute --corpus_dir=CORPUS --vocab_file=VOCAB --data_dir=TASKS \\
     --transformers_python=HF_ENV/bin/python --minutes=10 --seeds=1,2,3 --directory=runs/quality
 
-The same text, vocabulary, model size and minutes for all; the peers get their own masks, dropout and initial weights,
-AdamW, rows as full as ours, and the same rise and fall of the learning rate by the clock. An entry of --contenders is
-NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], so that one peer may stand in the table with several settings:
---contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08. What settings are chosen by should not be
-what they are judged by: try them on another corpus (prepare_corpus --seed holds out other documents). Judged by
-one evaluation (benchmarks.quality.heldout; KerasHub's head by its weights under BERT's constants), then by fine-tuning on 10,000
-examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout. HF_ENV has benchmarks/requirements-hf.txt; TASKS
-the folders glue and conll2003. What is done is not done again; a training of ours that was stopped goes on, the others begin anew. Nothing else should
-run. A directory holds runs of one corpus, vocabulary, size and time; the machine of each pre-training stands with its result, and above the table.
+All contenders have the same text, vocabulary, model size and minutes. The peers have their own masks, dropout and
+initial weights, AdamW, and rows as full as ours. The learning rate rises and falls by the clock for all.
+
+An entry of --contenders is NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], so a peer may run with several settings:
+--contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08. Do not choose settings by
+the text that judges them: try them on another corpus (prepare_corpus --seed holds out other documents).
+
+Models are judged by one evaluation (benchmarks.quality.heldout). KerasHub's head is evaluated under BERT's constants.
+Then they are fine-tuned on 10,000 examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout.
+HF_ENV has benchmarks/requirements-hf.txt. TASKS has the folders glue and conll2003.
+
+Finished runs are not run again. A stopped training of ours continues, and the others start again. Run nothing else on
+the machine. A directory has runs of one corpus, vocabulary, size and time. The machine of each pre-training is kept
+with its result and shown above the table.
 """
 
-import hashlib
 import json
 import os
-import shutil
 import sys
 
 from absl import flags
 
-from benchmarks.common import count_flags, report
+from benchmarks.common import count_flags, own_commands, report
 from benchmarks.common.identity import code_digest
 from benchmarks.common.resumable import results_of, spread
 from benchmarks.common.this_machine import machine
 from benchmarks.quality import quality_texts
 from benchmarks.quality.heldout import evaluate
 from benchmarks.quality.quality_contenders import PRECISIONS, parsed
-from benchmarks.reliability import own_commands
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.bert_config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
+from pipelines import storage
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
 _RANDOM = "random start"
@@ -66,7 +69,7 @@ def main(arguments):
     _keep_settings()
     quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, _LENGTH)
     runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
-    found = results_of(
+    pretraining = results_of(
         runs,
         _pretrain,
         _at("pretraining.json"),
@@ -87,9 +90,8 @@ def main(arguments):
                 "code": code_digest(),
             },
         )
-    lines = [*machines(found), *table(found, tasks)]
-    with open(_at("table.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+    lines = [*machines(pretraining), *table(pretraining, tasks)]
+    storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     draw(curves, _at("curves.png"))
     print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
 
@@ -99,13 +101,12 @@ def _at(*names):
 
 
 def _keep_settings():
-    """Raises UserError where the directory has runs of other settings."""
+    """Keeps the settings of this directory; raises UserError if they were others before."""
     manifest = os.path.join(_CORPUS.value, "manifest.json")
     settings = {"minutes": _MINUTES.value, "config": _CONFIG.value}
     for name, path in (("corpus_dir", manifest), ("vocab_file", _VOCAB.value)):
         try:
-            with open(path, "rb") as file:
-                settings[name] = hashlib.sha256(file.read()).hexdigest()
+            settings[name] = storage.sha256_of(path)
         except OSError as error:
             raise UserError(
                 f"{path} cannot be read ({error.strerror}); --{name} wants what "
@@ -113,11 +114,10 @@ def _keep_settings():
             ) from error
     path = _at("settings.json")
     if not os.path.exists(path):
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(settings, file, indent=1)
+        storage.write_whole(path, json.dumps(settings, indent=1))
     with open(path, encoding="utf-8") as file:
-        held = json.load(file)
-    if changed := [name for name, value in settings.items() if held.get(name) != value]:
+        kept = json.load(file)
+    if changed := [name for name, value in settings.items() if kept.get(name) != value]:
         raise UserError(f"--directory={_DIRECTORY.value} has runs with another --{changed[0]}; give another directory")
 
 
@@ -126,13 +126,13 @@ def _model_dir(row):
 
 
 def _pretrain(row):
-    """Trains a contender for its minutes; what its model gets on the held-out text, how many steps it took, and on what machine."""
+    """Trains a contender for its minutes. Returns the held-out figures, the number of steps and the machine."""
     entry, seed = row.split(":")
     contender, rate, precision, initializer_range = parsed(entry)
     precision = precision or _PRECISION.value
     model_dir = _model_dir(row)
     if contender == "ours":
-        # Neither evaluations nor more than the last checkpoint within the minutes: the peers have none.
+        # Within the minutes there are no evaluations and no checkpoint but the last, as the peers have none.
         own_commands.run(
             "pretrain",
             recipe="small_budget",
@@ -185,7 +185,7 @@ def _num_pieces():
 
 
 def _curve(row):
-    """Rows with step, seconds and loss, of masked LM alone."""
+    """The log of a training: rows with step, seconds and loss (of masked LM alone)."""
     if row.startswith("ours"):
         return [line for line in own_commands.metrics_of(_model_dir(row)) if "loss" in line]
     with open(_model_dir(row) + ".jsonl", encoding="utf-8") as file:
@@ -208,54 +208,55 @@ def _finetune(row):
 
 
 def _with_default_dropout(row):
-    """A copy of a model whose configuration has BERT's dropout and initial weights, whatever it was pre-trained with."""
+    """A copy of a model whose configuration has BERT's dropout and initializer range, however it was pre-trained."""
     path = _model_dir(row) + "-for-tasks"
-    if not os.path.exists(path):
-        shutil.rmtree(path + ".tmp", ignore_errors=True)  # of a run that was stopped
+    if os.path.exists(path):
+        return path
+    with storage.whole_directory(path, path + ".tmp") as output:
         own_commands.run(
-            "convert",
-            input=_model_dir(row),
-            to="huggingface",
-            output=path + ".tmp",
-            allow_missing="pooler,next_sentence",
+            "convert", input=_model_dir(row), to="huggingface", output=output, allow_missing="pooler,next_sentence"
         )
-        name = os.path.join(path + ".tmp", "config.json")
-        with open(name, encoding="utf-8") as file:
+        config_file = os.path.join(output, "config.json")
+        with open(config_file, encoding="utf-8") as file:
             config = json.load(file)
         defaults = BertConfig()
         config |= {
             key: getattr(defaults, key)
             for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range")
         }
-        with open(name, "w", encoding="utf-8") as file:
-            json.dump(config, file, indent=2)
-        os.replace(path + ".tmp", path)
+        storage.write_whole(config_file, json.dumps(config, indent=2))
     return path
 
 
-def machines(found):
-    """Markdown: a paragraph for each machine that runs were made on, and which, where there are several."""
+def machines(pretraining: dict):
+    """Yields a paragraph for each machine of the runs. If there are several, the paragraph lists its runs.
+
+    Args:
+        pretraining: dict. Run -> result of its pre-training.
+    """
     runs = {}
-    for row, result in found.items():
-        # Of runs before it was kept, nothing is known.
-        runs.setdefault(
-            report.in_words(result["machine"]) if "machine" in result else "a machine that was not kept", []
-        ).append(row)
+    for row, result in pretraining.items():
+        runs.setdefault(report.in_words(result["machine"]), []).append(row)
     for words, rows in runs.items():
         yield words if len(runs) == 1 else f"{words}: {', '.join(rows)}"
         yield ""
 
 
-def table(found, tasks):
-    """Markdown: a line for each contender, mean and range where it has several seeds."""
+def table(pretraining: dict, tasks: dict):
+    """Yields a table in Markdown: a line for each contender, with mean and range of its seeds.
+
+    Args:
+        pretraining: dict. Run -> result of its pre-training.
+        tasks: dict. Run:task -> result of its fine-tuning; {} for none.
+    """
     measures = list(own_commands.SMALL_TASKS) if tasks else []
     yield "| pre-trained by | seeds | steps | held-out MLM accuracy | MLM loss |" + "".join(
         f" {task} |" for task in measures
     )
     yield "|---|---|---|---|---|" + "---|" * len(measures)
-    first = next(iter(found.values()))
-    for name in (*dict.fromkeys(row.split(":")[0] for row in found), *([_RANDOM] if tasks else [])):
-        rows = [result for row, result in found.items() if row.split(":")[0] == name]
+    first = next(iter(pretraining.values()))
+    for name in (*dict.fromkeys(row.split(":")[0] for row in pretraining), *([_RANDOM] if tasks else [])):
+        rows = [result for row, result in pretraining.items() if row.split(":")[0] == name]
         scores = [
             [result["score"] for row, result in tasks.items() if row.split(":")[0] == name and row.endswith(f":{task}")]
             for task in measures
@@ -279,8 +280,13 @@ def table(found, tasks):
     )
 
 
-def draw(curves, path):
-    """Training losses against minutes, a colour a contender, a line a seed."""
+def draw(curves: dict, path: str) -> None:
+    """Draws training losses against minutes, a colour for each contender and a line for each seed.
+
+    Args:
+        curves: dict. Run -> rows of its log.
+        path: str. File to write.
+    """
     from keras_bert_app.drawing.figures import picture
 
     names = list(dict.fromkeys(row.split(":")[0] for row in curves))
@@ -304,8 +310,7 @@ def draw(curves, path):
         axes.set_xlabel("minutes")
         axes.set_ylabel("loss")
         axes.legend(frameon=False)
-    with open(path, "wb") as file:
-        file.write(image.getvalue())
+    storage.write_whole(path, image.getvalue())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Pre-training as transformers' run_mlm does it, run by benchmarks.quality.quality_per_minute in an environment with torch.
+"""Pre-trains like transformers' run_mlm, for quality_per_minute, in an environment with benchmarks/requirements-hf.txt.
 
-Documents tokenized beforehand, joined and cut into rows; masks drawn anew for each batch; AdamW without weight decay.
+quality_per_minute starts this script with one argument, a JSON object. The script tokenizes all documents, joins them
+and cuts them into rows. Every batch gets new masks. The optimizer is AdamW without weight decay.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ import os
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import tokenizers
 import torch
@@ -19,12 +19,13 @@ from time_budget import TimeBudget
 
 
 def rows_of(path, tokenizer, length):
-    """int64 [N, length]: the documents, each with [CLS] and [SEP], one after the other; what is left over is dropped."""
+    """Rows of the joined documents, int64 [N, length]. Each document has [CLS] and [SEP]. The remainder is dropped."""
     with open(path, encoding="utf-8", newline="\n") as file:
         texts = file.read().split("\n")[:-1]
     ids = []
     for at in range(0, len(texts), 1000):
-        ids += itertools.chain.from_iterable(found.ids for found in tokenizer.encode_batch(texts[at : at + 1000]))
+        encodings = tokenizer.encode_batch(texts[at : at + 1000])
+        ids += itertools.chain.from_iterable(encoding.ids for encoding in encodings)
     return torch.tensor(ids[: len(ids) // length * length]).reshape(-1, length)
 
 
@@ -55,7 +56,7 @@ def main(given):
     )
     rows = rows_of(given["documents"], fast, given["max_seq_length"])
     model = transformers.BertForMaskedLM(transformers.BertConfig(**size))
-    # What its Trainer takes with this torch.
+    # The default of transformers' Trainer with this version of torch.
     optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0, fused=True)
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
     low = given["precision"] == "bfloat16"

@@ -1,30 +1,32 @@
-"""Ways of pre-training after the same time, or the same tokens, each, judged by one evaluation on the same held-out text.
+"""Compares pre-training recipes after the same time, or the same tokens, by one evaluation on the same held-out text.
 
 python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes
-python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes --rows=small_budget:2,original:2
-python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes \
+python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes \\
+    --rows=small_budget:2,original:2
+python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB --directory=runs/recipes \\
     --rows=steps_adamw:1,steps_sines:1,steps_muon:1,steps_sines_muon:1,steps_short_rows:1,steps_quarter:1
 
-Each row is the pretrain command, so that one that was stopped goes on; a finished row stands in DIRECTORY/results.json. Rows named
-steps_... take 600 steps of 2,048 tokens however long that is, and say which part of small_budget is worth what; all others train for
---minutes. All runs share corpus, vocabulary, model size and machine; a recipe's batch and rate are brought
-to that size where its own are meant for many devices (ROWS says how). The evaluation is BERT's own masking (15 % of the
-pieces) of the held-out documents in rows of 128, whatever the recipe trained with, and next-sentence pairs for models
-that learned them.
+Each row runs the pretrain command, so a row that was stopped continues. DIRECTORY/results.json has the finished rows.
+Rows whose names begin with steps_ take 600 steps of 2,048 tokens. They show the value of each part of small_budget.
+All other rows train for --minutes. All runs share corpus, vocabulary, model size and machine. A recipe that is made
+for many devices gets a smaller batch and rate (ROWS says which).
+
+The evaluation is BERT's own masking (15 % of the pieces) of the held-out documents in rows of 128, for every recipe.
+Models with a next-sentence head are also evaluated on pairs.
 """
 
 import os
 
 from absl import flags
 
+from benchmarks.common import own_commands
 from benchmarks.common.identity import code_digest, file_digest
 from benchmarks.common.resumable import results_of, spread
 from benchmarks.quality.heldout import evaluate
-from benchmarks.reliability import own_commands
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
 
-# Row -> stages, each (recipe or None, share of the minutes, flags).
+# Flags of all rows.
 _SMALL = {
     "config": "tiny",
     "global_batch_size": 32,
@@ -33,8 +35,9 @@ _SMALL = {
     "save_checkpoints_steps": 200,
     "jit_compile": "parts",
 }
+# Row -> stages, each (recipe or None, share of the minutes, flags).
 ROWS = {
-    # A tenth of the budget as warm-up; the paper has a hundredth of a million steps.
+    # The warm-up is a tenth of the budget. The paper's is a hundredth of a million steps.
     "original": [("original", 1.0, {"num_warmup_steps": 10_000})],
     "two_phase": [
         ("original", 0.9, {"num_warmup_steps": 10_000}),
@@ -54,7 +57,7 @@ ROWS = {
         )
     ],
     "small_budget": [("small_budget", 1.0, {})],
-    # What `make demo` trains with.
+    # The settings of `make demo`.
     "demo": [
         (
             None,
@@ -68,12 +71,13 @@ ROWS = {
                 "learning_rate": 3e-3,
                 "num_warmup_steps": 66_000,
                 "position_initializer": "sinusoidal",
+                # Two thirds of the steps, as in the demo: about 2,400 here, 3,000 there.
                 "length_ramp_steps": 1_600,
             },
         )
-    ],  # of some 2,400, as 2,000 of 3,000
+    ],
 }
-# small_budget's parts one after the other, on 600 steps of 2,048 tokens of full sentences.
+# The parts of small_budget one by one, in 600 steps of 2,048 tokens of full sentences.
 _STEPS = {
     "train_minutes": 0.0,
     "num_train_steps": 600,
@@ -146,7 +150,7 @@ def main(arguments):
 
 
 def _train_and_evaluate(name, seed):
-    """Trains the stages of a row; what its model gets on the held-out text, and how many steps it took."""
+    """Trains the stages of a row. Returns the held-out figures of its model and the number of steps."""
     previous, steps = None, 0
     for number, (recipe, share, changes) in enumerate(ROWS[name], start=1):
         workdir = os.path.join(_DIRECTORY.value, f"{name}-{seed}-{number}")
@@ -167,8 +171,12 @@ def _train_and_evaluate(name, seed):
     return {**evaluate(previous, _CORPUS.value, _VOCAB.value), "steps": steps}
 
 
-def table(results):
-    """Markdown: a line for each kind of row, mean and range where it has several seeds."""
+def table(results: dict):
+    """Yields a table in Markdown: a line for each name of a row, with mean and range of its seeds.
+
+    Args:
+        results: dict. Row -> figures.
+    """
     yield "| row | seeds | steps | held-out MLM accuracy | unigram | MLM loss | NSP accuracy | majority |"
     yield "|---|---|---|---|---|---|---|---|"
     for name in ROWS:

@@ -1,8 +1,10 @@
-"""Scores a model on a corpus's held-out documents under BERT's own masks, by which recipes and peers are compared.
+"""Scores a model on the held-out documents of a corpus under BERT's own masks.
 
 python -m benchmarks.quality.score_heldout --model=runs/mini --corpus_dir=CORPUS --vocab_file=VOCAB
 
-MODEL is in any layout that convert reads. The figures are those of benchmarks.quality.heldout, named as pretrain's evaluations name them.
+Recipes and peers are compared by this score.
+The model may have any layout that convert reads. The figures are those of benchmarks.quality.heldout, under the names
+of pretrain's evaluations.
 """
 
 from absl import flags

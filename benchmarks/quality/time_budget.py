@@ -1,4 +1,7 @@
-"""Training that ends when its minutes are over, for scripts of any environment. Standard library alone."""
+"""Training that ends after a number of minutes.
+
+Scripts of any environment import this module, so it needs the standard library alone.
+"""
 
 import json
 import time
@@ -7,15 +10,16 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class TimeBudget:
-    """A clock that gives the learning rate and keeps a log; it starts when it is made.
+    """A clock that sets the learning rate and keeps a log. It starts when the object is made.
 
-    The minutes have the first step's compilation in them, but not the learning rate's rise and fall, which would go by unseen, as of ours
-    (keras_bert_app/training/pace.py).
+    The minutes include the compilation of the first step. The learning rate starts to rise after that step, as in our
+    own training (keras_bert_app/training/pace.py).
 
     Args:
-        minutes: of training, the first step's compilation included. learning_rate: its peak, after which it falls in
-            proportion to the time to 0. warmup_share: of the minutes, in which it rises likewise. path: of the log, JSON
-            lines with step, seconds and loss (the mean since the line before).
+        minutes: float. Length of the training.
+        learning_rate: float. Peak. The rate rises to it and then falls to 0, both in proportion to the time.
+        warmup_share: float. Share of the time in which the rate rises.
+        path: str. The log, JSON lines with step, seconds and loss (the mean since the line before).
     """
 
     def __init__(self, minutes, learning_rate, warmup_share, path):
@@ -23,21 +27,25 @@ class TimeBudget:
         self.step, self.started, self.logged, self.first_step = 0, time.monotonic(), 0.0, 0.0
         open(path, "w", encoding="utf-8").close()
 
-    def elapsed(self):
+    def elapsed(self) -> float:
         return time.monotonic() - self.started
 
-    def is_over(self):
+    def is_over(self) -> bool:
         return self.elapsed() >= self.seconds
 
-    def rate(self):
+    def rate(self) -> float:
         """The learning rate of the step that begins now."""
         progress = max(0.0, self.elapsed() - self.first_step) / max(self.seconds - self.first_step, 1e-9)
         if progress < self.warmup_share:
             return self.peak * progress / self.warmup_share
         return self.peak * max(0.0, 1.0 - progress)
 
-    def took_step(self, mean_loss):
-        """Counts a step, and now and then writes a line. Args: mean_loss: function that gives it, since the line before."""
+    def took_step(self, mean_loss) -> None:
+        """Counts a step, and writes a line to the log every ten seconds.
+
+        Args:
+            mean_loss: function that returns the mean loss since the line before.
+        """
         self.step += 1
         elapsed = self.elapsed()
         if self.step == 1:

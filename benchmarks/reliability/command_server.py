@@ -1,9 +1,10 @@
-"""Commands of this package in processes that start in a moment: forks of one with TensorFlow loaded and nothing run.
+"""Starts commands of this package in a moment, as forks of a process that has loaded TensorFlow and run nothing.
 
-What the reliability benchmark kills and restarts a hundred times. As a script it is the server: lines of JSON on
-standard input, one answer a line on standard output.
+The reliability benchmark kills and restarts commands a hundred times. As a script, this module is the server: a line of
+JSON on standard input is a request, and a line on standard output is its answer.
 """
 
+import importlib
 import json
 import os
 import runpy
@@ -14,7 +15,7 @@ import traceback
 
 
 class CommandServer:
-    """The server's client; use it as a context manager."""
+    """The client of the server, a context manager."""
 
     def __enter__(self):
         self._process = subprocess.Popen(
@@ -23,23 +24,25 @@ class CommandServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        self._ask({})  # TensorFlow is loaded when the answer is there
+        self._ask({})  # the answer comes when TensorFlow is loaded
         return self
 
     def __exit__(self, *exception):
         self._process.stdin.close()
         self._process.wait()
 
-    def start(self, arguments, log, logical_cpus=1):
-        """Starts a command, its output going to the end of a file; returns a Command.
+    def start(self, arguments: list[str], log: str, logical_cpus: int = 1) -> "Command":
+        """Starts a command.
 
         Args:
-            arguments: the verb and its flags. logical_cpus: devices that the one CPU is shown as.
+            arguments: list of str. The verb and its flags.
+            log: str. File to which the output is appended.
+            logical_cpus: int. Number of devices that TensorFlow shows for the CPU.
         """
         return Command(self, self._ask({"arguments": arguments, "log": log, "logical_cpus": logical_cpus}))
 
-    def run(self, arguments, log, logical_cpus=1):
-        """The exit code of a command when it has ended; negative for the signal that killed it."""
+    def run(self, arguments: list[str], log: str, logical_cpus: int = 1) -> int:
+        """Runs a command to its end. Returns its exit code, or minus the number of the signal that killed it."""
         return self.start(arguments, log, logical_cpus).wait()
 
     def _ask(self, request):
@@ -51,36 +54,40 @@ class CommandServer:
 
 
 class Command:
-    """A started command. code: None while it runs, as far as it was asked."""
+    """A started command.
 
-    def __init__(self, server, pid):
+    Attributes:
+        pid: int. Its process.
+        code: int. Its exit code; None until poll has seen the end.
+    """
+
+    def __init__(self, server: CommandServer, pid: int):
         self._server, self.pid, self.code = server, pid, None
 
-    def poll(self):
-        """The exit code, or None while it runs."""
+    def poll(self) -> int | None:
+        """The exit code, or None while the command runs."""
         if self.code is None:
             self.code = self._server._ask({"poll": self.pid})
         return self.code
 
-    def wait(self):
+    def wait(self) -> int:
         while self.poll() is None:
             time.sleep(0.02)
         return self.code
 
-    def send(self, number):
-        """Sends a signal; nothing if it has ended."""
+    def send(self, number: int) -> None:
+        """Sends a signal, unless the command has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
 
 def _serve():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # No device is asked for here: what TensorFlow starts then does not survive a fork.
+    # Import modules alone and ask for no device: the threads that TensorFlow starts then do not survive a fork.
     kept = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    from keras_bert_app.export import pretrained_export  # noqa: F401  for its imports
-    from keras_bert_app.training import pretraining_start  # noqa: F401
-
+    for name in ("keras_bert_app.export.pretrained_export", "keras_bert_app.training.pretraining_start"):
+        importlib.import_module(name)
     os.dup2(kept, 2)
     for line in sys.stdin:
         request = json.loads(line)
@@ -96,7 +103,7 @@ def _serve():
 
 
 def _become(arguments, log, logical_cpus):
-    """The forked process: runs the command as `python -m` would, and never returns."""
+    """Runs the command in the forked process as `python -m` would, and never returns."""
     code = 1
     try:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -1,12 +1,12 @@
-"""Kills, stops, damages and starves training runs, and compares what becomes of them: goals R1 to R5 and R7.
+"""Kills, stops and damages training runs, fills their disks, and compares the results: goals R1 to R5 and R7.
 
 python -m benchmarks.reliability.reliability --directory=runs/reliability
 python -m benchmarks.reliability.reliability --directory=runs/reliability --parts=R1 --kills=50
 
-A benchmark that was stopped goes on: what is finished stands in DIRECTORY/results.json; --again=R1,R4 takes parts anew.
-The exit code is 1 if any part fails. The runs are the pretrain command itself on a small text of invented words, with
---log_steps=1, so that the loss of every step is compared; equal means the same bits of weights, optimizer slots and
-position, and the seven digits of losses that metrics.jsonl holds.
+A benchmark that was stopped continues, since DIRECTORY/results.json has the finished parts. --again=R1,R4 runs parts
+again. The exit code is 1 if any part fails. The runs are the pretrain command itself on a small text of invented
+words, with --log_steps=1, so that the loss of every step is compared. Two runs are equal if the bits of weights,
+optimizer slots and position are equal, and if the losses in metrics.jsonl are equal (seven digits).
 """
 
 import os
@@ -47,7 +47,7 @@ def main(arguments):
         if part not in PARTS:
             raise UserError(f"--parts: {part!r} is none of {', '.join(PARTS)}")
     with app.quiet_start():
-        pass  # nothing but TensorFlow itself
+        pass  # this loads TensorFlow
     directory = os.path.abspath(_DIRECTORY.value)
     os.makedirs(directory, exist_ok=True)
     results = Notes(os.path.join(directory, "results.json"))

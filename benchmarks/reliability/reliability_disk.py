@@ -1,4 +1,4 @@
-"""R7 of benchmarks/reliability/reliability.py: a small file system that is full while a run saves, logs or exports."""
+"""Part R7 of the reliability benchmark: a small file system is full while a run saves, logs or exports."""
 
 import contextlib
 import os
@@ -13,16 +13,25 @@ _STEPS = 4 * SAVE_STEPS
 _MEGABYTES = 16
 
 
-def disk_full(bench, part, options):
-    """Three commands on the small disk; of each its exit code, message, last good state and partial files."""
+def disk_full(bench, part: str, options) -> tuple[bool, str]:
+    """R7: runs three commands on the small disk. Checks exit code, message, last good state and partial files.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     whole = bench.finished(f"{part}/whole", _STEPS)
     faults = []
     with _small_disk(bench.path(part, "disk"), options.small_disk) as disk:
         for name, attempt in (("checkpoint", _during_checkpoint), ("log", _during_log), ("export", _during_export)):
-            found = attempt(bench, part, disk, whole)
-            verdict = "; ".join(found) or "clear exit, last good state intact, nothing partial"
+            faults_here = attempt(bench, part, disk, whole)
+            verdict = "; ".join(faults_here) or "clear exit, last good state intact, nothing partial"
             bench.say(f"disk full during {name}: {verdict}")
-            faults += [f"{name}: {fault}" for fault in found]
+            faults += [f"{name}: {fault}" for fault in faults_here]
     kind = "a file system given" if options.small_disk else f"a tmpfs of {_MEGABYTES} MB"
     verdict = "; ".join(faults) or "checkpoint, log and export end clearly, then go on to equal bits"
     return not faults, f"on {kind}: {verdict}"
@@ -30,7 +39,7 @@ def disk_full(bench, part, options):
 
 @contextlib.contextmanager
 def _small_disk(directory, given):
-    """A directory on a file system of its own, empty before and after."""
+    """A directory on a file system of its own for the block. It is empty before and after."""
     directory = os.path.abspath(given) if given else directory
     if not given:
         os.makedirs(directory, exist_ok=True)
@@ -60,7 +69,7 @@ def _free(directory):
 
 
 def _fill(disk, leave):
-    """Writes a file that leaves so many bytes."""
+    """Writes a file that leaves so many bytes free."""
     with open(os.path.join(disk, "filler"), "wb", buffering=0) as file:
         while (left := _free(disk) - leave) > 0:
             try:
@@ -75,7 +84,7 @@ def _size(directory):
 
 
 def _interrupted_run(bench, part, disk, whole, name, leave, **changes):
-    """A run whose disk is filled after its first checkpoint; then room is made, and the run goes on."""
+    """Fills the disk of a run after its first checkpoint, then makes room and continues the run. Returns faults."""
     workdir, log = os.path.join(disk, name), bench.path(part, f"{name}.log")
     if os.path.exists(log):
         os.remove(log)
@@ -85,11 +94,11 @@ def _interrupted_run(bench, part, disk, whole, name, leave, **changes):
     _fill(disk, leave)
     code = command.wait()
     with open(log, encoding="utf-8") as file:
-        told = file.read()
-    errors = [line for line in told.splitlines() if line.startswith("error: ")]
+        output = file.read()
+    errors = [line for line in output.splitlines() if line.startswith("error: ")]
     faults = []
-    if code != 2 or len(errors) != 1 or "Traceback" in told:
-        faults.append(f"exit {code}, {len(errors)} lines of error, last line {told.strip().splitlines()[-1][:150]!r}")
+    if code != 2 or len(errors) != 1 or "Traceback" in output:
+        faults.append(f"exit {code}, {len(errors)} lines of error, last line {output.strip().splitlines()[-1][:150]!r}")
     elif "space" not in errors[0].lower():
         faults.append(f"the message does not say that the disk is full: {errors[0][:200]!r}")
     bench.say(f"{name}: exit {code}: {(errors or ['no error line'])[0][:300]}")
@@ -127,17 +136,18 @@ def _during_export(bench, part, disk, whole):
     ):
         return [f"the export failed where there is room; see {log}"]
     needed = sum(_size(root) for below in (elsewhere, f"{elsewhere}_ids") for root, _, _ in os.walk(below))
-    for share in (0.2, 0.6, 0.9):  # in the export over ids, between the two, in the raw-text one
+    # The disk gets full in the export over ids, between the two exports, and in the raw-text export.
+    for share in (0.2, 0.6, 0.9):
         _fill(disk, leave=int(needed * share))
         if os.path.exists(log):
             os.remove(log)
         code = bench.server.run(flags, log)
         with open(log, encoding="utf-8") as file:
-            told = file.read()
-        errors = [line for line in told.splitlines() if line.startswith("error: ")]
+            output = file.read()
+        errors = [line for line in output.splitlines() if line.startswith("error: ")]
         bench.say(f"export with {share:.0%} of the room: exit {code}: {(errors or ['no error line'])[0][:300]}")
-        if code != 2 or len(errors) != 1 or "Traceback" in told or "space" not in errors[0].lower():
-            faults.append(f"with {share:.0%} of the room: exit {code}, {told.strip().splitlines()[-1:]}")
+        if code != 2 or len(errors) != 1 or "Traceback" in output or "space" not in errors[0].lower():
+            faults.append(f"with {share:.0%} of the room: exit {code}, {output.strip().splitlines()[-1:]}")
         for directory in (export_dir, f"{export_dir}_ids"):
             for name in os.listdir(directory) if os.path.isdir(directory) else ():
                 try:

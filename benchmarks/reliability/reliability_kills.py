@@ -1,4 +1,4 @@
-"""R1 and R4 of benchmarks/reliability/reliability.py: processes that are killed, and processes that are asked to stop."""
+"""Parts R1 and R4 of the reliability benchmark: processes are killed, and processes are asked to stop."""
 
 import collections
 import os
@@ -13,10 +13,18 @@ from benchmarks.reliability.reliability_runs import SAVE_STEPS
 _LEAST_SHARE_IN_SAVES = 0.2  # 10 of 50
 
 
-def kills(bench, part, options):
-    """R1: one run killed with SIGKILL again and again, by turns at a random moment and inside a save.
+def kills(bench, part: str, options) -> tuple[bool, str]:
+    """R1: kills one run with SIGKILL again and again, in turn at a random moment and inside a save.
 
-    Where a kill landed is read from what it left: a checkpoint under its temporary name that was not there before.
+    A kill was inside a save if it left a new checkpoint under a temporary name.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
     """
     steps = (3 * options.kills // 2 + 4) * SAVE_STEPS
     whole = bench.finished(f"{part}/whole", steps)
@@ -24,59 +32,80 @@ def kills(bench, part, options):
     places = notes.setdefault("places", [])
     save_seconds = 0.1
     while len(places) < options.kills:
-        number, log = len(places), bench.path(part, f"life-{len(places)}.log")
-        if os.path.exists(log):
-            os.remove(log)
-        command = bench.server.start(bench.flags(workdir, steps), log)
-        in_save = number % 2 == 1
-        before = runs.begun_saves(workdir)
-        first = (runs.checkpoint_steps(workdir) or [0])[-1]
-        # Up to three saves from here, so that the run gets on in spite of it all.
-        target = first + (
-            bench.generator.choice((0, SAVE_STEPS, 2 * SAVE_STEPS))
-            if in_save
-            else bench.generator.randint(1, 3 * SAVE_STEPS)
-        )
-        if not runs.wait_until(command, lambda: runs.last_step_in(log) >= max(target, first + 1)):
+        log = bench.path(part, f"life-{len(places)}.log")
+        in_save = len(places) % 2 == 1
+        place = _kill(bench, workdir, steps, log, in_save, save_seconds)
+        if place is None:
             break
-        if in_save:
-            known = runs.begun_saves(workdir)
-            runs.wait_until(command, lambda: runs.begun_saves(workdir) - known, pause=0.0002)
-        time.sleep(bench.generator.uniform(0.0, save_seconds))
-        if command.poll() is not None:
-            break
-        command.send(signal.SIGKILL)
-        command.wait()
-        place = _place(workdir, before)
-        if in_save:  # toward kills that are spread over the whole save
+        if in_save:  # adapts the pause, so that kills spread over the whole save
             save_seconds *= 1.05 if place.startswith("save") else 0.8
         places.append(place)
         notes.keep()
         bench.say(f"kill {len(places)}/{options.kills} at step {runs.last_step_in(log)}/{steps}, in: {place}")
     landed = len(places)
     code = bench.server.run(bench.flags(workdir, steps), bench.path(part, "last.log"))
-    found = runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with {code}"]
+    wrong = runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with {code}"]
     in_saves = sum(place.startswith("save") for place in places)
     left = [name for name in os.listdir(os.path.join(workdir, "checkpoints")) if not name.startswith("step-")]
     counts = ", ".join(f"{count} {place}" for place, count in sorted(collections.Counter(places).items()))
-    verdict = "; ".join(found) + " differ" if found else "all losses, weights, slots and the position equal bit for bit"
+    verdict = "; ".join(wrong) + " differ" if wrong else "all losses, weights, slots and the position equal bit for bit"
     seen = f"{landed} kills ({counts}), {steps} steps: {verdict}" + (
         f"; left behind: {', '.join(left)}" if left else ""
     )
-    return not found and not left and landed == options.kills and in_saves >= _LEAST_SHARE_IN_SAVES * landed, seen
+    return not wrong and not left and landed == options.kills and in_saves >= _LEAST_SHARE_IN_SAVES * landed, seen
+
+
+def _kill(bench, workdir, steps, log, in_save, save_seconds):
+    """Starts the run and kills it. Returns the place of the kill, or None if the run ended before."""
+    if os.path.exists(log):
+        os.remove(log)
+    command = bench.server.start(bench.flags(workdir, steps), log)
+    before = runs.begun_saves(workdir)
+    first = (runs.checkpoint_steps(workdir) or [0])[-1]
+    # The kill comes within three saves from here, so that the run makes progress between kills.
+    target = first + (
+        bench.generator.choice((0, SAVE_STEPS, 2 * SAVE_STEPS))
+        if in_save
+        else bench.generator.randint(1, 3 * SAVE_STEPS)
+    )
+    if not runs.wait_until(command, lambda: runs.last_step_in(log) >= max(target, first + 1)):
+        return None
+    if in_save:
+        _wait_for_save(command, workdir, runs.begun_saves(workdir))
+    time.sleep(bench.generator.uniform(0.0, save_seconds))
+    if command.poll() is not None:
+        return None
+    command.send(signal.SIGKILL)
+    command.wait()
+    return _place(workdir, before)
+
+
+def _wait_for_save(command, workdir, before):
+    """Waits until the run begins a save that is not in `before`. Returns whether it does."""
+    runs.wait_until(command, lambda: runs.begun_saves(workdir) - before, pause=0.0002)
+    return bool(runs.begun_saves(workdir) - before)
 
 
 def _place(workdir, before):
-    """Where a kill landed."""
+    """The place of a kill in the run, read from the files that it left."""
     for name, _, _ in runs.begun_saves(workdir) - before:
         files = os.listdir(os.path.join(workdir, "checkpoints", name))
         return "save, whole but for its name" if "manifest.json" in files else "save, files unfinished"
-    # keep_checkpoints is 3: a fourth stands there from the rename until the oldest is deleted.
+    # keep_checkpoints is 3. A fourth checkpoint exists from the rename until the oldest one is deleted.
     return "save, the oldest not yet deleted" if len(runs.checkpoint_steps(workdir)) > 3 else "training"
 
 
-def signals(bench, part, options):
-    """R4: SIGTERM at random moments, every other time again while the run saves; then the run goes on."""
+def signals(bench, part: str, options) -> tuple[bool, str]:
+    """R4: sends SIGTERM at random moments, every second time again while the run saves. Then the run continues.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     steps = (options.stops + 2) * SAVE_STEPS
     whole = bench.finished(f"{part}/whole", steps)
     workdir, faults, during_save = bench.path(part, "stopped"), [], 0
@@ -88,22 +117,22 @@ def signals(bench, part, options):
         first = (runs.checkpoint_steps(workdir) or [0])[-1]
         command = bench.server.start(bench.flags(workdir, steps), log)
         target = first + bench.generator.randint(1, SAVE_STEPS)
-        if not runs.wait_until(command, lambda: runs.last_step_in(log) >= target):
+        if not runs.wait_until(command, lambda log=log, target=target: runs.last_step_in(log) >= target):
             faults.append(f"stop {number}: the run ended before step {target}")
             break
-        known = runs.begun_saves(workdir)
+        before = runs.begun_saves(workdir)
         command.send(signal.SIGTERM)
         if number % 2:
-            runs.wait_until(command, lambda: runs.begun_saves(workdir) - known, pause=0.0002)
-            is_saving = bool(runs.begun_saves(workdir) - known)
+            during_save += _wait_for_save(command, workdir, before)
             command.send(signal.SIGTERM)
-            during_save += is_saving
         code = command.wait()
         with open(log, encoding="utf-8") as file:
-            told = re.search(r"stopped by SIGTERM after step ([\d,]+), saved", file.read())
+            stopped = re.search(r"stopped by SIGTERM after step ([\d,]+), saved", file.read())
         saved = (runs.checkpoint_steps(workdir) or [0])[-1]
-        if code != 128 + signal.SIGTERM or not told or int(told[1].replace(",", "")) != saved or saved < target:
-            faults.append(f"stop {number}: exit {code}, told {told and told[0]!r}, saved {saved}, asked at {target}")
+        if code != 128 + signal.SIGTERM or not stopped or int(stopped[1].replace(",", "")) != saved or saved < target:
+            faults.append(
+                f"stop {number}: exit {code}, told {stopped and stopped[0]!r}, saved {saved}, asked at {target}"
+            )
         bench.say(f"stop {number + 1}/{options.stops} asked at step {target}, saved at {saved}, exit {code}")
     code = bench.server.run(bench.flags(workdir, steps), bench.path(part, "last.log"))
     faults += runs.differences(workdir, whole, steps) if code == 0 else [f"the last start ended with {code}"]

@@ -1,4 +1,4 @@
-"""R2 and R5 of benchmarks/reliability/reliability.py: every checkpoint restored, every file of one damaged."""
+"""Parts R2 and R5 of the reliability benchmark: every checkpoint is restored, and every file of one is damaged."""
 
 import os
 import shutil
@@ -17,8 +17,17 @@ DAMAGES = {
 }
 
 
-def every_step(bench, part, options):
-    """R2: a run that kept every step's checkpoint, gone on with from each of them."""
+def every_step(bench, part: str, options) -> tuple[bool, str]:
+    """R2: keeps the checkpoint of every step of a run, and continues the run from each of them.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     kept = {"save_checkpoints_steps": 1, "keep_checkpoints": options.steps + 1, "eval_steps": 7}
     whole = bench.finished(f"{part}/whole", options.steps, **kept)
     notes = runs.Notes(bench.path(part, "steps.json"))
@@ -39,7 +48,7 @@ def every_step(bench, part, options):
         os.remove(log)
         notes.keep()
         bench.say(f"from step {step}/{options.steps}: {'; '.join(notes[str(step)]) or 'the same'}")
-    wrong = {step: found for step, found in notes.items() if found}
+    wrong = {step: differences for step, differences in notes.items() if differences}
     return not wrong, (
         f"{len(notes)} restored steps of {options.steps}: "
         + (
@@ -50,41 +59,42 @@ def every_step(bench, part, options):
     )
 
 
-def damaged_files(bench, part, options):
-    """R5: each file of the newest checkpoint damaged in each way, then the command that resumes."""
+def damaged_files(bench, part: str, options) -> tuple[bool, str]:
+    """R5: damages each file of the newest checkpoint in each way, and runs the command that resumes.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     steps = 3 * runs.SAVE_STEPS
     whole = bench.finished(f"{part}/whole", steps)
     workdir, faults, refused, used = bench.path(part, "damaged"), [], 0, 0
     names = sorted(os.listdir(runs.checkpoint_dir(whole, 2 * runs.SAVE_STEPS)))
     for name in names:
         for damage, change in DAMAGES.items():
-            shutil.rmtree(workdir, ignore_errors=True)
-            shutil.copytree(whole, workdir, ignore=shutil.ignore_patterns("events", "curves.png"))
-            shutil.rmtree(runs.checkpoint_dir(workdir, steps))
-            path = os.path.join(runs.checkpoint_dir(workdir, 2 * runs.SAVE_STEPS), name)
-            with open(path, "rb") as file:
-                content = file.read()
-            os.remove(path)
-            if change is not None:
-                with open(path, "wb") as file:
-                    file.write(change(content))
+            _damaged_copy(whole, workdir, steps, name, change)
             log = bench.path(part, "damaged.log")
             if os.path.exists(log):
                 os.remove(log)
             code = bench.server.run(bench.flags(workdir, steps), log)
             with open(log, encoding="utf-8") as file:
-                told = file.read()
-            if code == 2 and f"step-{2 * runs.SAVE_STEPS:08d}" in told and name in told and "Traceback" not in told:
+                output = file.read()
+            is_named = name in output
+            if code == 2 and f"step-{2 * runs.SAVE_STEPS:08d}" in output and is_named and "Traceback" not in output:
                 verdict, refused = "refused, named", refused + 1
             elif (
                 code == 0
-                and f"resumed at step {runs.SAVE_STEPS} " in told
-                and name in told
+                and f"resumed at step {runs.SAVE_STEPS} " in output
+                and is_named
                 and not runs.differences(workdir, whole, steps)
             ):
                 verdict, used = "the one before used, named", used + 1
             else:
-                resumed = [line for line in told.splitlines() if "resumed at" in line or "from scratch" in line]
+                resumed = [line for line in output.splitlines() if "resumed at" in line or "from scratch" in line]
                 verdict = f"NOT NOTICED: exit {code}, {resumed}"
                 faults.append(f"{name} {damage}: exit {code}")
             bench.say(f"{name} {damage}: {verdict}")
@@ -92,6 +102,20 @@ def damaged_files(bench, part, options):
         f"{len(names)} files x {len(DAMAGES)} damages: {refused} refused by name, {used} went on from "
         "the one before" + (f"; NOT NOTICED: {', '.join(faults)}" if faults else "")
     )
+
+
+def _damaged_copy(whole, workdir, steps, name, change):
+    """Copies a run without its last checkpoint, and damages a file of the one before."""
+    shutil.rmtree(workdir, ignore_errors=True)
+    shutil.copytree(whole, workdir, ignore=shutil.ignore_patterns("events", "curves.png"))
+    shutil.rmtree(runs.checkpoint_dir(workdir, steps))
+    path = os.path.join(runs.checkpoint_dir(workdir, 2 * runs.SAVE_STEPS), name)
+    with open(path, "rb") as file:
+        content = file.read()
+    os.remove(path)
+    if change is not None:
+        with open(path, "wb") as file:
+            file.write(change(content))
 
 
 def _flipped(content, place):

@@ -1,14 +1,18 @@
-"""What the parts of benchmarks/reliability/reliability.py share: a small run as a command, and the comparison of two of them."""
+"""A small pretrain run as a command, and the comparison of two runs, for the parts of the reliability benchmark."""
 
+import contextlib
 import json
 import os
 import random
 import time
+from collections.abc import Callable
 
 import numpy as np
 
+from pipelines import storage
+
 SAVE_STEPS = 10
-CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")  # figures that no two runs share
+CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")  # figures that differ in every run
 MODEL = {
     "hidden_size": 64,
     "num_attention_heads": 2,
@@ -22,21 +26,23 @@ _SYLLABLES = "ba ce di fo gu ka le mi no pu ra se ti vo zu".split()
 
 
 class Bench:
-    """Where the runs live and how they are started.
+    """The directory of the runs, and how they are started.
 
     Args:
-        directory: of all runs. server: CommandServer. say: called with a line of progress.
+        directory: str. Directory of all runs.
+        server: CommandServer.
+        say: function that is called with each line of progress.
     """
 
-    def __init__(self, directory, server, say):
+    def __init__(self, directory: str, server, say: Callable[[str], None]):
         self.directory, self.server, self.say = directory, server, say
         self.generator = random.Random(5)
 
-    def path(self, *names):
+    def path(self, *names: str) -> str:
         return os.path.join(self.directory, *names)
 
-    def prepare(self):
-        """Makes a corpus of invented words and a vocabulary for it, once."""
+    def prepare(self) -> None:
+        """Makes a corpus of invented words and its vocabulary, unless they are there."""
         os.makedirs(self.directory, exist_ok=True)
         if os.path.exists(self.path("corpus", "manifest.json")):
             return
@@ -64,8 +70,14 @@ class Bench:
             if self.server.run(arguments, self.path("prepare.log")):
                 raise RuntimeError(f"{arguments[0]} failed; see {self.path('prepare.log')}")
 
-    def flags(self, workdir, num_train_steps, **changes):
-        """pretrain and its flags; changes: flags in place of the usual ones, of the model too."""
+    def flags(self, workdir: str, num_train_steps: int, **changes) -> list[str]:
+        """The pretrain command with its flags.
+
+        Args:
+            workdir: str. Work directory of the run.
+            num_train_steps: int. Number of steps.
+            **changes: flags that replace the usual ones, those of the model included.
+        """
         values = {
             "workdir": workdir,
             "corpus_dir": self.path("corpus"),
@@ -86,10 +98,16 @@ class Bench:
         }
         return ["pretrain", *(f"--{name}={value}" for name, value in values.items())]
 
-    def finished(self, name, num_train_steps, **changes):
-        """The work directory of a run that nothing disturbs, trained once."""
+    def finished(self, name: str, num_train_steps: int, **changes) -> str:
+        """The work directory of a run without disturbance. It is trained unless it is there.
+
+        Args:
+            name: str. The directory below that of all runs.
+            num_train_steps: int. Number of steps.
+            **changes: as for flags.
+        """
         workdir = self.path(name)
-        if not os.path.exists(os.path.join(workdir, "curves.png")):  # the last thing that a run writes
+        if not os.path.exists(os.path.join(workdir, "curves.png")):  # a run writes this file last
             self.say(f"training {name}, {num_train_steps} steps without disturbance")
             code = self.server.run(self.flags(workdir, num_train_steps, **changes), self.path(f"{name}.log"))
             if code:
@@ -98,46 +116,42 @@ class Bench:
 
 
 class Notes(dict):
-    """A dict that is kept in a JSON file, so that a part goes on where it was stopped."""
+    """A dict that is kept in a JSON file, so that a part continues where it was stopped."""
 
-    def __init__(self, path):
+    def __init__(self, path: str):
         self._path = path
         super().__init__()
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 self.update(json.load(file))
 
-    def keep(self):
-        with open(self._path + ".tmp", "w", encoding="utf-8") as file:
-            json.dump(self, file, indent=1)
-        os.replace(self._path + ".tmp", self._path)
+    def keep(self) -> None:
+        storage.write_whole(self._path, json.dumps(self, indent=1))
 
 
-def checkpoint_steps(workdir):
-    """Steps of the checkpoints that bear their final name, oldest first."""
+def checkpoint_steps(workdir: str) -> list[int]:
+    """Steps of the checkpoints that have their final name, oldest first."""
     root = os.path.join(workdir, "checkpoints")
     return sorted(int(name[5:]) for name in os.listdir(root) if name.startswith("step-")) if os.path.isdir(root) else []
 
 
-def checkpoint_dir(workdir, step):
+def checkpoint_dir(workdir: str, step: int) -> str:
     return os.path.join(workdir, "checkpoints", f"step-{step:08d}")
 
 
-def begun_saves(workdir):
-    """{(name, inode, time of change)} of checkpoints under a temporary name."""
-    root, found = os.path.join(workdir, "checkpoints"), set()
+def begun_saves(workdir: str) -> set[tuple]:
+    """(name, inode, time of change) of the checkpoints under a temporary name."""
+    root, saves = os.path.join(workdir, "checkpoints"), set()
     for name in os.listdir(root) if os.path.isdir(root) else ():
         if name.startswith("writing-"):
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 stat = os.stat(os.path.join(root, name))
-                found.add((name, stat.st_ino, stat.st_ctime_ns))
-            except FileNotFoundError:
-                pass
-    return found
+                saves.add((name, stat.st_ino, stat.st_ctime_ns))
+    return saves
 
 
-def last_step_in(log):
-    """The step of the last progress line in a file, 0 before the first."""
+def last_step_in(log: str) -> int:
+    """The step of the last progress line in a file; 0 without such a line."""
     step = 0
     if os.path.exists(log):
         with open(log, encoding="utf-8", errors="replace") as file:
@@ -147,8 +161,18 @@ def last_step_in(log):
     return step
 
 
-def wait_until(command, condition, seconds=300.0, pause=0.0005):
-    """Waits for a condition while a command runs; whether it came about."""
+def wait_until(command, condition: Callable[[], object], seconds: float = 300.0, pause: float = 0.0005) -> bool:
+    """Waits for a condition while a command runs.
+
+    Args:
+        command: Command.
+        condition: function that returns whether to stop waiting.
+        seconds: float. Longest time to wait.
+        pause: float. Seconds between two checks.
+
+    Returns:
+        Whether the condition became true before the command ended.
+    """
     until, polled = time.monotonic() + seconds, 0.0
     while not condition():
         now = time.monotonic()
@@ -162,8 +186,8 @@ def wait_until(command, condition, seconds=300.0, pause=0.0005):
     return True
 
 
-def tensors(workdir, step):
-    """{name: array} of the weights and slots of a checkpoint."""
+def tensors(workdir: str, step: int) -> dict[str, np.ndarray]:
+    """The weights and slots of a checkpoint by name."""
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(os.path.join(checkpoint_dir(workdir, step), "checkpoint"))
@@ -172,38 +196,47 @@ def tensors(workdir, step):
     }
 
 
-def largest_difference(workdir, other, step):
-    """Of all weights, the optimizer's slots left out."""
+def largest_difference(workdir: str, other: str, step: int) -> float:
+    """The largest difference between the weights of two runs, without the optimizer's slots."""
     ours, theirs = tensors(workdir, step), tensors(other, step)
     return max(float(np.abs(ours[name] - theirs[name]).max()) for name in ours if name.startswith("model/"))
 
 
-def rows(workdir):
-    """The lines of metrics.jsonl without what the clock decides."""
+def rows(workdir: str) -> list[dict]:
+    """The lines of metrics.jsonl without the figures in CLOCKS."""
     with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
         return [{name: value for name, value in json.loads(line).items() if name not in CLOCKS} for line in file]
 
 
-def differences(workdir, other, step):
-    """What differs between two runs at a step: lines of metrics.jsonl, weights, slots, position; [] if nothing does."""
-    found = []
+def differences(workdir: str, other: str, step: int) -> list[str]:
+    """Lists the differences of two runs at a step: lines of metrics.jsonl, weights, slots and position.
+
+    Args:
+        workdir: str. Work directory of a run.
+        other: str. Work directory of the other run.
+        step: int. Step of the checkpoints.
+
+    Returns:
+        list of str; [] if the runs are equal.
+    """
+    faults = []
     for kind, has in (("training", "loss"), ("evaluation", "eval_loss")):
         ours, theirs = ({row["step"]: row for row in rows(directory) if has in row} for directory in (workdir, other))
         wrong = sorted(at for at in ours.keys() | theirs.keys() if ours.get(at) != theirs.get(at))
         if wrong:
-            found.append(
+            faults.append(
                 f"{kind} figures of {len(wrong)} steps, the first {wrong[0]}"
                 + ("" if wrong[0] in ours else " (missing)")
             )
     ours, theirs = tensors(workdir, step), tensors(other, step)
     if ours.keys() != theirs.keys():
-        found.append("names of the variables")
+        faults.append("names of the variables")
     wrong = [name for name in ours if name in theirs and ours[name].tobytes() != theirs[name].tobytes()]
     if wrong:
-        found.append(f"{len(wrong)} of {len(ours)} variables, the first {wrong[0]}")
+        faults.append(f"{len(wrong)} of {len(ours)} variables, the first {wrong[0]}")
     manifests = []
     for directory in (workdir, other):
         with open(os.path.join(checkpoint_dir(directory, step), "manifest.json"), encoding="utf-8") as file:
             manifests.append(json.load(file))
-    found += [key for key in ("step", "position", "unlogged") if manifests[0][key] != manifests[1][key]]
-    return found
+    faults += [key for key in ("step", "position", "unlogged") if manifests[0][key] != manifests[1][key]]
+    return faults

@@ -1,4 +1,4 @@
-"""R3 of benchmarks/reliability/reliability.py: one replica, two, and several processes; and a process that is killed."""
+"""Parts R3 and R3b of the reliability benchmark: replicas and processes, and a worker that is killed."""
 
 import os
 import shutil
@@ -17,14 +17,23 @@ _SAME = {
 }
 
 
-def launched(num_workers, command, *more):
-    """The launch_workers command around another."""
+def launched(num_workers: int, command: list[str]) -> list[str]:
+    """The launch_workers command that runs another command in several processes."""
     flags = [flag for flag in command if not flag.startswith("--strategy=")]
-    return ["launch_workers", f"--num_workers={num_workers}", *more, "--", *flags]
+    return ["launch_workers", f"--num_workers={num_workers}", "--", *flags]
 
 
-def replicas_and_processes(bench, part, options):
-    """R3: one device against two replicas, and two and four processes."""
+def replicas_and_processes(bench, part: str, options) -> tuple[bool, str]:
+    """R3: compares one device with two replicas, and with two and four processes.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     del options
     one = bench.finished(f"{part}/one", _STEPS, **_SAME)
     begun = bench.finished(f"{part}/begun", 1, **{**_SAME, "learning_rate": 0})
@@ -34,7 +43,7 @@ def replicas_and_processes(bench, part, options):
         "2 processes": lambda workdir: (launched(2, bench.flags(workdir, _STEPS, **_SAME)), 1),
         "4 processes": lambda workdir: (launched(4, bench.flags(workdir, _STEPS, **_SAME)), 1),
     }
-    found, passed = [], moved > 100 * _TOLERANCE
+    results, passed = [], moved > 100 * _TOLERANCE
     for name, command in commands.items():
         workdir = bench.path(part, name.replace(" ", "-"))
         shutil.rmtree(workdir, ignore_errors=True)
@@ -42,10 +51,10 @@ def replicas_and_processes(bench, part, options):
         code = bench.server.run(arguments, f"{workdir}.log", logical_cpus)
         difference = runs.largest_difference(workdir, one, _STEPS) if code == 0 else float("inf")
         passed = passed and difference < _TOLERANCE
-        found.append(f"{name} {difference:.1e}" if code == 0 else f"{name} ended with {code}")
-        bench.say(f"{found[-1]} from one replica after {_STEPS} steps")
+        results.append(f"{name} {difference:.1e}" if code == 0 else f"{name} ended with {code}")
+        bench.say(f"{results[-1]} from one replica after {_STEPS} steps")
     return passed, (
-        f"largest difference of a weight from one replica: {', '.join(found)}; training moved them by {moved:.1e}"
+        f"largest difference of a weight from one replica: {', '.join(results)}; training moved them by {moved:.1e}"
     )
 
 
@@ -54,8 +63,17 @@ def _moved(begun, one):
     return max(float(abs(ours[name] - theirs[name]).max()) for name in ours if name.startswith("model/"))
 
 
-def worker_killed(bench, part, options):
-    """R3b: each of two workers in turn killed in the middle; the launcher starts both again."""
+def worker_killed(bench, part: str, options) -> tuple[bool, str]:
+    """R3b: kills each of two workers in turn in the middle of a run. The launcher must start both again.
+
+    Args:
+        bench: Bench.
+        part: str. Name of the part, the folder of its runs.
+        options: absl's FLAGS.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     del options
     whole = bench.path(part, "whole")
     flags = {**_SAME, "num_warmup_steps": 2}
@@ -64,7 +82,7 @@ def worker_killed(bench, part, options):
         bench.say("training two processes without disturbance")
         if bench.server.run(launched(2, bench.flags(whole, steps, **flags)), f"{whole}.log"):
             return False, f"the undisturbed run failed; see {whole}.log"
-    found = []
+    faults = []
     for victim in (1, 0):
         workdir = bench.path(part, f"killed-{victim}")
         log = f"{workdir}.log"
@@ -72,21 +90,21 @@ def worker_killed(bench, part, options):
         if os.path.exists(log):
             os.remove(log)
         command = bench.server.start(launched(2, bench.flags(workdir, steps, **flags)), log)
-        if runs.wait_until(command, lambda: runs.last_step_in(log) >= _STEPS):
+        if runs.wait_until(command, lambda log=log: runs.last_step_in(log) >= _STEPS):
             os.kill(_children(command.pid)[victim], signal.SIGKILL)
         code = command.wait()
         with open(log, encoding="utf-8") as file:
             has_restarted = f"worker {victim} was killed by SIGKILL; starting all 2 again" in file.read()
         wrong = runs.differences(workdir, whole, steps) if code == 0 else [f"ended with {code}"]
-        found += [f"worker {victim} killed: {fault}" for fault in wrong + ([] if has_restarted else ["no restart"])]
+        faults += [f"worker {victim} killed: {fault}" for fault in wrong + ([] if has_restarted else ["no restart"])]
         bench.say(
             f"worker {victim} killed, {'restarted' if has_restarted else 'NOT restarted'}, exit {code}: "
             f"{'; '.join(wrong) or 'the end equal bit for bit'}"
         )
-    return not found, "; ".join(found) or "worker 1, then the chief killed: both go on, the end equal bit for bit"
+    return not faults, "; ".join(faults) or "worker 1, then the chief killed: both go on, the end equal bit for bit"
 
 
 def _children(pid):
-    """Process numbers of a process's children in the order of their start."""
+    """The process ids of a process's children in the order of their start."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
         return [int(child) for child in file.read().split()]

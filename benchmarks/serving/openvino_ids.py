@@ -1,4 +1,4 @@
-"""Asks an export over ids through OpenVINO, a reader with no code of TensorFlow in it, and compares every float output.
+"""Runs an export over ids in OpenVINO, a reader that has no code of TensorFlow, and compares every float output.
 
 python -m benchmarks.serving.openvino_ids --saved_model=saved_models/NAME_ids --peer_python=OPENVINO_ENV/bin/python
 
@@ -38,16 +38,15 @@ def main(arguments):
     }
     serve = saved_models.load(directory).signatures["serving_default"]
     ours = serve(**{name: tf.constant(values) for name, values in inputs.items()})
-    peer = PeerProcess(peer_python, "peer_openvino.py", "peer_python", {"openvino": "2026.4.0"})
+    peer = PeerProcess(peer_python, "serving/peer_openvino.py", "peer_python", {"openvino": "2026.4.0"})
     theirs = peer.ask(saved_model=directory, inputs={name: values.tolist() for name, values in inputs.items()})
     worst = 0.0
     for name, values in sorted(ours.items()):
         if values.dtype == tf.float32:
-            found = np.array(theirs[name])
-            # States at padding are nobody's.
+            # States at padding are not compared, since nothing reads them.
             where = mask.astype(bool) if values.shape.rank == 3 and values.shape[1] == 31 else slice(None)
-            difference = float(np.abs(found - values.numpy())[where].max())
-            worst = np.maximum(worst, difference)  # which keeps what is no number
+            difference = float(np.abs(np.array(theirs[name]) - values.numpy())[where].max())
+            worst = np.maximum(worst, difference)  # unlike max, it keeps nan
             print(f"{name} {list(values.shape)}: largest difference {difference:.1e}")
     if not worst <= _TOLERANCE.value:
         raise SystemExit(f"differs by {worst:.1e}, more than --tolerance={_TOLERANCE.value:g}")

@@ -1,25 +1,19 @@
-"""Reads a SavedModel over ids with OpenVINO, asked by lines of JSON: openvino_ids' peer, in an interpreter of its own."""
+"""Reads a SavedModel over ids with OpenVINO, for openvino_ids.
 
-import importlib.metadata
-import json
-import sys
+peer_answers runs this script in an environment with benchmarks/requirements-openvino.txt. A request has saved_model
+(its directory) and inputs (dict of lists). The answer has the outputs as lists, by name.
+"""
 
 import numpy as np
 import openvino
 
-
-def main():
-    print(json.dumps({"openvino": importlib.metadata.version("openvino")}), flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        model = openvino.Core().compile_model(
-            openvino.convert_model(request["saved_model"]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
-        )
-        inputs = {name: np.array(values, np.int32) for name, values in request["inputs"].items()}
-        outputs = model(inputs)
-        found = {name: outputs[port].tolist() for port in model.outputs for name in sorted(port.get_names())}
-        print(json.dumps(found), flush=True)
+PACKAGES = ("openvino",)
 
 
-if __name__ == "__main__":
-    main()
+def answer(request):
+    """The answer to a request; see the module's docstring."""
+    model = openvino.Core().compile_model(
+        openvino.convert_model(request["saved_model"]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
+    )
+    outputs = model({name: np.array(values, np.int32) for name, values in request["inputs"].items()})
+    return {name: outputs[port].tolist() for port in model.outputs for name in sorted(port.get_names())}

@@ -1,13 +1,15 @@
-"""Sentence vectors by ONNX Runtime and by torch, tokenization by tokenizers included: serving_latency's peers.
+"""Sentence vectors by ONNX Runtime and by torch, for serving_latency. The time includes tokenization by tokenizers.
 
-Runs in an interpreter of its own (requirements-serving.txt), asked by lines of JSON. Mean pooling over all tokens of the
-last layer, normalised, as sentence-transformers defines it for all-MiniLM-L6-v2; the ONNX model is torch's own export.
+peer_answers runs this script in an environment with benchmarks/requirements-serving.txt. Pooling is the mean over all
+tokens of the last layer, normalised, as sentence-transformers defines it for all-MiniLM-L6-v2. torch exports the ONNX
+model. The requests:
+
+- directory and threads: loads the model. Answers peers, the names of the contenders.
+- peer, texts, calls and is_shown: calls a contender once, and then `calls` times with a clock. Answers seconds and, if
+  is_shown, vectors.
 """
 
-import importlib.metadata
-import json
 import os
-import sys
 import tempfile
 import time
 
@@ -17,11 +19,13 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
+PACKAGES = ("torch", "transformers", "tokenizers", "onnxruntime")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_functions = {}  # contender -> function from texts to vectors
 
 
 class SentenceVectors(torch.nn.Module):
-    """[B, S] ids to [B, H]."""
+    """Vectors [B, H] of ids [B, S]."""
 
     def __init__(self, encoder):
         super().__init__()
@@ -36,7 +40,7 @@ class SentenceVectors(torch.nn.Module):
 
 
 def load(directory, threads):
-    """name -> function from texts to vectors."""
+    """Loads the model. Returns a dict of contender -> function from texts to vectors."""
     torch.set_num_threads(threads)
     encoder = transformers.AutoModel.from_pretrained(directory, attn_implementation="sdpa").eval()
     model = SentenceVectors(encoder).eval()
@@ -68,7 +72,7 @@ def load(directory, threads):
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
     def by_onnx_runtime(texts):
-        return session.run(None, dict(zip(_INPUTS, tokenized(texts))))[0]
+        return session.run(None, dict(zip(_INPUTS, tokenized(texts), strict=True)))[0]
 
     def by_torch(texts):
         with torch.inference_mode():
@@ -77,32 +81,15 @@ def load(directory, threads):
     return {"onnxruntime": by_onnx_runtime, "torch": by_torch}
 
 
-def main():
-    print(
-        json.dumps(
-            {
-                package: importlib.metadata.version(package)
-                for package in ("torch", "transformers", "tokenizers", "onnxruntime")
-            }
-        ),
-        flush=True,
-    )
-    request = json.loads(sys.stdin.readline())
-    functions = load(request["directory"], request["threads"])
-    print(json.dumps({"peers": list(functions)}), flush=True)
-    for line in sys.stdin:
-        request = json.loads(line)
-        function, texts = functions[request["peer"]], request["texts"]
-        vectors, seconds = function(texts), []
-        for _ in range(request["calls"]):
-            started = time.perf_counter()
-            function(texts)
-            seconds.append(time.perf_counter() - started)
-        print(
-            json.dumps({"seconds": seconds, "vectors": vectors.tolist() if request.get("is_shown") else None}),
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()
+def answer(request):
+    """The answer to a request; see the module's docstring."""
+    if "directory" in request:
+        _functions.update(load(request["directory"], request["threads"]))
+        return {"peers": list(_functions)}
+    function, texts = _functions[request["peer"]], request["texts"]
+    vectors, seconds = function(texts), []
+    for _ in range(request["calls"]):
+        started = time.perf_counter()
+        function(texts)
+        seconds.append(time.perf_counter() - started)
+    return {"seconds": seconds, "vectors": vectors.tolist() if request.get("is_shown") else None}

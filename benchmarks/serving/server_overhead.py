@@ -1,9 +1,9 @@
-"""What the local server adds to a SavedModel of sentence vectors: asked over HTTP, beside the same signature in process.
+"""Times a SavedModel of sentence vectors behind the local server, beside the same signature in this process.
 
 python -m benchmarks.serving.server_overhead --saved_model=saved_models/NAME
 
-The server is the serve command as a process of its own; the client keeps one connection. A figure is the median of all calls;
-a ratio the median over the rounds of the ratio of their medians. Answers are compared first.
+The server is the serve command as a process of its own. The client keeps one HTTP connection. A figure is the median of
+all calls. A ratio is the median over the rounds of the ratio of their medians. The answers are compared first.
 """
 
 import http.client
@@ -61,30 +61,30 @@ def main(arguments):
                 difference = abs(np.subtract(*(run(texts) for run in contenders.values()))).max()
                 if not difference <= _LARGEST_DIFFERENCE:
                     raise SystemExit(f"vectors differ by {difference:.2g} at {batch} x {tokens}")
-                found = in_turn(
+                seconds = in_turn(
                     {name: timed(run, texts) for name, run in contenders.items()}, _ROUNDS.value, _SECONDS.value
                 )
                 figures["rows"].append(
-                    {"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": found}
+                    {"batch": batch, "tokens": tokens, "difference": float(difference), "seconds": seconds}
                 )
                 lines.append(line_of(figures["rows"][-1]))
                 print(lines[-1], flush=True)
     keep(_OUTPUT_FILE.value, figures, lines, lambda path: draw(figures["rows"], path))
 
 
-def line_of(row):
-    """A line of the table."""
+def line_of(row: dict) -> str:
+    """The line of the table for a batch size and a number of tokens."""
     served, in_process = row["seconds"]["served"], row["seconds"]["in process"]
     ours, theirs = median(served) * 1e3, median(in_process) * 1e3
     middle, low, high = ratio(served, in_process)
     return (
-        f"| {row['batch']} x {row['tokens']} | {theirs:.2f} ms | {ours:.2f} ms | {middle:.2f} ({low:.2f} to {high:.2f}) | "
-        f"{ours - theirs:.2f} ms |"
+        f"| {row['batch']} x {row['tokens']} | {theirs:.2f} ms | {ours:.2f} ms "
+        f"| {middle:.2f} ({low:.2f} to {high:.2f}) | {ours - theirs:.2f} ms |"
     )
 
 
-def draw(rows, path):
-    """Bars of both, a panel for each batch and number of tokens."""
+def draw(rows: list[dict], path: str) -> None:
+    """Draws bars of both contenders, a panel for each batch size and number of tokens."""
     panels = {
         f"{row['batch']} x {row['tokens']}": {name: milliseconds(rounds) for name, rounds in row["seconds"].items()}
         for row in rows

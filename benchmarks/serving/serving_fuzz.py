@@ -1,4 +1,4 @@
-"""R10 of benchmarks/serving/serving_soak.py: requests of random bytes, ranks and types to a served small model."""
+"""Part R10 of serving_soak: requests of random bytes, ranks and types to a small served model."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ _REPORTS = 20
 _ALLOWED_GROWTH_MB = 20
 _SIGNATURES = ["serving_default", "ids", "kinds", "work"]
 _INPUTS = ["text", "input_word_ids", "ids", "numbers", "flag", "ticket"]
-# What a right answer, a refusal and a full queue look like; anything else is a failure.
+# Status codes of answers, refusals and a full queue. Any other outcome is a failure.
 _EXPECTED = {200, 400, 404, 405, 413, 501, 503}
 _VALID = {"signature_name": "kinds", "inputs": {"ids": [[[1, 2]]], "numbers": [[1, 2, 3]], "flag": [True]}}
 
@@ -43,7 +43,7 @@ def _leaf(chance):
 
 
 def _value(chance, depth):
-    """Nested lists, ragged every now and then, with leaves of one type or of several."""
+    """Nested lists with leaves of one type or of several. Some lists are ragged."""
     if depth == 0:
         return _leaf(chance)
     size = chance.choice([0, 1, 1, 2, 3, 70 if depth == 1 else 2])
@@ -56,7 +56,7 @@ def _body(chance):
     kind = chance.randrange(4)
     if kind == 0:
         return chance.randbytes(chance.randrange(2000))
-    if kind == 1:  # a right request with a few wrong bytes
+    if kind == 1:  # a valid request with a few wrong bytes
         body = bytearray(json.dumps(_VALID).encode())
         for _ in range(chance.randrange(4)):
             place = chance.randrange(len(body))
@@ -68,7 +68,7 @@ def _body(chance):
         request["inputs"] = {name: _value(chance, chance.randrange(5)) for name in _INPUTS if chance.random() < 0.4}
     else:
         request[chance.choice(["instances", "instances", "inputs", "examples"])] = _value(chance, chance.randrange(5))
-    if chance.random() < 0.5:  # the one input that the signature has, of any rank
+    if chance.random() < 0.5:  # the single input of the signature, of any rank
         names = {"serving_default": "text", "ids": "input_word_ids", "work": "ticket"}
         name = names.get(request["signature_name"], "ids")
         request = {**request, "inputs": {name: _value(chance, chance.randrange(5))}}
@@ -106,7 +106,7 @@ async def _ask(chance, session, server, outcomes):
 
 
 async def _raw(chance, port):
-    """Bytes that are no HTTP, or a request that breaks off."""
+    """Sends bytes that are not HTTP, or a request that breaks off."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.suppress(ConnectionError, TimeoutError):
         if chance.random() < 0.5:
@@ -130,14 +130,23 @@ async def _still_answers(session, server):
     return answer == {"outputs": {"total": [3], "numbers": [[1.0, 2.0, 3.0]], "flag": [True]}}
 
 
-async def drive(server, options, say):
-    """The requests to a running server: (Counter of outcomes, resident MB after each twentieth)."""
+async def drive(server, options, say) -> tuple[collections.Counter, list[float]]:
+    """Sends the requests to a running server.
+
+    Args:
+        server: serving_models.Server.
+        options: object with seed and requests.
+        say: function that is called with each line of progress.
+
+    Returns:
+        (Counter of outcomes, resident MB after each twentieth of the requests).
+    """
     chance, outcomes, memory = random.Random(options.seed), collections.Counter(), []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
         for report in range(1, _REPORTS + 1):
             left = iter(range(options.requests // _REPORTS))
 
-            async def client():
+            async def client(left=left):
                 for _ in left:
                     await _ask(chance, session, server, outcomes)
 
@@ -149,13 +158,22 @@ async def drive(server, options, say):
     return outcomes, memory
 
 
-def unexpected_outcomes(outcomes):
-    """Those that are neither an answer, nor a refusal, nor broken off by the client."""
+def unexpected_outcomes(outcomes: collections.Counter) -> dict:
+    """The outcomes that are neither an answer, nor a refusal, nor broken off by the client."""
     return {outcome: count for outcome, count in outcomes.items() if outcome not in {*_EXPECTED, "broken off"}}
 
 
-def fuzz(directory, options, say):
-    """Whether the server lived, answered in its own forms alone and kept its memory; and a line of figures."""
+def fuzz(directory: str, options, say) -> tuple[bool, str]:
+    """R10: sends random requests. The server must live, answer with known status codes, and keep its memory.
+
+    Args:
+        directory: str. Where the model and the log go.
+        options: absl's FLAGS.
+        say: function that is called with each line of progress.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     base_path = os.path.join(directory, "fuzzed", "small")
     serving_models.write(os.path.join(base_path, "1"), 1)
     with serving_models.running(base_path, os.path.join(directory, "fuzz.log")) as server:

@@ -3,12 +3,15 @@
 python -m benchmarks.serving.serving_latency --model=MINILM --saved_model=EXPORT --peer_python=SERVING_ENV/bin/python
 
 MINILM is sentence-transformers/all-MiniLM-L6-v2 in Hugging Face's layout (config.json, model.safetensors, vocab.txt,
-tokenizer.json), EXPORT what export wrote of it with the same pooling (--kind=embeddings --layer=-1 --normalize
---pool_special_tokens) and --litert: "ours" is what `embed` runs then, the SavedModel is timed alone beside it. Every contender
-gets lists of str and gives the vectors as a numpy array: tokenization is in the time. All sides run in process, ours here, the
-peers in an interpreter of their own that is idle while we run: python3.11 -m venv SERVING_ENV && SERVING_ENV/bin/pip install -r benchmarks/requirements-serving.txt
-A figure is the median of all calls (p50); a ratio the median over the rounds of the ratio of their medians. First of all the vectors
-of every contender are compared, at every size, and nothing is timed where they differ.
+tokenizer.json). EXPORT is an export of MINILM with the same pooling and with --litert (--kind=embeddings --layer=-1
+--normalize --pool_special_tokens --litert). "ours" is the function that `embed` calls. The SavedModel is timed too.
+
+Every contender gets lists of str and returns the vectors as a numpy array, so the time includes tokenization. Our side
+runs in this process. The peers run in an interpreter of their own, which is idle while our side runs:
+python3.11 -m venv SERVING_ENV && SERVING_ENV/bin/pip install -r benchmarks/requirements-serving.txt
+
+A figure is the median of all calls (p50). A ratio is the median over the rounds of the ratio of their medians. First
+the vectors of all contenders are compared at every size. If they differ, nothing is timed.
 """
 
 import os
@@ -57,8 +60,8 @@ def main(arguments):
         OURS: lambda texts: embed([text.encode() for text in texts])[0],
         SAVED_MODEL: lambda texts: serve(text=tf.constant(texts))["embedding"].numpy(),
     }
-    os.environ["RAYON_NUM_THREADS"] = str(_THREADS.value)  # of the peers' tokenizers
-    peer = PeerProcess(peer_python, "peer_sentence_vectors.py", "peer_python", _VERSIONS)
+    os.environ["RAYON_NUM_THREADS"] = str(_THREADS.value)  # for the tokenizers of the peers
+    peer = PeerProcess(peer_python, "serving/peer_sentence_vectors.py", "peer_python", _VERSIONS)
     peers = peer.ask(directory=os.path.abspath(model), threads=_THREADS.value)["peers"]
     others = [SAVED_MODEL, *peers]
     of_size = {
@@ -93,7 +96,7 @@ def main(arguments):
 
 
 def _warm(run, texts):
-    """As turns.timed, after a call that is not timed, as the peers have one in each turn."""
+    """Like turns.timed, with a call before that is not timed, since the peers have one in each turn."""
     of_turn = timed(run, texts)
 
     def seconds(count):
@@ -104,10 +107,10 @@ def _warm(run, texts):
 
 
 def _difference(texts, contenders, peer, peers):
-    """The largest one between our vectors and those of any other.
+    """The largest difference between our vectors and those of any other contender.
 
     Raises:
-        UserError: they are not the same.
+        UserError: the vectors differ.
     """
     ours = contenders[OURS](texts)
     vectors = {
@@ -116,7 +119,7 @@ def _difference(texts, contenders, peer, peers):
     }
     differences = {name: float(abs(ours - other).max()) for name, other in vectors.items()}
     for name, difference in differences.items():
-        if not difference <= _LARGEST_DIFFERENCE:  # nor NaN
+        if not difference <= _LARGEST_DIFFERENCE:  # true for nan too
             raise UserError(
                 f"{name}: its vectors differ from ours by {difference:.2g} for {len(texts)} texts; expected "
                 f"{_LARGEST_DIFFERENCE:g} at most; give the same weights as --model and --saved_model"

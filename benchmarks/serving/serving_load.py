@@ -1,4 +1,4 @@
-"""R9 of benchmarks/serving/serving_soak.py: many clients at twice what the server can do, while versions are swapped."""
+"""Part R9 of serving_soak: many clients ask at twice the rate of the server while versions are swapped."""
 
 import asyncio
 import collections
@@ -11,11 +11,11 @@ import aiohttp
 
 from benchmarks.serving import serving_models
 
-_ROUNDS = 400  # about a few milliseconds a row: the model is what is scarce, not the client
+_ROUNDS = 400  # a few milliseconds for each row, so that the model limits the rate and not the client
 
 
 async def _ask(session, url, ticket, seconds, outcomes):
-    """One request; its outcome is counted, and the time of an answer kept."""
+    """Sends a request. Counts its outcome, and keeps the time of an answer."""
     start = time.perf_counter()
     try:
         async with session.post(
@@ -38,7 +38,7 @@ async def _ask(session, url, ticket, seconds, outcomes):
 
 
 async def _capacity(session, url, queue, duration):
-    """Answers a second to as many clients as may be under way, each asking again at once."""
+    """Answers in a second, when so many clients as fit the queue ask again at once."""
     outcomes, end = collections.Counter(), time.monotonic() + duration
 
     async def client():
@@ -50,7 +50,7 @@ async def _capacity(session, url, queue, duration):
 
 
 async def _swap(server, base_path, originals, swaps, duration):
-    """Lays new versions and removes the old ones, evenly over the time; returns how many took over."""
+    """Adds new versions and removes the old ones, evenly over the time. Returns how many took over."""
     taken_over = 0
     for version in range(2, swaps + 2):
         start = time.monotonic()
@@ -65,8 +65,20 @@ async def _swap(server, base_path, originals, swaps, duration):
     return taken_over
 
 
-async def drive(server, base_path, originals, queue, options, say):
-    """The load on a running server: (swaps, outcomes, sorted seconds of answers, most under way, duration)."""
+async def drive(server, base_path: str, originals: list[str], queue: int, options, say) -> tuple:
+    """Puts the load on a running server.
+
+    Args:
+        server: serving_models.Server.
+        base_path: str. Directory of the served versions.
+        originals: list of str. Two models, which take turns as new versions.
+        queue: int. Limit of the requests that are under way.
+        options: object with clients, swaps, load_seconds and capacity_seconds.
+        say: function that is called with each line of progress.
+
+    Returns:
+        (number of swaps, Counter of outcomes, sorted seconds of answers, most requests under way, duration in seconds).
+    """
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=120)) as session:
         await _capacity(session, server.url, queue, 2)
@@ -99,8 +111,17 @@ async def drive(server, base_path, originals, queue, options, say):
         return await swapping, outcomes, sorted(seconds), most, time.monotonic() - start
 
 
-def overload(directory, options, say):
-    """Whether no accepted request failed, the queue kept its bound and every swap took place; and a line of figures."""
+def overload(directory: str, options, say) -> tuple[bool, str]:
+    """R9: no accepted request may fail, the queue must keep its bound, and every swap must take place.
+
+    Args:
+        directory: str. Where the models and the log go.
+        options: absl's FLAGS.
+        say: function that is called with each line of progress.
+
+    Returns:
+        (whether the part passed, line of figures).
+    """
     queue = max(1, options.clients // 4)  # so that most clients find it full
     originals = [os.path.join(directory, f"number-{number}") for number in (0, 1)]
     for number, original in enumerate(originals):

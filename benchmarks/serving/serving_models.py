@@ -12,8 +12,9 @@ import urllib.request
 
 import tensorflow as tf
 
+from benchmarks.common.this_machine import resident_bytes
 from keras_bert_app.serving import saved_model_files
-from pipelines import BertTokenizer
+from pipelines import BertTokenizer, storage
 
 _VOCABULARY = [
     "[PAD]",
@@ -28,14 +29,14 @@ _HIDDEN = 16
 
 
 class SmallModel(tf.Module):
-    """Raw text through the real tokenizer and a table; ids of rank 2 and 3; every type; and work that takes its time.
+    """A model whose signatures take raw text, ids of rank 2 and 3, and every type. The signature "work" takes time.
 
     Args:
-        number: what the signature "work" answers, so that versions can be told apart. rounds: 64 x 64 matrix products
-            that "work" does for each row.
+        number: int. The answer of "work", which identifies the version.
+        rounds: int. Number of 64 x 64 matrix products that "work" computes for each row.
     """
 
-    def __init__(self, number, rounds):
+    def __init__(self, number: int, rounds: int):
         super().__init__()
         tokenizer = BertTokenizer("\n".join(_VOCABULARY).encode())
         self.number = tf.Variable(number)
@@ -72,50 +73,59 @@ class SmallModel(tf.Module):
         self.exported = {"serving_default": embed, "ids": encode, "kinds": kinds, "work": work}
 
 
-def write(directory, number, rounds=1):
-    """Writes one version with its manifest."""
+def write(directory: str, number: int, rounds: int = 1) -> None:
+    """Writes one version with its manifest. The other arguments are those of SmallModel."""
     module = SmallModel(number, rounds)
     tf.saved_model.save(module, directory, signatures=module.exported)
-    with open(os.path.join(directory, "export.json"), "w", encoding="utf-8") as file:
-        json.dump({"kind": "embeddings"}, file)
+    storage.write_whole(os.path.join(directory, "export.json"), json.dumps({"kind": "embeddings"}))
     saved_model_files.write_manifest(directory)
 
 
-def put(directory, base_path, version):
-    """Makes a version appear below a base path as the exporter does: whole, by a rename."""
+def put(directory: str, base_path: str, version: int) -> None:
+    """Adds a version below a base path by a rename, so that it appears as a whole, like a version of the exporter."""
     writing = os.path.join(base_path, f"writing-{version}")
-    shutil.copytree(directory, writing)
-    os.rename(writing, os.path.join(base_path, str(version)))
+    with storage.whole_directory(os.path.join(base_path, str(version)), writing) as place:
+        shutil.copytree(directory, place, dirs_exist_ok=True)
 
 
 class Server:
-    """`serve` as a process."""
+    """The serve command as a process.
 
-    def __init__(self, process, port):
+    Args:
+        process: subprocess.Popen.
+        port: int. The port of its REST API.
+    """
+
+    def __init__(self, process: subprocess.Popen, port: int):
         self.process, self.port, self.url = process, port, f"http://127.0.0.1:{port}"
 
-    def get(self, path):
+    def get(self, path: str) -> bytes:
         with urllib.request.urlopen(self.url + path, timeout=60) as response:
             return response.read()
 
-    def metric(self, name):
+    def metric(self, name: str) -> float:
         lines = self.get("/metrics").decode().splitlines()
         return next((float(line.split()[-1]) for line in lines if line.startswith(name + " ")), 0.0)
 
-    def states(self, model):
-        """dict version -> state."""
+    def states(self, model: str) -> dict[int, str]:
+        """The states of a model's versions."""
         statuses = json.loads(self.get(f"/v1/models/{model}"))["model_version_status"]
         return {int(status["version"]): status["state"] for status in statuses}
 
-    def resident_mb(self):
+    def resident_mb(self) -> float:
         """Resident memory, in units of 10^6 bytes."""
-        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
-            return next(int(line.split()[1]) * 1024 / 1e6 for line in file if line.startswith("VmRSS:"))
+        return resident_bytes("VmRSS", self.process.pid) / 1e6
 
 
 @contextlib.contextmanager
-def running(base_path, log_path, **flags):
-    """A Server of the model "small"; afterwards it is asked to stop, and must end with code 0."""
+def running(base_path: str, log_path: str, **flags):
+    """A Server of the model "small" for the block. After the block it stops, and must end with code 0.
+
+    Args:
+        base_path: str. Directory of the model's versions.
+        log_path: str. File for the server's output.
+        **flags: further flags of serve.
+    """
     with open(log_path, "w", encoding="utf-8") as log:
         process = subprocess.Popen(
             [
@@ -141,7 +151,7 @@ def running(base_path, log_path, **flags):
 
 
 def _port(process, log_path):
-    """The port that the server says it listens on."""
+    """The port that the server prints."""
     while True:
         with open(log_path, encoding="utf-8") as log:
             for line in log:

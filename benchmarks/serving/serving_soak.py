@@ -1,12 +1,15 @@
-"""The local server under overload with swaps of versions (R9), and under requests of random content (R10).
+"""Tests the local server under overload with swaps of versions (R9) and under requests of random content (R10).
 
 python -m benchmarks.serving.serving_soak --directory=runs/serving_soak
 
-R9: 256 clients ask at twice the rate that the server was measured to answer, while 20 new versions take over; passes
-when what is under way keeps its bound, the rest gets 503, and no accepted request fails. R10: 100,000 requests of
-random bytes, ranks and types; passes when the server does not crash, answers in its own forms alone, and its resident
-memory grows by less than 20 MB over the last 90 %. The server is the serve command as a process on this machine, in the
-same processors as the clients. The exit code is 1 if a part fails.
+R9: 256 clients ask at twice the rate that the server can answer, while 20 new versions take over. The part passes if
+the number of requests under way keeps its bound, all other requests get 503, and no accepted request fails.
+
+R10: 100,000 requests of random bytes, ranks and types. The part passes if the server does not crash and
+answers with known status codes alone. Its resident memory must grow by less than 20 MB over the last 90 %.
+
+The server is the serve command as a process on this machine. It shares the processors with the clients. The exit code
+is 1 if a part fails.
 """
 
 import os

@@ -1,15 +1,18 @@
-"""What `estimate` says of a training step beside what a real one takes on this CPU.
+"""Compares the estimates of `estimate` for a training step with real steps on this CPU.
 
 taskset -c 0 python -m benchmarks.step.estimate_check --output_file=estimate_check.json
 taskset -c 0 python -m benchmarks.step.estimate_check --steps= --corpus_dir=CORPUS --vocab_file=VOCAB
 
-Each entry of --steps, SIZE:ROWS:LENGTH:PRECISION or with :PARTS (--gradient_accumulation_steps) after it, is a real
-training step in a process of its own (measured_step.py). Memory is the peak of TensorFlow's own allocator within a
-step, less what is there between steps, against the estimate's peak less weights and slots; resident memory, with the
-traced graph and the compiler's, stands beside it. Time is CPU time, against FLOP at the rate of a large product in the
-same process: that quotient is what --utilization wants to know.
+An entry of --steps is SIZE:ROWS:LENGTH:PRECISION or SIZE:ROWS:LENGTH:PRECISION:PARTS. PARTS is the value of
+--gradient_accumulation_steps. Each entry is a real training step in a process of its own (measured_step.py).
 
-With --corpus_dir, what prepare_corpus wrote: rows of an epoch, and positions that a word (between white space) takes.
+Memory is the peak of TensorFlow's allocator within a step, less its memory between steps. The estimate for it is the
+peak less weights and slots. The table also has the resident memory, which includes the traced graph and the compiler.
+Time is CPU time. The rate of a step divided by the rate of a large product in the same process is a value for
+--utilization.
+
+--corpus_dir is a directory that prepare_corpus wrote. With it the benchmark counts the rows of an epoch, and the
+positions for each word (between white space).
 """
 
 import json
@@ -93,15 +96,23 @@ def _parsed(step):
     return size, config, run
 
 
-def _tell(lines, *more):
-    """Prints lines of the tables and adds them to those before."""
+def _say(lines, *more):
+    """Prints lines of the tables and appends them to `lines`."""
     lines += more
     print("\n".join(more), flush=True)
 
 
-def compared(steps, lines):
-    """Measures, tells and returns each step beside its estimate."""
-    _tell(
+def compared(steps: list[tuple], lines: list[str]) -> list[dict]:
+    """Measures each step and compares it with its estimate.
+
+    Args:
+        steps: list of (size, BertConfig, PretrainingConfig).
+        lines: list of str. The table's lines are printed and appended to it.
+
+    Returns:
+        list of dict: the figures of each step.
+    """
+    _say(
         lines,
         "| config | rows x tokens, parts | precision | memory, estimate, MB | allocator's peak | estimate / peak "
         "| resident | GFLOP a step | CPU ms | GFLOP/s | of a large product |",
@@ -120,42 +131,58 @@ def compared(steps, lines):
             "parts": parts,
             "compiled": run.jit_compile,
         }
-        command = [sys.executable, "-m", "benchmarks.step.measured_step", json.dumps(request)]
-        # What goes wrong is shown as it comes.
-        measured = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
-        )
-        if measured.returncode:
-            raise UserError(
-                f"{size}: the step that was to be measured ended with exit code {measured.returncode}; what it said is above"
-            )
-        seen = json.loads(measured.stdout)
-        if seen["parameters"] != sum(parameters(config).values()):
-            raise UserError(f"{size} has {seen['parameters']:,} parameters, not {sum(parameters(config).values()):,}")
+        figures = _measured(request)
+        num_parameters = sum(parameters(config).values())
+        if figures["parameters"] != num_parameters:
+            raise UserError(f"{size} has {figures['parameters']:,} parameters, not {num_parameters:,}")
         needed = training_memory(config, run, PARTS, rows // parts, hardware.DEVICES["cpu"].multiplies_bfloat16)
         estimate = needed.peak - needed.weights - needed.slots
         flop = rows * length * flop_per_token(config, length, run.max_predictions_per_seq)
-        rate = flop / seen["cpu_seconds"]
+        rate = flop / figures["cpu_seconds"]
         cells = [
             size,
             f"{rows} x {length}, {parts}",
             run.precision,
             f"{estimate / 1e6:,.0f}",
-            f"{seen['peak_bytes'] / 1e6:,.0f}",
-            f"{estimate / seen['peak_bytes']:.2f}",
-            f"{seen['resident_bytes'] / 1e6:,.0f}",
+            f"{figures['peak_bytes'] / 1e6:,.0f}",
+            f"{estimate / figures['peak_bytes']:.2f}",
+            f"{figures['resident_bytes'] / 1e6:,.0f}",
             f"{flop / 1e9:,.1f}",
-            f"{seen['cpu_seconds'] * 1e3:,.0f}",
+            f"{figures['cpu_seconds'] * 1e3:,.0f}",
             f"{rate / 1e9:,.1f}",
-            f"{rate / seen['product_flop_per_second']:.2f}",
+            f"{rate / figures['product_flop_per_second']:.2f}",
         ]
-        _tell(lines, f"| {' | '.join(cells)} |")
-        results.append({**request, **seen, "estimated_bytes": estimate, "flop": flop})
+        _say(lines, f"| {' | '.join(cells)} |")
+        results.append({**request, **figures, "estimated_bytes": estimate, "flop": flop})
     return results
 
 
-def counted_positions(corpus_dir, vocab_file, lines):
-    """Counts, tells and returns rows and positions a word of one epoch for each of --lengths."""
+def _measured(request):
+    """The figures of measured_step for a request."""
+    command = [sys.executable, "-m", "benchmarks.step.measured_step", json.dumps(request)]
+    # Standard error is not captured, so that the user sees errors at once.
+    process = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    )
+    if process.returncode:
+        raise UserError(
+            f"{request['size']}: the step that was to be measured ended with exit code {process.returncode}; what it "
+            "said is above"
+        )
+    return json.loads(process.stdout)
+
+
+def counted_positions(corpus_dir: str, vocab_file: str, lines: list[str]) -> dict[int, dict]:
+    """Counts the rows of one epoch and the positions for each word, for each of --lengths.
+
+    Args:
+        corpus_dir: str. Directory of the corpus.
+        vocab_file: str. The vocabulary.
+        lines: list of str. The table's lines are printed and appended to it.
+
+    Returns:
+        dict. Length -> dict with words, rows and positions_per_word.
+    """
     with app.quiet_start():
         import tensorflow as tf
 
@@ -165,13 +192,13 @@ def counted_positions(corpus_dir, vocab_file, lines):
     manifest = preparation.load_manifest(corpus_dir)
     shards, words = preparation.shard_paths(corpus_dir, manifest, "train"), manifest["train"]["words"]
     tokenizer = BertTokenizer(vocab_file, True)
-    _tell(
+    _say(
         lines,
         *([""] if lines else []),
         "| tokens a row | words | rows of an epoch | positions a word |",
         "|---" * 4 + "|",
     )
-    found = {}
+    counts = {}
     for length in _LENGTHS.value:
         batches = pretraining_dataset(
             shards,
@@ -182,15 +209,20 @@ def counted_positions(corpus_dir, vocab_file, lines):
             max_predictions_per_seq=max(1, round(0.15 * length)),
             sentence_objective=_OBJECTIVE.value,
         )
-        rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch is filled up
-        found[length] = {"words": words, "rows": rows, "positions_per_word": rows * length / words}
-        _tell(lines, f"| {length} | {words:,} | {rows:,} | {found[length]['positions_per_word']:.2f} |")
-    return found
+        rows = sum(int(tf.reduce_sum(batch["input_mask"][:, 0])) for batch in batches)  # the last batch has empty rows
+        counts[length] = {"words": words, "rows": rows, "positions_per_word": rows * length / words}
+        _say(lines, f"| {length} | {words:,} | {rows:,} | {counts[length]['positions_per_word']:.2f} |")
+    return counts
 
 
-def draw(steps, lengths, path):
-    """Bars of each step's estimate and the allocator's peak, of its share of a large product's rate, and of positions a word; panels
-    of what was asked for."""
+def draw(steps: list[dict], lengths: dict[int, dict], path: str) -> None:
+    """Draws bars of each step's estimated and measured memory, of its rate, and of the positions for each word.
+
+    Args:
+        steps: list of dict. Result of compared; [] for no panels of steps.
+        lengths: dict. Result of counted_positions; {} for no panel of positions.
+        path: str. File to write.
+    """
     panels = {"memory of a step, MB": {}, "share of a large product": {}, "positions a word": {}}
     memory, rate, positions = panels.values()
     for step in steps:

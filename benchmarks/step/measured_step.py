@@ -1,15 +1,14 @@
-"""A real training step, measured in a process of its own: what estimate_check asks for.
+"""Measures a real training step in a process of its own, for estimate_check. It prints a line of JSON.
 
 python -m benchmarks.step.measured_step '{"size": "tiny", "rows": 8, "length": 128, "precision": "float32", "times": 2,
-                                    "compiled": "parts"}'
-
-prints a line of JSON.
+                                          "compiled": "parts"}'
 """
 
 import json
 import sys
 import time
 
+from benchmarks.common.this_machine import resident_bytes
 from benchmarks.step.random_batches import random_batch
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.bert_config import BertConfig
@@ -18,16 +17,22 @@ from keras_bert_app.config.pretraining_config import PretrainingConfig
 _DEVICE = "CPU:0"
 
 
-def measure(size, rows, length, precision, times, compiled, parts=1):
-    """What a step of a published size takes, its rows in so many parts one after the other.
+def measure(size: str, rows: int, length: int, precision: str, times: int, compiled: str, parts: int = 1) -> dict:
+    """Measures training steps of a published size.
 
     Args:
-        compiled: what --jit_compile is.
+        size: str. The size, such as "tiny".
+        rows: int. Rows in a step.
+        length: int. Tokens in a row.
+        precision: str. Compute type.
+        times: int. Number of steps.
+        compiled: str. Value of --jit_compile.
+        parts: int. Number of parts of the rows, which are computed one after the other.
 
     Returns:
-        dict: parameters; peak_bytes, the most that TensorFlow's allocator gave out within a step beyond what it has
-        given out between two, weights and slots; resident_bytes, the most memory of the process beyond what it had
-        before its first step was traced; cpu_seconds a step, all threads; product_flop_per_second of a large product.
+        dict with parameters; peak_bytes: peak of TensorFlow's allocator within a step, beyond what it holds between two
+        steps; resident_bytes: peak memory of the process beyond its memory before the first trace; cpu_seconds of a
+        step, all threads; product_flop_per_second of a large matrix product.
     """
     with app.quiet_start():
         import tensorflow as tf
@@ -54,9 +59,9 @@ def measure(size, rows, length, precision, times, compiled, parts=1):
     call = make_train_call(strategy, model, optimizer, run, PretrainingObjective())
     batches = {name: tf.stack([values] * times) for name, values in random_batch(config, run).items()}
 
-    resident = _resident_bytes("VmRSS")
+    resident = resident_bytes("VmRSS")
     call(batches, 0)  # traces and compiles
-    # Answered since TensorFlow's CPU allocator with oneDNN is one that counts.
+    # On a CPU, get_memory_info answers because the allocator that TensorFlow uses with oneDNN counts its bytes.
     between = tf.config.experimental.get_memory_info(_DEVICE)["current"]
     tf.config.experimental.reset_memory_stats(_DEVICE)
     started = time.process_time()
@@ -65,7 +70,7 @@ def measure(size, rows, length, precision, times, compiled, parts=1):
         "parameters": model.count_params(),
         "cpu_seconds": (time.process_time() - started) / times,
         "peak_bytes": tf.config.experimental.get_memory_info(_DEVICE)["peak"] - between,
-        "resident_bytes": _resident_bytes("VmHWM") - resident,
+        "resident_bytes": resident_bytes("VmHWM") - resident,
         "product_flop_per_second": _product_rate(tf, precision),
     }
 
@@ -78,12 +83,6 @@ def _product_rate(tf, precision, size=1024, times=8):
     for _ in range(times):
         product().numpy()
     return times * 2 * size**3 / (time.process_time() - started)
-
-
-def _resident_bytes(name):
-    with open("/proc/self/status", encoding="utf-8") as file:
-        (line,) = (line for line in file if line.startswith(f"{name}:"))
-    return int(line.split()[1]) * 1024
 
 
 if __name__ == "__main__":

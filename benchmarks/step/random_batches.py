@@ -3,8 +3,18 @@
 import numpy as np
 
 
-def random_batch(config, run, seed=1):
-    """A global batch as the data pipeline gives it, dict of tensors. Args: BertConfig, resolved PretrainingConfig."""
+def random_batch(config, run, seed: int = 1) -> dict:
+    """A global batch in the form of the data pipeline.
+
+    Args:
+        config: BertConfig.
+        run: PretrainingConfig, resolved.
+        seed: int. Seed of the random numbers.
+
+    Returns:
+        dict of tensors: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions, masked_lm_ids
+        int32 [B, P]; masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B].
+    """
     import tensorflow as tf
 
     generator = np.random.RandomState(seed)
@@ -17,7 +27,7 @@ def random_batch(config, run, seed=1):
         "input_word_ids": integers(config.vocab_size, rows, length),
         "input_mask": tf.ones([rows, length], tf.int32),
         "input_type_ids": integers(2, rows, length),
-        # No position twice.
+        # The order of random numbers has no position twice.
         "masked_lm_positions": tf.constant(generator.rand(rows, length).argsort(axis=1)[:, :predictions], tf.int32),
         "masked_lm_ids": integers(config.vocab_size, rows, predictions),
         "masked_lm_weights": tf.ones([rows, predictions]),

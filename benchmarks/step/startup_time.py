@@ -1,10 +1,11 @@
-"""How long every command takes to print its --help, and what importing the package takes beside `import tensorflow`.
+"""Measures how long every command takes to print its --help, and how long imports take beside `import tensorflow`.
 
 taskset -c 0 python -m benchmarks.step.startup_time --rounds=5 --output_file=startup_time.json
 
-Each is a process of its own; a round runs all of them once, in turn, after one that is not counted and leaves bytecode
-and files in memory. Wall time is what a person waits; CPU time, of all threads, what is left of it on an idle machine.
-Goals: --help under 1 second, importing under 1.5 times `import tensorflow`.
+Each measurement is a process of its own. A round runs all of them once, in turn. The first round is not counted,
+since it compiles bytecode and reads files into memory. Wall time is the time that a person waits. CPU time, of all
+threads, is the wall time on an idle machine. Goals: --help under 1 second, importing under 1.5 times `import
+tensorflow`.
 """
 
 import os
@@ -25,23 +26,21 @@ _PARTS = flags.DEFINE_multi_enum("parts", ["help", "import"], ["help", "import"]
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with torch and transformers; none: left out.")
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 
-_CLI = pathlib.Path(__file__).parents[1] / "keras_bert_app/cli"
+_CLI = pathlib.Path(__file__).parents[2] / "keras_bert_app" / "cli"
 _TENSORFLOW = "import tensorflow"
 _OURS = {
     "import keras_bert_app": "import keras_bert_app",
     "its model: from keras_bert_app import BertPretrainer": "from keras_bert_app import BertPretrainer",
     "all its names": "import keras_bert_app as app; [getattr(app, name) for name in dir(app)]",
 }
-_OTHERS = {
-    name: name for name in (_TENSORFLOW, "import keras", "import keras_hub")
-}  # our model cannot do without the first two
+_OTHERS = {name: name for name in (_TENSORFLOW, "import keras", "import keras_hub")}  # our model needs the first two
 _TRANSFORMERS = "transformers' model: from transformers import BertForPreTraining"
 _LIMITS = {"help": 1.0, "import": 1.5}
 
 
 def main(arguments):
     del arguments
-    verbs = sorted(path.stem for path in _CLI.glob("*.py") if path.stem not in ("__init__", "app"))
+    verbs = sorted(path.stem for path in _CLI.glob("*.py") if path.stem != "__init__")
     commands = {
         "help": {verb: [sys.executable, "-m", f"keras_bert_app.cli.{verb}", "--help"] for verb in verbs},
         "import": {name: [sys.executable, "-c", code] for name, code in {**_OTHERS, **_OURS}.items()},
@@ -59,18 +58,18 @@ def main(arguments):
     )
 
 
-def measured(commands):
-    """dict name -> list of (wall, CPU) seconds of the counted rounds."""
-    found = {name: [] for name in commands}
+def measured(commands: dict[str, list[str]]) -> dict:
+    """Name -> list of (wall, CPU) seconds in the counted rounds."""
+    times = {name: [] for name in commands}
     for round_number in range(_ROUNDS.value + 1):
         for name, command in commands.items():
             seconds = run_time(command)
             if round_number:
-                found[name].append(seconds)
-    return found
+                times[name].append(seconds)
+    return times
 
 
-def run_time(command):
+def run_time(command: list[str]) -> tuple[float, float]:
     """(wall, CPU) seconds of a process."""
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -81,41 +80,53 @@ def run_time(command):
     return time.perf_counter() - started, usage.ru_utime + usage.ru_stime
 
 
-def table(part, found):
-    """Markdown lines: medians and spreads, and beside imports what they are of TensorFlow's."""
-    reference = [statistics.median(column) for column in zip(*found[_TENSORFLOW])] if part == "import" else None
+def table(part: str, times: dict):
+    """Yields the lines of a table in Markdown.
+
+    Args:
+        part: str. "help" or "import". The table of imports has their ratio to TensorFlow's import too.
+        times: dict. Name -> list of (wall, CPU) seconds.
+    """
+    is_import = part == "import"
+    reference = [statistics.median(column) for column in zip(*times[_TENSORFLOW], strict=True)] if is_import else None
     head = ["--help of" if part == "help" else "import", "wall, s", "CPU, s"]
     head += ["times TensorFlow, wall", "times TensorFlow, CPU"] if reference else []
     yield f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}"
     medians = {}
-    for name, seconds in found.items():
-        columns = list(zip(*seconds))
+    for name, seconds in times.items():
+        columns = list(zip(*seconds, strict=True))
         medians[name] = [statistics.median(column) for column in columns]
         cells = [
-            f"{median:.2f} ({min(column):.2f} to {max(column):.2f})" for median, column in zip(medians[name], columns)
+            f"{median:.2f} ({min(column):.2f} to {max(column):.2f})"
+            for median, column in zip(medians[name], columns, strict=True)
         ]
         if reference:
-            cells += [f"{median / of_tensorflow:.2f}" for median, of_tensorflow in zip(medians[name], reference)]
+            pairs = zip(medians[name], reference, strict=True)
+            cells += [f"{median / of_tensorflow:.2f}" for median, of_tensorflow in pairs]
         yield f"| `{name}` | " + " | ".join(cells) + " |"
     units = reference or (1.0, 1.0)
-    for clock, unit, column in zip(("wall", "CPU"), units, zip(*medians.values())):
-        above = [name for name, median in zip(medians, column) if is_ours(name) and median / unit > _LIMITS[part]]
+    for clock, unit, column in zip(("wall", "CPU"), units, zip(*medians.values(), strict=True), strict=True):
+        above = [
+            name
+            for name, median in zip(medians, column, strict=True)
+            if is_ours(name) and median / unit > _LIMITS[part]
+        ]
         yield (
             f"ours above {_LIMITS[part]:g}{' times TensorFlow' if reference else ' s'} by {clock} time: "
             f"{', '.join(above) or 'none'}"
         )
 
 
-def is_ours(name):
-    """Whether a row is a command or an import of ours."""
+def is_ours(name: str) -> bool:
+    """Whether a row is a command or an import of this package."""
     return name not in (*_OTHERS, _TRANSFORMERS)
 
 
-def draw(parts, path):
-    """Bars of wall time, a panel a part."""
+def draw(parts: dict, path: str) -> None:
+    """Draws bars of wall time, a panel for each part."""
     panels = {}
-    for part, found in parts.items():
-        walls = {name: list(zip(*seconds))[0] for name, seconds in found.items()}
+    for part, times in parts.items():
+        walls = {name: list(zip(*seconds, strict=True))[0] for name, seconds in times.items()}
         panels["--help" if part == "help" else part] = {
             name: (statistics.median(wall), min(wall), max(wall)) for name, wall in walls.items()
         }

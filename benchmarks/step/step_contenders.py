@@ -1,5 +1,4 @@
-"""Contenders that take training steps, each a process of its own, and whether they compute the same: what training_step and
-training_slopes share."""
+"""Contenders of training_step, each in a process of its own, and the check that they compute the same."""
 
 import contextlib
 import os
@@ -25,41 +24,46 @@ VERSIONS = {
     "transformers": {"transformers": "5.23.0", "torch": "2.13.0"},
     "ours": {},
 }
-# What a peer has compiled: nothing, or forward and backward (KerasHub: all of the step).
+# Peer -> what it compiles: nothing, or forward and backward. KerasHub compiles the whole step.
 COMPILED = {"keras_hub": ("none", "step"), "model_garden": ("none", "step"), "transformers": ("none",)}
 PRECISIONS = ("float32", "bfloat16")
 VOCABULARY = 30_522
 DROPOUT = 0.1
-# Of the weights that all start from, biases and LayerNorm's too (around 1 and 0): so large that the loss hangs on each of them.
+# Standard deviation of all initial weights, biases and LayerNorm weights included. The loss then depends on each of
+# them.
 _SPREAD = 0.08
-# By the root of the number of weights. Adam's first steps change every weight by about the rate, so that what they do to the loss
-# grows with that root; with this they change it by some percent, far from where small differences grow.
+# The learning rate is this value divided by the root of the number of weights. Adam's first steps change every weight
+# by about the rate, and their effect on the loss grows with that root. With this value the loss changes by a few
+# percent.
 _RATE = 0.3
-# AdamW's numbers in what is timed: BERT's. In what is compared the decay is large enough to be seen, and so is epsilon, like a
-# gradient after clipping: without it Adam's update would be the same whether gradients are clipped or not. Without beta_2 it is the
-# same epsilon to all, those that add it to the root of the corrected mean of squares (torch, ours) and of the mean as it is (Keras).
+# The timed steps have BERT's numbers for AdamW. The compared steps have a decay and an epsilon that are large enough to
+# change the loss: with a small epsilon, Adam's update hides whether gradients are clipped. With beta_2 = 0, epsilon has
+# one meaning for torch and ours, which correct the mean of squares before they add it, and for Keras, which does not.
 _TIMED = {"beta_2": 0.999, "epsilon": 1e-6, "weight_decay": 0.01}
 _COMPARED = {"beta_2": 0.0, "weight_decay": 10.0}
 _COMPARED_STEPS = 3
-# Relative, of the loss of each of the compared steps, without dropout; of bfloat16 where there are few layers, and a layer: with base's twelve
-# contenders were 5e-4 to 7e-3 from the float32 losses, each to another side, after two updates.
+# Largest relative difference of the losses of compared steps, without dropout. In bfloat16 more is allowed for each
+# layer: with base's twelve layers, losses after two updates were 5e-4 to 7e-3 away from those in float32, in both
+# directions.
 AGREEMENT = {"float32": 1e-5, "bfloat16": 3e-3}
 _BFLOAT16_A_LAYER = 1e-3
-# KerasHub's losses part from the others' after the first update, by 4.3e-4 after two of small. Keras' clipping (3.15,
-# optimizers/base_optimizer.global_norm) squares gradients of gathered tables before the rows of one id are added up, so that its norm is
-# another; that this is all of the difference was not measured.
+# KerasHub's losses differ from the others' after the first update, by 4.3e-4 after two updates of small. The clipping
+# of Keras 3.15 (optimizers/base_optimizer.global_norm) squares the gradients of gathered tables before it adds the
+# rows of one id, so its norm is another one. Whether this explains the whole difference was not measured.
 _KERAS_AGREEMENT = 1e-3
-# What the compared steps must at least do to the loss, and what dropout must at least do to it; relative.
-# (By its chance the latter is now and then as little as 3e-4; of the same weights without it a loss is the same but for rounding.)
+# Smallest relative effects on the loss of the compared steps and of dropout. Dropout's effect varies by chance and
+# can be as small as 3e-4. Without dropout, two losses of the same weights differ by rounding alone.
 _LEAST_PROGRESS, _LEAST_DROPOUT = 0.01, 1e-6
 
 
 class Contender(NamedTuple):
-    """Who takes a step, and how.
+    """An implementation of the training step with its settings.
 
     Attributes:
-        who: "ours" or one of PEERS. compiled: of --jit_compile, or of COMPILED. precision: of PRECISIONS.
-        python: its interpreter.
+        who: str. "ours" or one of PEERS.
+        compiled: str. A value of --jit_compile, or of COMPILED.
+        precision: str. One of PRECISIONS.
+        python: str. Its interpreter.
     """
 
     who: str
@@ -68,15 +72,18 @@ class Contender(NamedTuple):
     python: str = sys.executable
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"{self.who} {self.compiled} {self.precision}"
 
 
-def parsed(step, flag="steps"):
-    """(BertConfig, rows, length, precisions) of SIZE:ROWS:LENGTH[:PRECISION]; those of this machine where none is named.
+def parsed(step: str) -> tuple:
+    """Parses SIZE:ROWS:LENGTH[:PRECISION], an entry of --steps.
+
+    Returns:
+        (BertConfig, rows, length, precisions). Without PRECISION, the precisions are those of this machine.
 
     Raises:
-        UserError: it is nothing of that form.
+        UserError: the entry has another form.
     """
     try:
         size, rows, length, *precision = step.split(":")
@@ -84,7 +91,7 @@ def parsed(step, flag="steps"):
             config = BertConfig.of_size(size, vocab_size=VOCABULARY)
         else:
             layers, hidden = (int(number) for number in size.split("x"))
-            if layers < 1 or hidden < 64 or hidden % 64:  # heads of 64
+            if layers < 1 or hidden < 64 or hidden % 64:  # attention heads have size 64
                 raise ValueError
             config = BertConfig(
                 vocab_size=VOCABULARY,
@@ -100,15 +107,23 @@ def parsed(step, flag="steps"):
         return config, int(rows), int(length), tuple(precision) or precisions()
     except ValueError:
         raise UserError(
-            f"--{flag}={step}: expected SIZE:ROWS:LENGTH or SIZE:ROWS:LENGTH:PRECISION, such as small:32:128 or "
+            f"--steps={step}: expected SIZE:ROWS:LENGTH or SIZE:ROWS:LENGTH:PRECISION, such as small:32:128 or "
             f"4x384:8:64:bfloat16, SIZE of {', '.join(SIZES)} or LAYERSxHIDDEN in 64s, 8 to 512 tokens"
         ) from None
 
 
 @contextlib.contextmanager
-def written(config, rows, length):
-    """A batch of full rows and the same random weights in each contender's layout, for the block: dict who -> what its requests
-    name of them."""
+def written(config, rows: int, length: int):
+    """Writes a batch of full rows, and the same random weights in each contender's layout. They exist within the block.
+
+    Args:
+        config: BertConfig.
+        rows: int. Rows in the batch.
+        length: int. Tokens in a row.
+
+    Yields:
+        dict. Contender's name -> the part of its requests that names the files.
+    """
     run = PretrainingConfig(
         global_batch_size=rows, max_seq_length=length, max_predictions_per_seq=max(1, round(0.15 * length))
     )
@@ -132,8 +147,8 @@ def written(config, rows, length):
         yield files
 
 
-def random_weights(config):
-    """dict path -> float32 array for every weight of a BertPretrainer."""
+def random_weights(config) -> dict[str, np.ndarray]:
+    """Random float32 arrays for all weights of a BertPretrainer, by path."""
     from keras_bert_app.interop.weights import shapes
 
     generator = np.random.RandomState(2)
@@ -146,7 +161,7 @@ def random_weights(config):
 @contextlib.contextmanager
 def _process(contender):
     who = contender.who
-    peer = PeerProcess(contender.python, f"training_step_{who}.py", f"{who}_python", VERSIONS[who])
+    peer = PeerProcess(contender.python, f"step/training_step_{who}.py", f"{who}_python", VERSIONS[who])
     try:
         yield peer
     finally:
@@ -161,37 +176,41 @@ def _made(peer, contender, files, dropout):
     )
 
 
-def looked_at(contender, files):
-    """The losses of a contender's first steps, and how long one takes: alone, in a process that ends here.
+def looked_at(contender: Contender, files: dict) -> dict:
+    """Takes a contender's first steps in a process of its own, while no other contender runs.
 
-    It is the function that is timed that takes these steps, first with dropout 0, then anew from the same weights with dropout.
+    The function that is timed later takes these steps: first without dropout, then again from the same weights with it.
 
-    Returns:
-        dict: parameters; losses and losses_with_dropout of the compared steps; seconds_alone of the fastest step with dropout;
-            resident_alone, bytes at the peak.
+    Args:
+        contender: Contender.
+        files: dict of `written`.
+
+    Returns: dict with parameters; losses and losses_with_dropout of the compared steps; seconds_alone of the fastest
+        step with dropout; resident_alone, peak bytes.
     """
     with _process(contender) as peer:
-        found = {}
+        losses = {}
         for name, dropout in (("losses", 0.0), ("losses_with_dropout", DROPOUT)):
             made = _made(peer, contender, files, dropout)
             more = peer.ask(num_steps=_COMPARED_STEPS - 1)
-            found[name] = [made["loss"], *more["losses"]]
+            losses[name] = [made["loss"], *more["losses"]]
     return {
         "parameters": made["parameters"],
-        **found,
+        **losses,
         "seconds_alone": min(more["seconds"]),
         "resident_alone": more["resident_bytes"],
     }
 
 
-def check_same(looks, num_layers):
-    """Looks at what contenders computed, before any time is told.
+def check_same(looks: dict, num_layers: int) -> None:
+    """Checks that contenders of one precision have the same losses, and that steps and dropout change the loss.
 
     Args:
-        looks: name of a contender -> of looked_at; those of one precision are compared. num_layers: of the model.
+        looks: dict. Contender's name -> result of looked_at.
+        num_layers: int. Layers of the model.
 
     Raises:
-        UserError: one computes other losses than the rest, or its steps leave the loss where it was, or dropout does.
+        UserError: a check fails. Then no times are shown.
     """
     for precision, tolerance in AGREEMENT.items():
         if precision == "bfloat16":
@@ -199,51 +218,56 @@ def check_same(looks, num_layers):
         of_precision = {name: look for name, look in looks.items() if name.endswith(precision)}
         for name, look in of_precision.items():
             expected_of, expected = next(iter(of_precision.items()))
-            losses, said = look["losses"], " ".join(f"{loss:.5f}" for loss in look["losses"])
+            losses, shown = look["losses"], " ".join(f"{loss:.5f}" for loss in look["losses"])
             if not _largest_difference(losses[1:], losses[:1] * (len(losses) - 1)) >= _LEAST_PROGRESS:
                 raise UserError(
-                    f"{name} has losses of {said} in its first steps; expected that they change them by "
+                    f"{name} has losses of {shown} in its first steps; expected that they change them by "
                     f"{_LEAST_PROGRESS:.0%} at least: they update nothing, so that no time is told"
                 )
-            # The first ones: before an update they are of the same weights, whatever the optimizer's numbers.
+            # Compare the first losses: before an update, they are losses of the same weights for any optimizer.
             if not _largest_difference(look["losses_with_dropout"][:1], losses[:1]) >= _LEAST_DROPOUT:
                 raise UserError(
-                    f"{name} has a first loss of {losses[0]:.5f} with dropout and without it; expected another one: it has no dropout, "
-                    "so that no time is told"
+                    f"{name} has a first loss of {losses[0]:.5f} with dropout and without it; expected another one: it "
+                    "has no dropout, so that no time is told"
                 )
             allowed = max(tolerance, _KERAS_AGREEMENT if name.startswith("keras_hub") else 0.0)
             if not _largest_difference(losses, expected["losses"]) <= allowed:
                 raise UserError(
-                    f"{name} has losses of {said} in its first steps where {expected_of} has "
+                    f"{name} has losses of {shown} in its first steps where {expected_of} has "
                     f"{' '.join(f'{loss:.5f}' for loss in expected['losses'])}; expected the same within {allowed:g}: "
                     "not the same work, so that no time is told"
                 )
 
 
 def _largest_difference(losses, others):
-    """Relative. Not a number where one of them is none, which no comparison lets pass."""
+    """The largest relative difference. It is nan if a loss is nan, and then every comparison with it fails."""
     return float(np.max(np.abs(np.divide(losses, others) - 1.0)))
 
 
-def timed(entrants, rounds, seconds):
-    """Times contenders in turn, each in a process of its own that has nothing else in it.
+def timed(contenders: list[Contender], files: dict, rounds: int, seconds: float) -> dict:
+    """Times contenders in turn, each in a process of its own.
 
     Args:
-        entrants: key -> (Contender, files of `written`). seconds: about, of each in a turn; 1 step at least.
+        contenders: list of Contender.
+        files: dict of `written`.
+        rounds: int. Number of rounds.
+        seconds: float. About how long each contender runs in a round. It takes at least one step.
 
     Returns:
-        key -> dict: rounds, for each the seconds of its steps; seconds_to_first_step; resident_bytes at the peak.
+        dict. Contender's name -> dict with rounds (for each round, the seconds of its steps), seconds_to_first_step and
+        resident_bytes (peak).
     """
     with contextlib.ExitStack() as stack:
         peers, figures = {}, {}
-        for key, (contender, files) in entrants.items():
-            peers[key] = stack.enter_context(_process(contender))
-            made = _made(peers[key], contender, files, DROPOUT)
-            figures[key] = {"seconds_to_first_step": made["seconds_to_first_step"], "rounds": []}
-        counts = {key: max(1, round(seconds / peer.ask(num_steps=1)["seconds"][0])) for key, peer in peers.items()}
+        for contender in contenders:
+            name = contender.name
+            peers[name] = stack.enter_context(_process(contender))
+            made = _made(peers[name], contender, files, DROPOUT)
+            figures[name] = {"seconds_to_first_step": made["seconds_to_first_step"], "rounds": []}
+        counts = {name: max(1, round(seconds / peer.ask(num_steps=1)["seconds"][0])) for name, peer in peers.items()}
         for _ in range(rounds):
-            for key, peer in peers.items():
-                answer = peer.ask(num_steps=counts[key])
-                figures[key]["rounds"].append(answer["seconds"])
-                figures[key]["resident_bytes"] = answer["resident_bytes"]
+            for name, peer in peers.items():
+                answer = peer.ask(num_steps=counts[name])
+                figures[name]["rounds"].append(answer["seconds"])
+                figures[name]["resident_bytes"] = answer["resident_bytes"]
     return figures

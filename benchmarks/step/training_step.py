@@ -1,26 +1,30 @@
-"""The training step beside the peers', in one run: the same weights, the same batch, the same work.
+"""Times the training step beside the peers' in one run: the same weights, the same batch, the same work.
 
-python -m benchmarks.step.training_step --steps=small:32:128,base:8:128:bfloat16 \
+python -m benchmarks.step.training_step --steps=small:32:128,base:8:128:bfloat16 \\
     --model_garden_python=.venv-model-garden/bin/python --transformers_python=.venv-peers/bin/python
 
-An entry of --steps is SIZE:ROWS:LENGTH, with :PRECISION for one alone, SIZE a published one or LAYERSxHIDDEN. A step is forward,
-backward, clipping at a global norm of 1 and AdamW with bias correction, with dropout 0.1, 15 % of the positions predicted and the
-vocabulary of bert-base-uncased's size. Contenders, where the entry names no precision each in float32 and, if the CPU
-multiplies that, in bfloat16:
+An entry of --steps is SIZE:ROWS:LENGTH or SIZE:ROWS:LENGTH:PRECISION. SIZE is a published size or LAYERSxHIDDEN. A step
+is forward, backward, clipping at a global norm of 1, and AdamW with bias correction. Dropout is 0.1, 15 % of the
+positions are predicted, and the vocabulary has the size of bert-base-uncased's. Without PRECISION, every contender runs
+in float32, and in bfloat16 if the CPU multiplies it. The contenders:
 
-- ours, with --jit_compile=none, parts and step;
-- KerasHub's backbone and heads in the train function of fit, with jit_compile off and on;
-- Model Garden's BertPretrainerV2 in its task's way, with and without jit_compile on forward and backward;
-- transformers' BertForPreTraining on torch, as its Trainer takes a step.
+- ours, with --jit_compile=none, parts and step
+- KerasHub's backbone and heads in the train function of fit, with jit_compile off and on
+- Model Garden's BertPretrainerV2 as its task trains it, with and without jit_compile on forward and backward
+- transformers' BertForPreTraining on torch, as its Trainer takes a step
 
-First each is looked at alone: from the same weights, without dropout, those of one precision must have the same losses in three steps
-of the very function that is timed, and dropout must change them. Those within --within times the fastest of their side, ours or
-the peers', whatever the precision, then take turns, each a process of its own, round after round; where memory does not hold
-them all, the fastest of both sides do. A figure is the median of all steps, a ratio that of the rounds' medians, of our fastest
-and the fastest peer. Of the others the table has what they took alone.
+First each contender takes three steps alone, by the function that is timed later. From the same weights, without
+dropout, all contenders of one precision must have the same losses, and dropout must change them. Then contenders take
+turns, each in a process of its own, round after round. A contender takes turns if its time alone is at most --within
+times that of the fastest of its side (ours or the peers'), in any precision. If memory does not hold them all, the
+fastest of both sides take turns.
 
-Results go to OUTPUT_DIR/training_step.json, .md and .png, beside those of earlier commands of this machine and code; a step that is there
-is not measured again, and refused if it was measured with other settings or versions. The peers' environments are those of `make bench`.
+A figure is the median of all steps. A ratio is that of the rounds' medians, of our fastest contender and the fastest
+peer. For the other contenders, the table has their time alone.
+
+Results go to OUTPUT_DIR/training_step.json, .md and .png, beside the results of earlier commands on this machine and
+code. A step that is there is not measured again. It is an error if it was measured with other settings or versions. The
+peers' environments are those of `make bench`.
 """
 
 import contextlib
@@ -39,6 +43,7 @@ from benchmarks.step.training_step_table import draw, finalists, table
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.training_config import COMPILATIONS
 from keras_bert_app.errors import UserError
+from pipelines import storage
 
 _STEPS = flags.DEFINE_list(
     "steps",
@@ -56,8 +61,8 @@ _STEPS = flags.DEFINE_list(
     ],
     "Steps to measure, SIZE:ROWS:LENGTH[:PRECISION].",
 )
-PEERS_FLAG = flags.DEFINE_list("peers", list(PEERS), "Peers to measure beside.")
-OURS_FLAG = flags.DEFINE_list("ours", ["none", "parts", "step"], "What --jit_compile is, of ours.")
+_PEERS = flags.DEFINE_list("peers", list(PEERS), "Peers to measure beside.")
+_OURS = flags.DEFINE_list("ours", ["none", "parts", "step"], "What --jit_compile is, of ours.")
 _PYTHONS = {
     "model_garden": flags.DEFINE_string(
         "model_garden_python",
@@ -86,28 +91,31 @@ def main(arguments):
         parsed(step)
     if not _STEPS.value:
         raise UserError("--steps: expected one entry at least")
-    prepare()
-    settings = settings_of_run()
+    _check_flags()
+    os.environ.update(TF_ENABLE_ONEDNN_OPTS="1", TF_CPP_MIN_LOG_LEVEL="3")  # oneDNN makes the peers fastest too
+    settings = _settings()
+    path = os.path.join(_OUTPUT_DIR.value, "training_step")
     results_of(
         _STEPS.value,
         measured,
-        output_path("training_step.json"),
+        f"{path}.json",
         {**settings, "within": _WITHIN.value},
         shown=lambda figures: f"{len(figures)} contenders measured",
     )
-    done = alike(output_path("training_step.json"), settings, ("machine", "code"))
-    write_lines("training_step.md", settings, table(done))
-    draw(done, output_path("training_step.png"))
+    done = alike(f"{path}.json", settings, ("machine", "code"))
+    text = "\n".join([report.in_words(settings["machine"]), "", *table(done)])
+    print("\n" + text)
+    storage.write_whole(f"{path}.md", text + "\n")
+    draw(done, f"{path}.png")
 
 
-def prepare():
-    """Checks the flags that training_slopes has too, and sets what all processes have in common."""
-    if not OURS_FLAG.value:
+def _check_flags():
+    if not _OURS.value:
         raise UserError(f"--ours: expected one of {', '.join(COMPILATIONS)} at least")
-    for compiled in OURS_FLAG.value:
+    for compiled in _OURS.value:
         if compiled not in COMPILATIONS:
             raise UserError(f"--ours={compiled} is not known; expected of {', '.join(COMPILATIONS)}")
-    for peer in PEERS_FLAG.value:
+    for peer in _PEERS.value:
         if peer not in PEERS:
             raise UserError(f"--peers={peer} is not known; expected of {', '.join(PEERS)}")
         if peer in _PYTHONS and not os.path.exists(_PYTHONS[peer].value):
@@ -115,96 +123,92 @@ def prepare():
                 f"--{peer}_python={_PYTHONS[peer].value}: there is no such file; `make bench` builds that environment, "
                 f"or leave the peer out of --peers"
             )
-    os.environ.update(TF_ENABLE_ONEDNN_OPTS="1", TF_CPP_MIN_LOG_LEVEL="3")  # the peers' best too
 
 
-def settings_of_run():
-    """What every result hangs on besides the step: dict."""
+def _settings():
+    """Everything but the step that a result depends on, a dict."""
     return {
         "machine": machine(("tensorflow", "keras", "keras-hub")),
-        "peers": {peer: VERSIONS[peer] for peer in PEERS_FLAG.value},
-        "ours": OURS_FLAG.value,
+        "peers": {peer: VERSIONS[peer] for peer in _PEERS.value},
+        "ours": _OURS.value,
         "code": code_digest(),
         "rounds": _ROUNDS.value,
         "seconds": _SECONDS.value,
     }
 
 
-def contenders(precisions):
-    """All that the flags name, ours first."""
+def contenders(precisions: tuple[str, ...]):
+    """Yields the contenders that the flags name, ours first."""
     for precision in precisions:
-        for compiled in OURS_FLAG.value:
+        for compiled in _OURS.value:
             yield Contender("ours", compiled, precision)
     for precision in precisions:
-        for peer in PEERS_FLAG.value:
+        for peer in _PEERS.value:
             for compiled in COMPILED[peer]:
                 yield Contender(
                     peer, compiled, precision, **({"python": _PYTHONS[peer].value} if peer in _PYTHONS else {})
                 )
 
 
-def looks(step, files, precisions, num_layers):
-    """dict Contender -> of step_contenders.looked_at, printed; raises UserError where they do not do the same work."""
-    found = {}
+def looks(step: str, files: dict, precisions: tuple[str, ...], num_layers: int) -> dict[Contender, dict]:
+    """Takes the first steps of each contender and prints their losses.
+
+    Args:
+        step: str. The entry of --steps.
+        files: dict of step_contenders.written.
+        precisions: tuple of str. Compute types.
+        num_layers: int. Layers of the model.
+
+    Returns:
+        dict. Contender -> result of step_contenders.looked_at.
+
+    Raises:
+        UserError: contenders do not do the same work.
+    """
+    results = {}
     for contender in contenders(precisions):
-        found[contender] = look = step_contenders.looked_at(contender, files)
+        results[contender] = look = step_contenders.looked_at(contender, files)
         print(
-            f"  {step} {contender.name}: losses {', '.join(f'{loss:.5f}' for loss in look['losses'])}, with dropout first "
-            f"{look['losses_with_dropout'][0]:.5f}; {look['seconds_alone'] * 1e3:,.0f} ms",
+            f"  {step} {contender.name}: losses {', '.join(f'{loss:.5f}' for loss in look['losses'])}, with dropout "
+            f"first {look['losses_with_dropout'][0]:.5f}; {look['seconds_alone'] * 1e3:,.0f} ms",
             flush=True,
         )
-    step_contenders.check_same({contender.name: look for contender, look in found.items()}, num_layers)
-    return found
+    step_contenders.check_same({contender.name: look for contender, look in results.items()}, num_layers)
+    return results
 
 
-def timed(entrants):
-    """As of step_contenders, in as many rounds and as long as the flags say."""
-    return step_contenders.timed(entrants, _ROUNDS.value, _SECONDS.value)
-
-
-def measured(step):
-    """dict name of a contender -> figures."""
+def measured(step: str) -> dict:
+    """Measures an entry of --steps. Returns a dict of contender's name -> figures."""
     config, rows, length, precisions = parsed(step)
     with step_contenders.written(config, rows, length) as files:
-        looked = looks(step, files, precisions, config.num_hidden_layers)
-        found = {contender.name: (contender, look) for contender, look in looked.items()}
-        figures = {name: look for name, (_, look) in found.items()}
+        results = looks(step, files, precisions, config.num_hidden_layers)
+        figures = {contender.name: look for contender, look in results.items()}
         chosen = finalists(figures, _WITHIN.value, free_memory())
         if left_out := [name for name in finalists(figures, _WITHIN.value) if name not in chosen]:
             print(f"  {step}: the memory does not hold all at a time; without turns: {', '.join(left_out)}", flush=True)
-        times = timed({name: (found[name][0], files) for name in chosen})
+        in_turns = [contender for contender in results if contender.name in chosen]
+        times = step_contenders.timed(in_turns, files, _ROUNDS.value, _SECONDS.value)
         return {name: {**figures[name], **times.get(name, {})} for name in figures}
 
 
-def free_memory():
+def free_memory() -> float:
     """Bytes that processes can still take without swapping and within the control group's limit, less a tenth.
 
-    Pages of files that were read are given up when memory is needed, though a control group counts them as used.
+    A control group counts pages of files as used memory, although the system gives them up when memory is needed.
     """
     with open("/proc/meminfo", encoding="ascii") as file:
         (line,) = (line for line in file if line.startswith("MemAvailable:"))
-    found = int(line.split()[1]) * 1024
-    with contextlib.suppress(OSError, ValueError):  # another version of control groups, or no limit ("max")
+    free = int(line.split()[1]) * 1024
+    # An OSError means another version of control groups, and a ValueError means no limit ("max").
+    with contextlib.suppress(OSError, ValueError):
         limit, used = (
             int(pathlib.Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii"))
             for name in ("max", "current")
         )
         with open("/sys/fs/cgroup/memory.stat", encoding="ascii") as file:
             of_files = sum(int(line.split()[1]) for line in file if line.startswith("inactive_file "))
-        found = min(found, limit - used + of_files)
-    return 0.9 * found
-
-
-def output_path(name):
-    return os.path.join(_OUTPUT_DIR.value, name)
-
-
-def write_lines(name, settings, lines):
-    """Prints the machine and a table, and keeps them."""
-    text = "\n".join([report.in_words(settings["machine"]), "", *lines])
-    print("\n" + text)
-    with open(output_path(name), "w", encoding="utf-8") as file:
-        file.write(text + "\n")
+        free = min(free, limit - used + of_files)
+    return 0.9 * free
 
 
 if __name__ == "__main__":

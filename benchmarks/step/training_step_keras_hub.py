@@ -1,19 +1,19 @@
-"""KerasHub's training step, asked by benchmarks.step.training_step; not run by hand.
+"""KerasHub's training step, for training_step. peer_answers runs this script in the environment of this project.
 
-Its backbone and masked-LM head and a dense layer on the pooled output, trained by what fit calls for each batch. The head has the
-encoder's gelu and epsilon here, as BERT has it, in place of its own (the exact form, 1e-5), so that losses can be compared.
+The model is KerasHub's backbone, its masked-LM head, and a dense layer on the pooled output. The step is the train
+function that fit calls for each batch. KerasHub's head computes the exact gelu and an epsilon of 1e-5. Here the head
+has the encoder's gelu and epsilon, as in BERT, so that losses can be compared.
 """
 
 import os
 import sys
 
-import peer_answers  # first of all
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import keras
 import keras_hub
 import numpy as np
+import peer_answers
 import tensorflow as tf
 
 from keras_bert_app.interop import load
@@ -21,9 +21,11 @@ from keras_bert_app.interop.keras_hub.keras_hub_names import backbone_names, mas
 from keras_bert_app.interop.keras_hub.keras_hub_objects import ARGUMENTS
 from keras_bert_app.interop.weights import split_attention
 
+PACKAGES = ("keras-hub", "tensorflow", "keras")
+
 
 def make(request):
-    keras.utils.clear_session()  # names are counted from none on again, by which weights are found
+    keras.utils.clear_session()  # starts the numbers in variable names again, by which weights are assigned
     keras.config.set_dtype_policy({"float32": "float32", "bfloat16": "mixed_bfloat16"}[request["precision"]])
     weights, _ = load.load_weights(request["directory"])
     batch = dict(np.load(request["batch_file"]))
@@ -47,7 +49,7 @@ def make(request):
     labels = {"mlm": batch["masked_lm_ids"], "nsp": batch["next_sentence_labels"]}
     batches = iter(tf.data.Dataset.from_tensors((inputs, labels)).repeat())
     model.make_train_function()
-    sums = [0.0]  # fit tells the mean of the losses so far
+    sums = [0.0]  # the train function returns the mean of all losses so far
 
     def step():
         sums.append(len(sums) * float(model.train_function(batches)["loss"]))
@@ -87,5 +89,4 @@ def build(weights, dropout):
     return model
 
 
-if __name__ == "__main__":
-    peer_answers.serve_steps(make, ("keras-hub", "tensorflow", "keras"))
+answer = peer_answers.answers_of_steps(make)

@@ -1,16 +1,16 @@
-"""TensorFlow Model Garden's training step, asked by benchmarks.step.training_step; not run by hand.
+"""TensorFlow Model Garden's training step, for training_step.
 
-Its BertPretrainerV2, with the loss of its MaskedLMTask and its AdamWeightDecay ("adamw" of its optimizer factory), which clips too,
-in a tf.function as its trainer has.
+peer_answers runs this script in an environment with benchmarks/requirements-model-garden.txt. The step is that of Model
+Garden's trainer: BertPretrainerV2 with the loss of MaskedLMTask in a tf.function, and AdamWeightDecay ("adamw" of its
+optimizer factory), which clips too.
 """
 
 import os
 
-import peer_answers  # first of all
-
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import numpy as np
+import peer_answers
 import tensorflow as tf
 import tf_keras
 from official.legacy.bert import configs
@@ -18,7 +18,8 @@ from official.modeling import tf_utils
 from official.modeling.optimization import legacy_adamw
 from official.nlp.modeling import layers, models, networks
 
-_NOT_DECAYED = ["LayerNorm", "layer_norm", "bias"]  # of its official.nlp.optimization
+PACKAGES = ("tf-models-official", "tensorflow", "tf-keras")
+_NOT_DECAYED = ["LayerNorm", "layer_norm", "bias"]  # from official.nlp.optimization
 
 
 def make(request):
@@ -40,7 +41,7 @@ def make(request):
         gradient_clip_norm=1.0,
         exclude_from_weight_decay=_NOT_DECAYED,
     )
-    # The head has a pooler of its own; that of the encoder is not in the loss.
+    # The head has its own pooler, so the encoder's pooler is not in the loss.
     variables = [variable for variable in model.trainable_variables if "pooler_transform" not in variable.name]
 
     @tf.function(jit_compile=request["compiled"] == "step")
@@ -63,15 +64,15 @@ def make(request):
 
     @tf.function
     def step():
-        loss, found = gradients()
-        optimizer.apply_gradients(zip(found, variables))
+        loss, values = gradients()
+        optimizer.apply_gradients(zip(values, variables, strict=True))
         return loss
 
     return lambda: float(step()), model.count_params()
 
 
 def build(config, batch):
-    """The pretrainer, its variables made."""
+    """The pretrainer with its variables."""
     activation = tf_utils.get_activation(config.hidden_act)
     encoder = networks.BertEncoder(
         vocab_size=config.vocab_size,
@@ -92,5 +93,4 @@ def build(config, batch):
     return model
 
 
-if __name__ == "__main__":
-    peer_answers.serve_steps(make, ("tf-models-official", "tensorflow", "tf-keras"))
+answer = peer_answers.answers_of_steps(make)

@@ -1,29 +1,29 @@
-"""Counts the pieces in which our tokenizer differs from google-research/bert's FullTokenizer; there should be none.
+"""Counts the pieces in which our tokenizer differs from google-research/bert's FullTokenizer. The count should be 0.
 
-python -m benchmarks.tokenizer.tokenizer_exactness --oracle_python=oracle-google/bin/python \
-    --vocab_files='../shared/vocabs/*.txt' --enwiki_files='ENWIKI/*/wiki_*' --zhwiki_files='ZHWIKI/*/wiki_*' \
+python -m benchmarks.tokenizer.tokenizer_exactness --oracle_python=oracle-google/bin/python \\
+    --vocab_files='../shared/vocabs/*.txt' --enwiki_files='ENWIKI/*/wiki_*' --zhwiki_files='ZHWIKI/*/wiki_*' \\
     --xquad_files='../shared/data/tasks/squad/xquad.*.json'
 
-The oracle's environment: see benchmarks/requirements-google.txt. Every part runs cased and uncased with each
-vocabulary and with one more, `every_character` (tests.random_text.character_vocabulary): published ones turn
-a word with one rare character into [UNK] and so hide what became of the others, this one shows each code point of the
-normalized text.
+benchmarks/requirements-google.txt says how to make the oracle's environment. Every part runs cased and uncased with
+each vocabulary. It also runs with the vocabulary `every_character` (tests.random_text.character_vocabulary). Published
+vocabularies turn a word with one rare character into [UNK], which hides its other characters. `every_character` shows
+each code point of the normalized text.
 
-Parts (--parts takes them up one by one):
+The parts (give --parts once for each):
   enwiki, zhwiki  every line
   xquad           contexts and questions
   code_points     every code point but the surrogates in the contexts of tests.random_text.code_point_contexts
   random          tests.random_text.random_string
-  invalid         tests.random_text.random_bytes, which the reference cannot take; defined is that each invalid sequence
-                  counts as U+FFFD, so the oracle is asked for bytes.decode("utf-8", "replace")
-A Markdown table ends the run; the exit code is 1 if anything differs.
+  invalid         tests.random_text.random_bytes. The reference cannot take invalid UTF-8. Our tokenizer counts each
+                  invalid sequence as U+FFFD, so the reference gets bytes.decode("utf-8", "replace").
+
+The run ends with a table in Markdown. The exit code is 1 if anything differs.
 """
 
 import concurrent.futures
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,8 +31,10 @@ import time
 import numpy as np
 from absl import flags
 
+from benchmarks.common.peer_process import PeerProcess
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError
+from keras_bert_app.terminal.progress import LiveLine
 from tests import random_text
 
 _PARTS = ("enwiki", "zhwiki", "xquad", "code_points", "random", "invalid")
@@ -51,67 +53,77 @@ _MAX_STRINGS = flags.DEFINE_integer(
 _NUM_EXAMPLES = flags.DEFINE_integer("num_examples", 5, "Differences to print of each part, vocabulary and casing.")
 _WITH_OFFSETS = flags.DEFINE_bool("with_offsets", False, "Take ids from tokenize_with_offsets, not tokenize.")
 
-_ORACLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "oracle_google_tokenization.py")
-_EXPECTED_VERSIONS = {"bert-tensorflow": "1.0.4", "unicodedata": "14.0.0"}
+_VERSIONS, _UNICODE = {"bert-tensorflow": "1.0.4"}, "14.0.0"
 _CASINGS = ("lower", "cased")
 _BATCH_STRINGS, _BATCH_BYTES = 8192, 1 << 19
-_MAX_WAITING = 4  # batches that the oracles may be behind
+_MAX_WAITING = 4  # batches that wait for the oracles' answers
 
 
 @dataclasses.dataclass
 class Tally:
-    """What came of one part with one vocabulary and casing."""
+    """The counts of one part with one vocabulary and casing.
+
+    Attributes:
+        strings: int. Number of strings.
+        pieces: int. Number of the reference's pieces.
+        different_strings: int. Strings whose ids differ.
+        different_pieces: int. Pieces that differ.
+        examples: list of (given bytes, reference's ids, our ids).
+    """
 
     strings: int = 0
     pieces: int = 0
     different_strings: int = 0
     different_pieces: int = 0
-    examples: list = dataclasses.field(default_factory=list)  # (given bytes, reference's ids, our ids)
+    examples: list = dataclasses.field(default_factory=list)
 
 
 class Oracle:
-    """google-research/bert's tokenizer of one casing in a process of its own."""
+    """google-research/bert's tokenizer of one casing in a process of its own.
 
-    def __init__(self, interpreter, casing, vocab_files):
+    Args:
+        interpreter: str. Python of the oracle's environment.
+        casing: str. "lower" or "cased".
+        vocab_files: list of str. The vocabularies.
+
+    Raises:
+        UserError: the environment has other versions.
+    """
+
+    def __init__(self, interpreter: str, casing: str, vocab_files: list[str]):
         self._num_vocabularies = len(vocab_files)
-        self._process = subprocess.Popen(
-            [interpreter, _ORACLE, casing, *vocab_files], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self._process = PeerProcess(interpreter, "tokenizer/peer_google_tokenizer.py", "oracle_python", _VERSIONS)
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
-        described = json.loads(self._process.stdout.readline() or "{}")
-        self.entries = described.pop("entries", None)
-        if described != _EXPECTED_VERSIONS:
+        self._directory = tempfile.TemporaryDirectory()
+        made = self._process.ask(vocab_files=list(map(os.path.abspath, vocab_files)), do_lower_case=casing == "lower")
+        self.entries = made["entries"]
+        if made["unicodedata"] != _UNICODE:
             raise UserError(
-                f"the oracle has versions {described or 'unknown'}, expected {_EXPECTED_VERSIONS}; give an "
+                f"the oracle has versions {made['unicodedata']} of unicodedata, expected {_UNICODE}; give an "
                 "--oracle_python of Python 3.11 with benchmarks/requirements-google.txt"
             )
 
-    def ask(self, texts):
-        """Future of [(int32 counts [len(texts)], int32 ids)] for each vocabulary; texts: valid UTF-8."""
+    def ask(self, texts: list[bytes]) -> concurrent.futures.Future:
+        """Tokenizes texts, which are valid UTF-8.
+
+        Returns:
+            Future of a list with (int32 counts [len(texts)], int32 ids) for each vocabulary.
+        """
         return self._thread.submit(self._ask, texts)
 
     def _ask(self, texts):
-        # The oracle reads the whole request before it answers, so neither side blocks the other.
-        self._process.stdin.write(np.array([len(texts), *map(len, texts)], np.int32).tobytes() + b"".join(texts))
-        self._process.stdin.flush()
-        return [
-            (counts, self._integers(int(counts.sum())))
-            for counts in (self._integers(len(texts)) for _ in range(self._num_vocabularies))
-        ]
+        arrays_file = os.path.join(self._directory.name, "arrays.npz")
+        self._process.ask(texts=[text.decode("utf-8") for text in texts], arrays_file=arrays_file)
+        with np.load(arrays_file) as arrays:
+            return [(arrays[f"counts_{number}"], arrays[f"ids_{number}"]) for number in range(self._num_vocabularies)]
 
-    def _integers(self, count):
-        data = self._process.stdout.read(4 * count)
-        if len(data) != 4 * count:
-            raise RuntimeError("the oracle's process ended early; what it printed stands above")
-        return np.frombuffer(data, np.int32)
-
-    def close(self):
+    def close(self) -> None:
         self._thread.shutdown()
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.close()
+        self._directory.cleanup()
 
 
-def strings_of(part):
+def strings_of(part: str):
     """Yields the byte strings of a part."""
     import tensorflow as tf
 
@@ -141,7 +153,7 @@ def _squad_texts(squad):
 
 
 def batches_of(strings):
-    """Lists of byte strings, bounded in number and bytes."""
+    """Yields lists of byte strings, limited in number and bytes."""
     batch, size, total = [], 0, 0
     for string in strings:
         batch.append(string)
@@ -156,8 +168,8 @@ def batches_of(strings):
         yield batch
 
 
-def as_reference_text(string):
-    """What the reference is given: the same, with every invalid sequence replaced by U+FFFD."""
+def as_reference_text(string: bytes) -> bytes:
+    """The string with every invalid sequence replaced by U+FFFD, since the reference takes valid UTF-8 alone."""
     try:
         string.decode("utf-8")
         return string
@@ -165,8 +177,17 @@ def as_reference_text(string):
         return string.decode("utf-8", "replace").encode("utf-8")
 
 
-def compare(tally, batch, counts, ids, expected_counts, expected_ids):
-    """Adds one batch to a tally. Different pieces are those outside the common beginning and end of a string."""
+def compare(tally: Tally, batch: list[bytes], counts, ids, expected_counts, expected_ids) -> None:
+    """Adds one batch to a tally. Pieces outside the common beginning and end of a string count as different.
+
+    Args:
+        tally: Tally.
+        batch: list of bytes. The strings.
+        counts: int array [len(batch)]. Our number of pieces of each string.
+        ids: int array. All our ids.
+        expected_counts: int array [len(batch)]. The reference's number of pieces.
+        expected_ids: int array. The reference's ids.
+    """
     tally.strings += len(batch)
     tally.pieces += len(expected_ids)
     if np.array_equal(counts, expected_counts) and np.array_equal(ids, expected_ids):
@@ -174,64 +195,70 @@ def compare(tally, batch, counts, ids, expected_counts, expected_ids):
     rows, expected_rows = (
         np.split(values, np.cumsum(sizes)[:-1]) for values, sizes in ((ids, counts), (expected_ids, expected_counts))
     )
-    for string, found, expected in zip(batch, rows, expected_rows):
-        if np.array_equal(found, expected):
+    for string, ours, expected in zip(batch, rows, expected_rows, strict=True):
+        if np.array_equal(ours, expected):
             continue
-        shorter = min(len(found), len(expected))
-        first = next((i for i in range(shorter) if found[i] != expected[i]), shorter)
-        last = next((i for i in range(shorter - first) if found[-1 - i] != expected[-1 - i]), shorter - first)
+        shorter = min(len(ours), len(expected))
+        first = next((i for i in range(shorter) if ours[i] != expected[i]), shorter)
+        last = next((i for i in range(shorter - first) if ours[-1 - i] != expected[-1 - i]), shorter - first)
         tally.different_strings += 1
-        tally.different_pieces += max(len(found), len(expected)) - first - last
+        tally.different_pieces += max(len(ours), len(expected)) - first - last
         if len(tally.examples) < _NUM_EXAMPLES.value:
-            tally.examples.append((string, expected, found))
+            tally.examples.append((string, expected, ours))
 
 
-def run_part(part, tokenizers, oracles):
-    """Tallies {(vocabulary, casing): Tally} of one part.
+def run_part(part: str, tokenizers: dict, oracles: dict[str, Oracle]) -> dict:
+    """Tokenizes the strings of one part by both sides.
 
     Args:
-        tokenizers: {casing: {vocabulary: function from string [B] to ragged ids}}. oracles: {casing: Oracle}.
+        part: str. The part.
+        tokenizers: dict. Casing -> vocabulary -> function from string [B] to ragged ids.
+        oracles: dict. Casing -> Oracle.
+
+    Returns:
+        dict. (vocabulary, casing) -> Tally.
     """
     tallies = {(name, casing): Tally() for casing in _CASINGS for name in tokenizers[casing]}
-    waiting, started, reported, num_bytes = [], time.monotonic(), time.monotonic(), 0
+    waiting, started, num_bytes = [], time.monotonic(), 0
+    line = LiveLine(sys.stderr, seconds_elsewhere=10.0)
 
-    def finish(batch, found, asked):
+    def finish(batch, ours, answers):
         for casing in _CASINGS:
-            for name, answer in zip(tokenizers[casing], asked[casing].result()):
-                compare(tallies[name, casing], batch, *found[casing, name], *answer)
+            for name, answer in zip(tokenizers[casing], answers[casing].result(), strict=True):
+                compare(tallies[name, casing], batch, *ours[casing, name], *answer)
+
+    def progress():
+        return (
+            f"{part}: {next(iter(tallies.values())).strings:,} strings, {num_bytes / 1e6:.1f} MB, "
+            f"{num_bytes / 1e6 / (time.monotonic() - started):.2f} MB/s; strings that differ: "
+            f"{sum(tally.different_strings for tally in tallies.values()):,}"
+        )
 
     for batch in batches_of(strings_of(part)):
         texts = [as_reference_text(string) for string in batch]
-        asked = {casing: oracles[casing].ask(texts) for casing in _CASINGS}
-        found = {}
+        answers = {casing: oracles[casing].ask(texts) for casing in _CASINGS}
+        ours = {}
         for casing in _CASINGS:
             for name, tokenize in tokenizers[casing].items():
                 ids = tokenize(batch)
-                found[casing, name] = ids.row_lengths().numpy(), ids.flat_values.numpy()
-        waiting.append((batch, found, asked))
+                ours[casing, name] = ids.row_lengths().numpy(), ids.flat_values.numpy()
+        waiting.append((batch, ours, answers))
         if len(waiting) > _MAX_WAITING:
             finish(*waiting.pop(0))
         num_bytes += sum(map(len, batch))
-        if time.monotonic() - reported > 10:
-            reported = time.monotonic()
-            tally = list(tallies.values())
-            print(
-                f"{part}: {tally[0].strings:,} strings, {num_bytes / 1e6:.1f} MB, "
-                f"{num_bytes / 1e6 / (reported - started):.2f} MB/s; strings that differ: "
-                f"{sum(one.different_strings for one in tally):,}",
-                file=sys.stderr,
-                flush=True,
-            )
+        line.show(progress)
     for item in waiting:
         finish(*item)
+    line.clear()
     return tallies
 
 
-def show_examples(part, tallies, vocabularies):
+def show_examples(part: str, tallies: dict, vocabularies: dict) -> None:
+    """Prints the examples of strings that differ."""
     for (name, casing), tally in tallies.items():
-        for string, expected, found in tally.examples:
+        for string, expected, ours in tally.examples:
             print(f"\n{part}, {name}, {casing}: {string.decode('utf-8', 'backslashreplace')!r}")
-            for who, ids in (("reference", expected), ("ours", found)):
+            for who, ids in (("reference", expected), ("ours", ours)):
                 print(f"  {who}: {[vocabularies[name][i] for i in ids]!r}")
 
 
@@ -247,10 +274,10 @@ def main(arguments):
         from pipelines import BertTokenizer
 
     def ids_of(tokenizer):
-        method = tokenizer.tokenize
-        if _WITH_OFFSETS.value:
-            method = lambda strings: tokenizer.tokenize_with_offsets(strings)[0]  # noqa: E731
-        return tf.function(method, input_signature=[tf.TensorSpec([None], tf.string)])
+        def tokenize(strings):
+            return tokenizer.tokenize_with_offsets(strings)[0] if _WITH_OFFSETS.value else tokenizer.tokenize(strings)
+
+        return tf.function(tokenize, input_signature=[tf.TensorSpec([None], tf.string)])
 
     with tempfile.TemporaryDirectory() as directory:
         characters = os.path.join(directory, "every_character.txt")
@@ -262,7 +289,7 @@ def main(arguments):
         built = {
             casing: {
                 name: BertTokenizer(path, do_lower_case=casing == "lower", verify_casing=False)
-                for name, path in zip(names, files)
+                for name, path in zip(names, files, strict=True)
             }
             for casing in _CASINGS
         }

@@ -1,9 +1,10 @@
-"""A million random strings, valid and not, neither crash it nor make memory grow.
+"""Checks that a million random strings, valid UTF-8 and not, do not crash the tokenizer and that memory does not grow.
 
 python -m benchmarks.tokenizer.tokenizer_fuzz --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt
 
-Each string goes in a batch through tokenize and tokenize_with_offsets inside one tf.data pipeline, as in training.
-Prints resident memory along the way; passes (exit code 0) when it grows by less than 20 MB over the last 90 %.
+Batches of strings go through tokenize and tokenize_with_offsets in one tf.data pipeline, as in training. The benchmark
+prints the resident memory after each twentieth. It passes (exit code 0) if the memory grows by less than 20 MB over the
+last 90 % of the strings.
 """
 
 import sys
@@ -11,6 +12,7 @@ import time
 
 from absl import flags
 
+from benchmarks.common.this_machine import resident_bytes
 from keras_bert_app.cli.common import app
 from tests import random_text
 
@@ -27,14 +29,8 @@ _ALLOWED_GROWTH_MB = 20
 _NUM_REPORTS = 20
 
 
-def resident_mb():
-    """Resident memory of this process, in units of 10^6 bytes."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) * 1024 / 1e6 for line in file if line.startswith("VmRSS:"))
-
-
 def batches():
-    """Yields lists of bytes."""
+    """Yields the strings as lists of bytes."""
     batch = []
     for number in range(_NUM_STRINGS.value):
         if number % 2:
@@ -69,12 +65,12 @@ def main(arguments):
     dataset = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec([None], tf.string)).map(measure)
     started = time.monotonic()
     done = num_pieces = 0
-    memory = []  # (strings done, MB) a report
+    memory = []  # (strings done, MB) of each report
     for num_strings, pieces in dataset.as_numpy_iterator():
         done += num_strings
         num_pieces += pieces
         if done >= (len(memory) + 1) * _NUM_STRINGS.value / _NUM_REPORTS:
-            memory.append((done, resident_mb()))
+            memory.append((done, resident_bytes("VmRSS") / 1e6))
             print(
                 f"{done:,} of {_NUM_STRINGS.value:,} strings, {num_pieces:,} pieces, "
                 f"{memory[-1][1]:.1f} MB resident, {done / (time.monotonic() - started):,.0f} strings/s",

@@ -1,20 +1,23 @@
-"""Compares the spans of our pieces with those of Hugging Face's tokenizers, wherever both give the same ids.
+"""Compares the spans of our pieces with those of Hugging Face's tokenizers, where both have the same ids.
 
-python -m benchmarks.tokenizer.tokenizer_offsets --vocab_dir=../shared/vocabs --squad_dir=../shared/data/tasks/squad \
+python -m benchmarks.tokenizer.tokenizer_offsets --vocab_dir=../shared/vocabs --squad_dir=../shared/data/tasks/squad \\
     --enwiki_files=ENWIKI --zhwiki_files=ZHWIKI --max_megabytes=5
 
-Compared are tokenize_with_offsets of pipelines.wordpiece.tokenizer and tokenizers' Encoding.offsets (characters) on lines of
-Wikipedia, on the contexts and questions of XQuAD, on every assigned code point in several surroundings and on random
-strings that mix scripts and marks, each with the fitting vocabularies; the last two also with a vocabulary of every
-character (tests.random_text), in which no rare one hides the rest in an [UNK]. Strings with other ids are counted,
-not compared: tokenizer_exactness.py says who is right about those. Byte spans are checked against our own character
-spans. Mismatches are listed by kind: which edge, and the Unicode categories of the characters that one span has and
-the other lacks.
+The benchmark compares tokenize_with_offsets of pipelines.wordpiece.tokenizer with Encoding.offsets of tokenizers, in
+characters. The texts are lines of Wikipedia, contexts and questions of XQuAD, every assigned code point in several
+contexts, and random strings that mix scripts and marks. Each text runs with the fitting vocabularies. Code points and
+random strings also run with a vocabulary of every character (tests.random_text), where no rare character turns the rest
+of its word into [UNK].
 
-One kind is known, and ours is right: canonical ordering (NFD) may move a mark that stays, such as U+1D165, past one
-that is dropped, and tokenizers then credits each to the character in its new place. In U+0345 U+0308 U+1D165 the one
-piece comes from the last character; tokenizers says from the first. Such mismatches are counted apart if both edges
-of our span are characters of which something stays. Exits 1 if there is any other mismatch.
+Strings whose ids differ are counted but not compared. tokenizer_exactness decides which side is right about them. Byte
+spans are checked against our own character spans. Mismatches are listed by kind: the edge, and the Unicode categories
+of the characters between the two edges.
+
+One kind of mismatch is known, and our spans are right. Canonical ordering (NFD) may move a mark that stays, such as
+U+1D165, past a mark that is dropped. tokenizers then assigns each mark to the character in its new place. In U+0345
+U+0308 U+1D165 the single piece comes from the last character, and tokenizers says from the first. Such mismatches are
+counted separately if both edges of our span are characters of which something stays. The exit code is 1 if there is any
+other mismatch.
 """
 
 import collections
@@ -44,7 +47,7 @@ _NUM_EXAMPLES = flags.DEFINE_integer("num_examples", 3, "Examples shown of each 
 
 _BATCH_SIZE = 256
 _EVERY_CHARACTER = "every character"
-# (vocabulary, do_lower_case, the texts it fits)
+# (vocabulary, do_lower_case, the texts that it fits)
 _FITTING = (
     ("uncased", True, ("enwiki", "XQuAD en", "code points", "random")),
     ("cased", False, ("enwiki", "XQuAD en")),
@@ -57,8 +60,8 @@ _FITTING = (
     (_EVERY_CHARACTER, True, ("code points", "random")),
     (_EVERY_CHARACTER, False, ("code points", "random")),
 )
-# Letters with and without accents, capitals that grow when lowered, jamo, CJK, marks that stand alone or in the wrong
-# order, characters that cleaning removes, white space, punctuation and emoji sequences.
+# Letters with and without accents, capitals whose lower case is longer, jamo, CJK, marks that stand alone or in the
+# wrong order, characters that cleaning removes, white space, punctuation and emoji sequences.
 _RANDOM_CHARACTERS = (
     "abcXYZ019 \t\n\r\xa0\u2009\u2028\u3000.,-'_$^`\u2026\u201c\xe9\xc9\xc5\u0130\u1e9e\xdf\ufb01\xbd\u03a3\u03c3"
     "\u03c2\u0390\u1f82\u0439\u0401\u05d0\u05b7\u0627\u064b\u0e01\u0e34\u0915\u093e\u094d\ud55c\uae00\u1112\u1161"
@@ -70,7 +73,7 @@ _RANDOM_CHARACTERS = (
 
 @dataclasses.dataclass
 class Comparison:
-    """Counts of one text with one vocabulary; kinds: kind of mismatch -> [number, examples]."""
+    """Counts of one text with one vocabulary. `kinds` maps a kind of mismatch to [number, examples]."""
 
     strings: int = 0
     other_ids: int = 0
@@ -80,7 +83,7 @@ class Comparison:
     byte_errors: int = 0
     kinds: dict = dataclasses.field(default_factory=lambda: collections.defaultdict(lambda: [0, []]))
 
-    def note(self, kind, example):
+    def note(self, kind: str, example: str) -> None:
         self.kinds[kind][0] += 1
         if len(self.kinds[kind][1]) < _NUM_EXAMPLES.value:
             self.kinds[kind][1].append(example)
@@ -119,7 +122,7 @@ def main(arguments):
                     flush=True,
                 )
                 total.update(mismatches=result.mismatches - result.reordered, byte_errors=result.byte_errors)
-                listed += [(name, label, kind, *found) for kind, found in result.kinds.items()]
+                listed += [(name, label, kind, *counted) for kind, counted in result.kinds.items()]
     if listed:
         print("\n| text | vocabulary | kind | number | examples: piece, text around, ours, theirs |")
         print("|---|---|---|---|---|")
@@ -129,7 +132,7 @@ def main(arguments):
 
 
 def _texts():
-    """Name -> list of strings."""
+    """The texts: name -> list of strings."""
     wikipedias = {"enwiki": _ENWIKI_FILES.value, "zhwiki": _ZHWIKI_FILES.value}
     texts = {
         name: tokenizer_peers.read_lines(files, _MAX_MEGABYTES.value) for name, files in wikipedias.items() if files
@@ -157,8 +160,14 @@ def _texts():
     return texts
 
 
-def compare(tokenizer, peer, texts):
-    """Spans of texts (list of str) by BertTokenizer and by tokenizers.Tokenizer, as a Comparison."""
+def compare(tokenizer, peer, texts: list[str]) -> Comparison:
+    """Compares the spans of texts.
+
+    Args:
+        tokenizer: BertTokenizer.
+        peer: tokenizers.Tokenizer.
+        texts: list of str.
+    """
     import tensorflow as tf
 
     ours = tf.function(tokenizer.tokenize_with_offsets, input_signature=[tf.TensorSpec([None], tf.string)])
@@ -175,7 +184,8 @@ def compare(tokenizer, peer, texts):
                 result.other_ids += 1
                 continue
             result.pieces += len(ids)
-            for piece, our_span, their_span in zip(encoding.tokens, zip(*spans[2:]), encoding.offsets, strict=True):
+            our_spans = zip(*spans[2:], strict=True)
+            for piece, our_span, their_span in zip(encoding.tokens, our_spans, encoding.offsets, strict=True):
                 if our_span != their_span:
                     is_reordered = _is_reordered(text, our_span, their_span)
                     result.mismatches += 1
@@ -186,7 +196,7 @@ def compare(tokenizer, peer, texts):
 
 
 def _check_bytes(text, spans, result):
-    """Notes the pieces whose byte span is not the UTF-8 of their character span."""
+    """Counts the pieces whose byte span does not match their character span."""
     data = text.encode()
     bytes_before = [0]
     for character in text:
@@ -199,7 +209,7 @@ def _check_bytes(text, spans, result):
 
 
 def _is_reordered(text, ours, theirs):
-    """Whether NFD reorders marks in or next to the spans, and something stays of the characters at our edges."""
+    """Whether NFD reorders marks in or next to the spans, and the characters at our edges do not vanish."""
     first, last = min(ours[0], theirs[0]), max(ours[1], theirs[1])
     while first and (unicodedata.combining(text[first]) or _is_removed(text[first])):
         first -= 1
@@ -217,9 +227,9 @@ def _is_removed(character):
 
 
 def _kind(text, piece, ours, theirs):
-    """Such as "end: theirs has Mn more"."""
+    """The kind of a mismatch, such as "end: theirs has Mn more"."""
     edges = []
-    for edge, our_edge, their_edge in zip(("start", "end"), ours, theirs):
+    for edge, our_edge, their_edge in zip(("start", "end"), ours, theirs, strict=True):
         if our_edge != their_edge:
             between = text[min(our_edge, their_edge) : max(our_edge, their_edge)]
             categories = dict.fromkeys(map(unicodedata.category, between))

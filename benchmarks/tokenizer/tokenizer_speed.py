@@ -1,34 +1,33 @@
-"""Times the exact tokenizer beside its peers on the same lines in one run, with exactness beside speed.
+"""Times the exact tokenizer beside its peers on the same lines in one run, and compares their ids.
 
-python -m benchmarks.tokenizer.tokenizer_speed --input_files=ENWIKI_DIRECTORY \
+python -m benchmarks.tokenizer.tokenizer_speed --input_files=ENWIKI_DIRECTORY \\
     --vocab_file=../shared/vocabs/bert-base-uncased-vocab.txt --google_python=GOOGLE_ENV/bin/python
 
-The contenders run in turn, round after round; a figure is the median of the rounds, a ratio the median of the ratios
-of each round. Files are read before any clock starts, and each contender has the lines in memory in the form that it
-wants: TensorFlow ones as a string tensor, of which tf.data takes --batch_size lines at a time and maps over --threads
-batches at once (making the iterator counts); tokenizers and Google's Python as lists of str. Clocks stop when the ids
-are there: as arrays of TensorFlow, as lists in Google's Python, and for tokenizers as Encoding objects whose ids
-nobody has asked for yet, which favours it. Lines that differ are counted by ids against ours, in a first pass without
-a clock.
+The contenders run in turn, round after round. A figure is the median of the rounds, and a ratio is the median of the
+rounds' ratios. Files are read before any clock starts. Each contender has the lines in memory in its own form. For the
+TensorFlow contenders this is a string tensor. tf.data takes --batch_size lines at a time and maps over --threads
+batches at once, and the time to make the iterator counts. tokenizers and Google's Python have lists of str.
 
-Google's Python gets every k-th line only. It runs in an environment of its own:
+The clock stops when the ids exist: as arrays of TensorFlow, as lists in Google's Python, and as Encoding objects of
+tokenizers. An Encoding makes its list of ids only when asked, which favours tokenizers. A first pass without a clock
+counts the lines whose ids differ from ours.
+
+Google's Python tokenizes every k-th line only. It runs in an environment of its own:
 python3.11 -m venv GOOGLE_ENV && GOOGLE_ENV/bin/pip install -r benchmarks/requirements-google.txt
 """
 
-import contextlib
-import json
 import os
 import statistics
-import subprocess
 import tempfile
 import time
 
+import numpy as np
 from absl import flags
 
 from benchmarks.common import report, this_machine
+from benchmarks.common.peer_process import PeerProcess
 from benchmarks.tokenizer import tokenizer_peers
 from keras_bert_app.cli.common import app
-from keras_bert_app.errors import UserError
 
 _INPUT_FILES = flags.DEFINE_string("input_files", "", "Text, read line by line: a file, a directory or a glob.")
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "One piece a line.")
@@ -67,7 +66,7 @@ def main(arguments):
     else:
         print("Google's FullTokenizer is left out: --google_python is not given.\n")
 
-    ids = {name: collect() for name, (_, collect) in contenders.items()}  # and all are warm now
+    ids = {name: collect() for name, (_, collect) in contenders.items()}  # this also warms everything up
     seconds = {name: [] for name in contenders}
     for _ in range(_ROUNDS.value):
         for name, (run, _) in contenders.items():
@@ -103,10 +102,16 @@ def _timed(run):
 
 
 def _in_graph(lines, vocab_file, vocabulary):
-    """Name -> (run, which gives seconds; collect, which gives the ids of each line as lists).
+    """The TensorFlow contenders.
 
     Args:
         lines: string tensor [N].
+        vocab_file: str. The vocabulary.
+        vocabulary: list of str. Its pieces.
+
+    Returns:
+        dict. Name -> (function that tokenizes all lines and returns the seconds, function that returns the ids of each
+        line as lists).
     """
     import keras_hub
     import tensorflow as tf
@@ -159,7 +164,7 @@ def _in_graph(lines, vocab_file, vocabulary):
 
 
 def _hugging_face(lines, vocabulary):
-    """As _in_graph. lines: list of str."""
+    """The contenders of tokenizers for a list of lines, as _in_graph returns them."""
     tokenizer = tokenizer_peers.hf_tokenizer(vocabulary, _DO_LOWER_CASE.value)
     batches = [lines[i : i + _BATCH_SIZE.value] for i in range(0, len(lines), _BATCH_SIZE.value)]
 
@@ -179,37 +184,26 @@ def _hugging_face(lines, vocabulary):
         _REFERENCE: contender(tokenizer.encode_batch, "true"),
         "tokenizers encode_batch, no parallelism": contender(tokenizer.encode_batch, "false"),
     }
-    if hasattr(tokenizer, "encode_batch_fast"):  # since 0.20: no offsets
+    if hasattr(tokenizer, "encode_batch_fast"):  # since 0.20; it computes no offsets
         contenders["tokenizers encode_batch_fast"] = contender(tokenizer.encode_batch_fast, "true")
     return contenders
 
 
 def _google(lines, vocab_file):
-    """As _in_graph; the clock is that of the other interpreter."""
-    errors = tempfile.TemporaryFile("w+")
-    server = subprocess.Popen(
-        [_GOOGLE_PYTHON.value, tokenizer_peers.__file__],
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-    )
+    """The two functions of a contender for Google's tokenizer. The clock runs in its own process."""
+    versions = {"bert-tensorflow": "1.0.4"}
+    peer = PeerProcess(_GOOGLE_PYTHON.value, "tokenizer/peer_google_tokenizer.py", "google_python", versions)
+    peer.ask(vocab_files=[os.path.abspath(vocab_file)], do_lower_case=_DO_LOWER_CASE.value)
 
-    def ask(line):
-        with contextlib.suppress(BrokenPipeError):
-            print(line, file=server.stdin, flush=True)
-        answer = server.stdout.readline()
-        if not answer:
-            errors.seek(0)
-            reason = (errors.read().strip() or "no message").splitlines()[-1]
-            raise UserError(
-                f"--google_python={_GOOGLE_PYTHON.value} ended ({reason}); expected an interpreter with "
-                "bert-tensorflow==1.0.4: --help says how to make it"
-            )
-        return json.loads(answer)
+    def collect():
+        with tempfile.TemporaryDirectory() as directory:
+            arrays_file = os.path.join(directory, "arrays.npz")
+            peer.ask(texts=lines, arrays_file=arrays_file)
+            with np.load(arrays_file) as arrays:
+                ends = np.cumsum(arrays["counts_0"])
+                return [row.tolist() for row in np.split(arrays["ids_0"], ends[:-1])]
 
-    request = {"vocab_file": os.path.abspath(vocab_file), "do_lower_case": _DO_LOWER_CASE.value, "lines": lines}
-    return lambda: ask(""), lambda: ask(json.dumps(request))
+    return lambda: peer.ask(texts=lines)["seconds"], collect
 
 
 def _report(rows):
@@ -229,7 +223,7 @@ def _report(rows):
     for row in rows:
         speeds = row["megabytes_per_second"]
         row["median"] = statistics.median(speeds)
-        row["ratio"] = statistics.median(mine / theirs for mine, theirs in zip(speeds, reference))
+        row["ratio"] = statistics.median(mine / theirs for mine, theirs in zip(speeds, reference, strict=True))
         whole = row["lines"] == rows[0]["lines"]
         part = "" if whole else f" of {row['pieces_ours']:,} in {row['megabytes']:.1f} MB"
         lines.append(

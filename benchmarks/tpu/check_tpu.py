@@ -1,12 +1,15 @@
-"""Lowers the trainer's programs to the TPU, with TensorFlow's own TPU kernels but no TPU, and checks its batches.
+"""Lowers the trainer's programs to the TPU by TensorFlow's own TPU kernels, without a TPU, and checks the batches.
 
 make check-tpu
 make check-tpu PROGRAMS=pretrain/base/128/bfloat16/32/1,finetune_tagging/tiny/128/bfloat16/32/1
 
-A program is the very tf.function that the trainer calls on a device: for training a loop of 100 steps, each forward,
-backward, accumulation, clipping and the optimizer's update. For each a line is printed: lowered, or the ops that
-stopped it; how many instructions; any dynamic shape, string, or type of 64 bits. The exit code is 1 if any was stopped.
-Before that the batches of every masking, objective and head are looked at on the host: one shape, int32, float32.
+A program is the tf.function that the trainer calls on a device. For training it is a loop of 100 steps, each with
+forward, backward, accumulation, clipping and the optimizer's update. The command prints a line for each program:
+whether it was lowered or which ops stopped it, its number of instructions, and any dynamic shape, string, or type of
+64 bits. The exit code is 1 if a program was stopped.
+
+Before that the command checks the batches of every masking, objective and head on the host. All batches must have one
+shape, int32 and float32.
 """
 
 import os
@@ -18,6 +21,7 @@ from absl import flags
 from benchmarks.tpu import tpu_text
 from benchmarks.tpu.tpu_programs import PRETRAINING, Program, make
 from keras_bert_app.cli.common import app
+from pipelines import storage
 
 _PROGRAMS = flags.DEFINE_list(
     "programs", [], "Names of programs (benchmarks/tpu/tpu_programs.py); empty: the usual ones."
@@ -28,34 +32,42 @@ _BATCHES = flags.DEFINE_boolean("batches", True, "Whether to look at batches on 
 _SHAPES = [(length, precision) for length in (128, 512) for precision in ("float32", "bfloat16")]
 
 
-def usual_programs():
-    """All sizes, lengths and precisions; all objectives, optimizers and heads at the size where it takes least time."""
+def usual_programs() -> list[Program]:
+    """All sizes, lengths and precisions, and at the smallest size all objectives, optimizers and heads."""
     from benchmarks.tpu.tpu_examples import HEADS
 
-    found = [Program(what, "tiny", 128, "bfloat16", 32) for what in PRETRAINING]
-    found += [Program("pretrain", "tiny", *shape, 32, 4) for shape in _SHAPES]
-    # Tiny has no four layers to put side by side.
-    found += [
+    programs = [Program(what, "tiny", 128, "bfloat16", 32) for what in PRETRAINING]
+    programs += [Program("pretrain", "tiny", *shape, 32, 4) for shape in _SHAPES]
+    # last_four joins four layers, which tiny does not have.
+    programs += [
         Program(f"{what}_{head}", "mini" if head == "last_four" else "tiny", 128, "bfloat16", 32)
         for head in HEADS
         for what in ("finetune", "predict")
     ]
-    found += [
+    programs += [
         Program("pretrain", size, *shape, 32)
         for size in ("tiny", "mini", "small", "medium", "base")
         for shape in _SHAPES
     ]
-    found += [
+    programs += [
         Program("finetune_classification", "base", 128, "bfloat16", 32, 2),
         Program("evaluate", "base", 512, "bfloat16", 32),
     ]
-    found += [Program("pretrain", "large", *shape, 8) for shape in _SHAPES]
-    found += [Program("pretrain", "large", 512, "bfloat16", 8, 2)]
-    return list({program.name: program for program in found}.values())
+    programs += [Program("pretrain", "large", *shape, 8) for shape in _SHAPES]
+    programs += [Program("pretrain", "large", 512, "bfloat16", 8, 2)]
+    return list({program.name: program for program in programs}.values())
 
 
-def lowered(name, output_dir=""):
-    """(whether a TPU runs all of a program, line for people); its text goes to OUTPUT_DIR, by its name with - for /."""
+def lowered(name: str, output_dir: str = "") -> tuple[bool, str]:
+    """Lowers a program.
+
+    Args:
+        name: str. Name of the program.
+        output_dir: str. Directory for the text of lowered programs; "" for none. The file's name has "-" for "/".
+
+    Returns:
+        (whether a TPU runs all of the program, line for people).
+    """
     from benchmarks.tpu.tpu_lowering import NotLowered, lower
 
     started = time.monotonic()
@@ -64,20 +76,18 @@ def lowered(name, output_dir=""):
     except NotLowered as error:
         return False, f"STOPPED: {error}"
     summary = tpu_text.summarize(text)
-    # By the names that they have in TensorFlow.
+    # Show ops with dynamic shapes by their names in TensorFlow.
     summary.dynamic = summary.dynamic and tpu_text.summarize(of_ops).dynamic or summary.dynamic
     if output_dir and summary.is_lowered:
         os.makedirs(output_dir, exist_ok=True)
         path = os.path.join(output_dir, name.replace("/", "-") + ".mlir")
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(path + ".tmp", path)
+        storage.write_whole(path, text)
     return summary.is_lowered, f"{summary.line()} ({time.monotonic() - started:.0f} s)"
 
 
 def main(arguments):
     del arguments
-    # Without it TensorFlow asks for a TPU's address for many minutes.
+    # Without this variable TensorFlow asks for a TPU's address for many minutes.
     os.environ.setdefault("TPU_LOAD_LIBRARY", "0")
     for name in _PROGRAMS.value:
         Program.named(name)

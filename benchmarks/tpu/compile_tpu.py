@@ -1,12 +1,14 @@
-"""Compiles pre-training programs of the trainer for TPUs, without one, and tabulates the largest batches that fit.
+"""Compiles the trainer's pre-training programs for TPUs without a TPU, and tabulates the largest batches that fit.
 
 make compile-tpu
 make compile-tpu ROWS=v5e/base/128/bfloat16/1,v5e/base/512/bfloat16/4
 
-A row is CHIP/SIZE/S/PRECISION/PARTS. A batch that nearly fills the memory by `estimate` is lowered and compiled; what HBM
-it leaves gives a larger one, the line through both the largest that should fit, and that one is compiled too: the
-figures of a row are of a program that the compiler accepted. Compiling takes minutes a program. Each that is done stands
-in --results_file, so that a run that was stopped goes on; when the model has changed, delete --directory first.
+A row is CHIP/SIZE/S/PRECISION/PARTS. The command first lowers and compiles a batch that nearly fills the memory by
+`estimate`. The free memory gives a second batch. The line through both gives the largest batch that should fit, and the
+command compiles that one too. The figures of a row are those of a program that the compiler accepted.
+
+Compiling a program takes minutes. --results_file keeps each result, so that a run that was stopped continues. If the
+model has changed, delete --directory first.
 """
 
 import json
@@ -24,6 +26,7 @@ from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation.estimate import largest_rows
 from keras_bert_app.estimation.memory import training_memory
+from pipelines import storage
 
 _ROWS = flags.DEFINE_list("rows", [], "Rows of the table; empty: those of all sizes in bfloat16 on v5e.")
 _PROGRAMS = flags.DEFINE_list(
@@ -34,34 +37,36 @@ _LOWERING_PYTHON = flags.DEFINE_string("lowering_python", ".venv-tpu/bin/python"
 _DIRECTORY = flags.DEFINE_string("directory", "runs/tpu", "Where lowered programs go.")
 _RESULTS_FILE = flags.DEFINE_string("results_file", "runs/tpu/results.json", "Where the figures are kept.")
 
-ACCUMULATED = 4  # parts of the rows with accumulation; memory is the same for any number above 1
+ACCUMULATED = 4  # parts of the rows with accumulation; any number above 1 needs the same memory
 _LENGTHS = (128, 512)
 _REFUSED = re.compile(r"(Used |HLO temporaries \()([\d.]+)([GM])(?: of [\d.]+[GM] hbm|\))")
 _MOST_TRIES = 5
-# A batch that takes so much of the memory is called the largest: near the end the compiler saves where it can, and more rows may
-# take less than fewer did.
+# A batch that takes this share of the memory counts as the largest. Near the limit the compiler saves memory, and a
+# larger batch may need less than a smaller one.
 _FULL = 0.95
-_FIRST_SHARE = 0.97  # of the memory, for the first program
+_FIRST_SHARE = 0.97  # share of the memory that the first program takes by `estimate`
 
 
 class Figures:
-    """Results of programs by CHIP:NAME, each lowered and compiled once and kept in a file."""
+    """Results of programs by CHIP:NAME. Each program is lowered and compiled once, and its result is kept in a file.
 
-    def __init__(self, path):
+    Args:
+        path: str. The JSON file.
+    """
+
+    def __init__(self, path: str):
         self.path, self.done = path, {}
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 self.done = json.load(file)
 
-    def of(self, chip, program):
-        """dict of tpu_compiler.compile_file."""
+    def of(self, chip: str, program: Program) -> dict:
+        """The figures of a program, as tpu_compiler.compile_file returns them."""
         key = f"{chip}:{program.name}"
         if key not in self.done:
             self.done[key] = _compiled(chip, program)
             os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
-            with open(self.path + ".tmp", "w", encoding="utf-8") as file:
-                json.dump(self.done, file, indent=1)
-            os.replace(self.path + ".tmp", self.path)
+            storage.write_whole(self.path, json.dumps(self.done, indent=1))
         print(f"{key:50} {described(chip, program, self.done[key])}", flush=True)
         return self.done[key]
 
@@ -81,22 +86,22 @@ def _compiled(chip, program):
         )
     if not os.path.exists(path):
         raise UserError(f"program {program.name}: was not lowered, as it says above; mend that first")
-    # A process for each: libtpu keeps what it took.
-    done = subprocess.run(
+    # Every program has its own process, since libtpu does not give back its memory.
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.tpu.tpu_compiler", f"--chip={chip}", f"--file={path}"],
         stdout=subprocess.PIPE,
         text=True,
     )
-    if done.returncode:
+    if process.returncode:
         raise UserError(
-            f"program {program.name}: the compiler's process for {chip} ended with {done.returncode}, as it says above; "
-            "what was compiled before is kept, and the same command goes on"
+            f"program {program.name}: the compiler's process for {chip} ended with {process.returncode}, as it says "
+            "above; what was compiled before is kept, and the same command goes on"
         )
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(process.stdout.splitlines()[-1])
 
 
-def described(chip, program, figures):
-    """One line for people."""
+def described(chip: str, program: Program, figures: dict) -> str:
+    """One line for people about a program's figures."""
     if "error" in figures:
         return f"refused: {refusal(figures['error'])} ({figures['seconds']:.0f} s)"
     seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
@@ -105,32 +110,48 @@ def described(chip, program, figures):
         f"compiled in {figures['seconds']:.0f} s; HBM {hbm_bytes(figures) / 1e9:.2f} GB ("
         + ", ".join(f"{name} {value:,.0f} MB" for name, value in megabytes.items())
         + f"); {figures['flops'] / 1e9:,.0f} GFLOP, {figures['hbm_traffic'] / 1e9:,.2f} GB through HBM; floor "
-        f"{seconds * 1e3:.2f} ms, by {bound}; {figures.get('cycles', 0) / 1e6:,.1f} million cycles by the compiler's estimate"
+        f"{seconds * 1e3:.2f} ms, by {bound}; {figures.get('cycles', 0) / 1e6:,.1f} million cycles by the compiler's "
+        "estimate"
     )
 
 
-def refusal(error):
-    """What the compiler says of a program that does not fit, or the beginning of what else it says."""
+def refusal(error: str) -> str:
+    """The part of a compiler's message about missing memory, or the beginning of another message."""
     match = re.search(r"Ran out of memory[^.]*\.\s*Used [^.]*\.[^.]*\.[^.]*", error)
     return " ".join((match[0] if match else error[:200]).split())
 
 
-def needed_bytes(figures, held):
-    """HBM of a program, compiled or refused for its size; None where it was refused for something else.
+def needed_bytes(figures: dict, argument_bytes: int) -> float | None:
+    """The HBM of a program that was compiled, or refused for its size; None if it was refused for another reason.
 
     Args:
-        held: bytes of its arguments, which one of the compiler's messages leaves out.
+        figures: dict. The program's figures.
+        argument_bytes: int. Bytes of its arguments. One of the compiler's messages does not include them.
     """
     if "error" not in figures:
         return hbm_bytes(figures)
     match = _REFUSED.search(figures["error"])
     if not match:
         return None
-    return float(match[2]) * {"G": 2**30, "M": 2**20}[match[3]] + (0 if match[1] == "Used " else held)
+    return float(match[2]) * {"G": 2**30, "M": 2**20}[match[3]] + (0 if match[1] == "Used " else argument_bytes)
 
 
-def largest(figures, chip, size, length, precision, parts):
-    """(Program, its figures) with the most rows that fit, of those that were compiled; None where nothing fits."""
+def largest(
+    figures: Figures, chip: str, size: str, length: int, precision: str, parts: int
+) -> tuple[Program, dict] | None:
+    """Compiles programs to find the most rows that fit.
+
+    Args:
+        figures: Figures.
+        chip: str. A key of CHIPS.
+        size: str. Published size of the model.
+        length: int. Tokens in a row.
+        precision: str. Compute type.
+        parts: int. Number of parts of the rows.
+
+    Returns:
+        (Program, its figures); None if no program fits.
+    """
 
     def of(rows):
         return Program("pretrain", size, length, precision, rows * parts, parts)
@@ -138,11 +159,11 @@ def largest(figures, chip, size, length, precision, parts):
     memory, sizes = CHIPS[chip].memory, {}
     rows = max(8, largest_rows(lambda rows: _memory(of(rows))[0] <= _FIRST_SHARE * memory) // 8 * 8)
     while rows and rows not in sizes and len(sizes) < _MOST_TRIES:
-        found = figures.of(chip, of(rows))
-        sizes[rows] = needed_bytes(found, _memory(of(rows))[1])
+        result = figures.of(chip, of(rows))
+        sizes[rows] = needed_bytes(result, _memory(of(rows))[1])
         if sizes[rows] is None:
             return None
-        if "error" not in found and sizes[rows] >= _FULL * memory:
+        if "error" not in result and sizes[rows] >= _FULL * memory:
             break
         if len(sizes) > 1:
             nearest = sorted(sizes, key=lambda each: abs(sizes[each] - memory))[:2]
@@ -151,11 +172,11 @@ def largest(figures, chip, size, length, precision, parts):
                 (each for each in sizes if "error" not in figures.done[f"{chip}:{of(each).name}"]), default=0
             ):
                 break
-        elif "error" in found:
+        elif "error" in result:
             rows = int(rows * memory / sizes[rows]) // 8 * 8
         else:
-            # As if all temporaries grew with the rows.
-            rows = int(rows * (1 + (memory - sizes[rows]) / found["temporaries"])) // 8 * 8
+            # Assume that all temporaries grow with the rows.
+            rows = int(rows * (1 + (memory - sizes[rows]) / result["temporaries"])) // 8 * 8
     fitting = [rows for rows in sizes if "error" not in figures.done[f"{chip}:{of(rows).name}"]]
     if not fitting:
         return None
@@ -164,10 +185,10 @@ def largest(figures, chip, size, length, precision, parts):
 
 
 def _memory(program):
-    """(bytes that a Program takes by `estimate`, those of them that its arguments do).
+    """(bytes of a Program by `estimate`, bytes of its arguments alone).
 
-    All batches of a call are arguments of such a program, since the loop over its steps is in it; on a TPU the host has that loop,
-    and `estimate` leaves them out.
+    These programs contain the loop over the steps, so all batches of a call are their arguments. `estimate` does not
+    count them, since on a TPU the host runs the loop.
     """
     run = pretraining_run(program)
     needed = training_memory(
@@ -178,14 +199,19 @@ def _memory(program):
     return needed.peak + batches, needed.weights + needed.slots + batches
 
 
-def table_line(row, found):
-    """A line of the table: see main."""
+def table_line(row: str, result: tuple[Program, dict] | None) -> str:
+    """A line of the table.
+
+    Args:
+        row: str. CHIP/SIZE/S/PRECISION/PARTS.
+        result: result of `largest`.
+    """
     chip, size, length, precision, parts = row.split("/")
-    if found is None:
+    if result is None:
         return f"| {chip} | {size} | {length} | {precision} | {parts} | none | | | |"
-    program, figures = found
+    program, figures = result
     rows_at_a_time = program.batch_size // program.parts
-    # Of a step in parts the compiler counts the loop's body once, which does not tell how long the step takes.
+    # For a step in parts, the compiler counts the loop's body once, so its figures do not give the step's time.
     rate = bound = ""
     if program.parts == 1:
         seconds, bound = floor_seconds(CHIPS[chip], figures["flops"], figures["hbm_traffic"])
@@ -196,8 +222,8 @@ def table_line(row, found):
     )
 
 
-def usual_rows():
-    """Without and with accumulation, in bfloat16, v5e."""
+def usual_rows() -> list[str]:
+    """The rows of all sizes on v5e in bfloat16, without and with accumulation."""
     return [
         f"v5e/{size}/{length}/bfloat16/{parts}"
         for size in ("base", "tiny", "small", "medium", "mini", "large")

@@ -1,4 +1,4 @@
-"""The batches that a TPU is fed, looked at on the host: one shape for all, int32 and float32, whatever makes them."""
+"""Checks on the host that all batches for a TPU have one shape, int32 and float32."""
 
 import dataclasses
 import itertools
@@ -17,7 +17,11 @@ _NUM_BATCHES = 3
 
 
 def check():
-    """Yields (name, whether something is wrong, line for people) of all maskings with all objectives, and all heads."""
+    """Checks the batches of all maskings with all objectives, and of all heads.
+
+    Yields:
+        (name, whether something is wrong, line for people).
+    """
     tokenizer = tpu_examples.tokenizer()
     with tempfile.TemporaryDirectory() as directory:
         shards = _shards(directory)
@@ -33,28 +37,28 @@ def check():
                 lexicon_file=lexicon_file if masking == "lexicon" else "",
             )
             arguments = pretraining_data.example_arguments(run, tokenizer, lexicon_file)
-            # The last batch of a pass is the one that might be smaller.
+            # The last batch of a pass might be smaller, so it is checked too.
             dataset = pretraining_dataset(
                 shards, tokenizer, global_batch_size=run.global_batch_size, epochs=1, **arguments
             )
-            found = list(dataset)
+            all_batches = list(dataset)
             yield _judged(
                 f"batches of {masking}, {objective}",
-                found[:_NUM_BATCHES] + found[-1:],
+                all_batches[:_NUM_BATCHES] + all_batches[-1:],
                 pretraining_specs(run),
                 dataset.element_spec,
             )
     for head in tpu_examples.HEADS:
         _, _, run, features = tpu_examples.finetuning(head, max_seq_length=128, global_batch_size=3)
-        found = [batch for batch, _ in itertools.islice(batches.training_batches(features, run), _NUM_BATCHES)]
-        yield _judged(f"batches of {head}", found, found[0], found[0])
+        some = [batch for batch, _ in itertools.islice(batches.training_batches(features, run), _NUM_BATCHES)]
+        yield _judged(f"batches of {head}", some, some[0], some[0])
 
 
-def _judged(name, found, expected, promised):
-    """Each batch as expected; the dataset's own promise too, from which a TPU is compiled for."""
+def _judged(name, some_batches, expected, element_spec):
+    """Compares batches, and the element_spec from which a TPU program is compiled, with the expected arrays."""
     faults = {
         f"{key} {values.dtype.name} {values.shape}"
-        for batch in (*found, promised)
+        for batch in (*some_batches, element_spec)
         for key, values in batch.items()
         if key not in expected
         or values.shape != expected[key].shape
@@ -64,7 +68,7 @@ def _judged(name, found, expected, promised):
     }
     if faults:
         return name, True, f"WRONG: {', '.join(sorted(faults))}"
-    return name, False, f"{len(found)} batches, {len(expected)} arrays each: static shapes, int32, float32"
+    return name, False, f"{len(some_batches)} batches, {len(expected)} arrays each: static shapes, int32, float32"
 
 
 def _shards(directory):

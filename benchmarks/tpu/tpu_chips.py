@@ -1,6 +1,7 @@
-"""What a TPU core has, as published, and the floor that sets for the time of a step.
+"""Published figures of TPU cores, and the shortest time of a step that they allow.
 
-Sources: cloud.google.com/tpu/docs/v5e and /v6e, "System architecture" (one core a chip); peaks and memory are those of `estimate`.
+Sources: cloud.google.com/tpu/docs/v5e and /v6e, "System architecture" (a chip has one core). Peaks and memory are those
+of `estimate`.
 """
 
 import dataclasses
@@ -10,9 +11,14 @@ from keras_bert_app.estimation import hardware
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """Attributes:
-    topology: of compile-only devices. accelerator: of TPU_ACCELERATOR_TYPE. flops: peak in bfloat16, a second.
-    bandwidth: of HBM, bytes a second. memory: HBM, bytes.
+    """A TPU chip.
+
+    Attributes:
+        topology: str. Name of the topology for compile-only devices.
+        accelerator: str. Value of TPU_ACCELERATOR_TYPE.
+        flops: float. Peak in bfloat16, operations in a second.
+        bandwidth: float. Bandwidth of HBM, bytes in a second.
+        memory: float. HBM, bytes.
     """
 
     topology: str
@@ -30,27 +36,40 @@ def _chip(name, topology, accelerator, bandwidth):
 CHIPS = {"v5e": _chip("v5e", "v5e:2x2", "v5litepod-4", 819e9), "v6e": _chip("v6e", "v6e:2x2", "v6e-4", 1640e9)}
 
 
-def floor_seconds(chip, flops, num_bytes):
-    """(seconds that a program cannot go below, "arithmetic" or "memory", by whichever takes longer)."""
+def floor_seconds(chip: Chip, flops: float, num_bytes: float) -> tuple[float, str]:
+    """The shortest possible time of a program.
+
+    Args:
+        chip: Chip.
+        flops: float. Operations of the program.
+        num_bytes: float. Bytes that pass through HBM.
+
+    Returns:
+        (seconds, "arithmetic" or "memory", whichever takes longer).
+    """
     arithmetic, memory = flops / chip.flops, num_bytes / chip.bandwidth
     return (arithmetic, "arithmetic") if arithmetic >= memory else (memory, "memory")
 
 
-def hbm_bytes(stats):
-    """HBM that a program takes while it runs: arguments, results that are no argument's place, temporaries, code.
+def hbm_bytes(stats: dict) -> float:
+    """The HBM of a running program: arguments, results that do not reuse an argument's memory, temporaries, and code.
 
     Args:
-        stats: dict with arguments, outputs, aliased, temporaries, code, in bytes.
+        stats: dict with arguments, outputs, aliased, temporaries and code, in bytes.
     """
     return stats["arguments"] + stats["outputs"] - stats["aliased"] + stats["temporaries"] + stats["code"]
 
 
-def predicted_batch(sizes, memory, multiple=8):
-    """The largest batch that fits by the line through two that were compiled; 0 where not even `multiple` does, or where the
-    larger one takes no more.
+def predicted_batch(sizes: dict[int, float], memory: float, multiple: int = 8) -> int:
+    """The largest batch that fits, by the line through two compiled batches.
 
     Args:
-        sizes: dict of two, batch -> bytes of HBM. memory: bytes.
+        sizes: dict of two entries. Batch -> bytes of HBM.
+        memory: float. HBM of the chip, bytes.
+        multiple: int. The batch is a multiple of it.
+
+    Returns:
+        The batch; 0 if not even `multiple` fits, or if the larger batch takes no more memory.
     """
     (small, small_bytes), (large, large_bytes) = sorted(sizes.items())
     row = (large_bytes - small_bytes) / (large - small)

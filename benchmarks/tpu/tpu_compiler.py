@@ -1,9 +1,9 @@
-"""One program in StableHLO, compiled for a TPU by its own compiler, without one; figures as a line of JSON.
+"""Compiles one program in StableHLO by the TPU's own compiler, without a TPU, and prints figures as a line of JSON.
 
 TPU_COMPILE_ENV/bin/python -m benchmarks.tpu.tpu_compiler --chip=v5e --file=program.mlir
 
-The entry points are private to the jaxlib of benchmarks/requirements-tpu-compile.txt. A process compiles one program
-for one chip, since libtpu is told the chip when it is loaded.
+The entry points are private to the jaxlib of benchmarks/requirements-tpu-compile.txt. A process compiles for one chip,
+since libtpu reads the chip when it is loaded.
 """
 
 import json
@@ -21,14 +21,20 @@ _FILE = flags.DEFINE_string("file", "", "What check_tpu --output_dir wrote.")
 _HLO_FILE = flags.DEFINE_string("hlo_file", "", "Where to write the compiled program as text; empty: nowhere.")
 
 
-def compile_file(chip, path, hlo_path=""):
-    """dict of figures of a compiled program, or {"error": the compiler's words}.
+def compile_file(chip: str, path: str, hlo_path: str = "") -> dict:
+    """Compiles a program.
+
+    Args:
+        chip: str. A key of CHIPS.
+        path: str. The program in StableHLO.
+        hlo_path: str. File for the compiled program as text; "" for none.
 
     Returns:
-        dict: arguments, outputs, aliased, temporaries, code (bytes of HBM); flops, hbm_traffic and cycles
-        (tpu_traffic), those of a loop's body once; seconds that compiling took; device.
+        dict with arguments, outputs, aliased, temporaries and code (bytes of HBM); flops, hbm_traffic and cycles (see
+        tpu_traffic), which count a loop's body once; seconds of compiling; device. If the compiler refuses the program:
+        error (its message), seconds and device.
     """
-    # Else libtpu asks a server that is there on TPU machines only, for a long time.
+    # Without these, libtpu waits long for a metadata server that exists on TPU machines alone.
     os.environ |= {
         "TPU_SKIP_MDS_QUERY": "1",
         "TPU_ACCELERATOR_TYPE": CHIPS[chip].accelerator,
@@ -36,8 +42,8 @@ def compile_file(chip, path, hlo_path=""):
         "TPU_WORKER_ID": "0",
         "JAX_PLATFORMS": "cpu",
         "TPU_LOAD_LIBRARY": "1",
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-    }  # two that compile do not get into each other's way
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # several processes may compile at a time
+    }
     import jax
     import numpy as np
     from jax._src.interpreters import mlir

@@ -1,4 +1,4 @@
-"""Text and labelled examples of made-up words, from which the programs of check_tpu get their batches."""
+"""Text and labelled examples of random words, for the batches of check_tpu's programs."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ WORDS = (
     "of rivers stones bread salt"
 ).split()
 _NUM_EXAMPLES = 8
-# Each kind of head and objective: the task that has it, and options of the run.
+# Kind of head and objective -> (a task that has it, options of the run).
 HEADS = {
     "classification": ("mnli", {}),
     "regression": ("sts-b", {}),
@@ -38,8 +38,8 @@ def tokenizer():
     return BertTokenizer("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, ".", *WORDS)).encode())
 
 
-def documents(num_documents=60):
-    """Lists of sentences."""
+def documents(num_documents: int = 60) -> list[list[str]]:
+    """Random documents, which are lists of sentences."""
     generator = np.random.RandomState(1)
     return [
         [_text(generator, generator.randint(3, 9)) + "." for _ in range(generator.randint(2, 13))]
@@ -47,11 +47,15 @@ def documents(num_documents=60):
     ]
 
 
-def finetuning(head, **options):
-    """(task, labels, FinetuningConfig, Features) of a kind of HEADS.
+def finetuning(head: str, **options) -> tuple:
+    """The data of a run with a kind of head.
 
     Args:
-        options: further fields of FinetuningConfig.
+        head: str. A key of HEADS.
+        **options: further fields of FinetuningConfig.
+
+    Returns:
+        (task, labels, FinetuningConfig, Features).
     """
     name, own = HEADS[head]
     run = FinetuningConfig(task=name, data_dir="none", length_buckets=False, strategy="one_device", **own, **options)
@@ -65,7 +69,7 @@ def finetuning(head, **options):
 
 
 def _examples(task, run):
-    """Some of a task's examples; of long documents with more tokens than a row has."""
+    """Random examples of a task. Long documents have more tokens than a row."""
     generator = np.random.RandomState(2)
     longest = 2 * run.max_seq_length if run.long_documents != "head" else 20
 

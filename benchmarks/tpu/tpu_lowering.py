@@ -1,8 +1,8 @@
-"""From a tf.function to the StableHLO that a TPU compiler takes: TensorFlow's own passes and TPU kernels, but no TPU.
+"""Lowers a tf.function to StableHLO for a TPU compiler, by TensorFlow's own passes and TPU kernels, without a TPU.
 
-tf.function's own experimental_get_compiler_ir refuses a function that touches variables where there is no device. So
-the variables are made arguments and results here, each result aliased to its argument, by the passes that TensorFlow's
-TPU bridge has for it. What is lowered is the function that the trainer calls, as it stands.
+experimental_get_compiler_ir of tf.function refuses functions that read variables if there is no device. This module
+therefore makes the variables arguments and results by the passes of TensorFlow's TPU bridge. Each result is aliased
+to its argument. The function itself is the one that the trainer calls, without changes.
 """
 
 import re
@@ -10,13 +10,13 @@ import re
 import tensorflow as tf
 
 _PASSES = (
-    # Variables become arguments of the function, typed throughout; fused updates of variables become plain ops.
+    # Variables become typed arguments of the function. Fused updates of variables become plain ops.
     "tf-promote-var-handles-to-args",
     "tf-guarantee-all-funcs-one-use",
     "tf-shape-inference",
     "func.func(tf-device-decompose-resource-ops)",
     "canonicalize",
-    # Loops and conditions carry them; after that none is left within, and values take their places.
+    # Loops and conditions carry the variables. Then values replace the variables inside.
     "tf-functional-control-flow-to-regions",
     "inline",
     "symbol-dce",
@@ -24,12 +24,12 @@ _PASSES = (
     "tf-resource-op-lifting-for-main-function",
     "tf-promote-resources-to-args",
     "canonicalize",
-    # Rows of a TensorArray become one array.
+    # The rows of a TensorArray become one array.
     "tf-tensor-list-ops-decomposition",
     "canonicalize",
     "tf-shape-inference",
 )
-# Every op becomes what its TPU kernel makes of it. An op without one stays.
+# Each op becomes the instructions of its TPU kernel. An op without a kernel stays.
 _LEGALIZATION = (
     "xla-legalize-tf{legalize-chlo=true use-tf2xla-fallback=true device-type=XLA_TPU_JIT}",
     "symbol-dce",
@@ -40,17 +40,22 @@ _LEGALIZATION = (
 
 
 class NotLowered(Exception):
-    """A pass of TensorFlow refused the program; the message is its own first line."""
+    """A pass of TensorFlow refused the program. The message is the first line of the pass's own."""
 
 
-def lower(function, arguments):
-    """(a module without variables but of TensorFlow's ops, the same in StableHLO), as text.
+def lower(function, arguments) -> tuple[str, str]:
+    """Lowers a function.
 
     Args:
-        function: tf.function. arguments: its positional arguments, tf.TensorSpecs in any structure, or None.
+        function: tf.function.
+        arguments: its positional arguments, tf.TensorSpecs in any structure, or None.
+
+    Returns:
+        (module in TensorFlow's ops without variables, the same module in StableHLO), both as text. Ops without a TPU
+        kernel stay in the text.
 
     Raises:
-        NotLowered: a pass refuses it. Ops that have no TPU kernel do not raise: they are left in the text.
+        NotLowered: a pass refuses the function.
     """
     module = re.sub(
         r"@__inference_wrapped_function_\d+",
@@ -61,13 +66,13 @@ def lower(function, arguments):
         of_ops = tf.mlir.experimental.run_pass_pipeline(module, ",".join(_PASSES))
         return of_ops, tf.mlir.experimental.run_pass_pipeline(of_ops, ",".join(_LEGALIZATION))
     except tf.errors.OpError as error:
-        # "-:1199:11: error: 'tf.TensorListReserve' op unknown tensor list element shape", then where it stands.
+        # Such as "-:1199:11: error: 'tf.TensorListReserve' op unknown tensor list element shape", and then the place.
         match = re.search(r"error: (.*)", str(error))
         raise NotLowered(match[1] if match else str(error).splitlines()[0]) from None
 
 
 def _self_contained(concrete):
-    """The concrete function with its variables made by ops within it, and constants in place of captured tensors."""
+    """The concrete function with ops that make its variables, and constants for its captured tensors."""
     graph_def = concrete.graph.as_graph_def()
     nodes = {node.name: node for node in graph_def.node}
     captured = {placeholder.op.name for _, placeholder in concrete.graph.captures}
@@ -75,7 +80,7 @@ def _self_contained(concrete):
         node = nodes[placeholder.op.name]
         node.attr.clear()
         if tensor.dtype == tf.resource:
-            # The one place where a handle says what it is a handle of.
+            # No other attribute has the type and shape of the variable.
             shape_and_type = tensor._handle_data.shape_and_type[0]
             node.op = "VarHandleOp"
             node.attr["dtype"].type = shape_and_type.dtype
@@ -91,7 +96,7 @@ def _self_contained(concrete):
     def imported(*tensors):
         return tf.graph_util.import_graph_def(
             graph_def,
-            input_map={given.name: tensor for given, tensor in zip(inputs, tensors)},
+            input_map={given.name: tensor for given, tensor in zip(inputs, tensors, strict=True)},
             return_elements=outputs,
             name="",
         )

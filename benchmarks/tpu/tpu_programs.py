@@ -1,7 +1,7 @@
-"""The programs that a TPU is given in training, evaluation and prediction, by name, as the trainer makes them.
+"""The trainer's TPU programs of training, evaluation and prediction, by name.
 
-A name is WHAT/SIZE/S/PRECISION/B/PARTS, for instance pretrain/base/128/bfloat16/32/1: S tokens a row, B rows a core,
-taken in PARTS one after the other (gradient_accumulation_steps).
+A name is WHAT/SIZE/S/PRECISION/B/PARTS, such as pretrain/base/128/bfloat16/32/1. A row has S tokens. A core has B rows,
+which it computes in PARTS one after the other (gradient_accumulation_steps).
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from keras_bert_app.config.training_config import PRECISIONS
 from keras_bert_app.errors import UserError
 
 STEPS_PER_CALL = 100  # the trainer's own number on a TPU
-# Kinds of pre-training: the fields of PretrainingConfig that differ.
+# Kind of pre-training -> the fields of PretrainingConfig that differ.
 PRETRAINING = {
     "pretrain": {},
     "pretrain_lamb": {"optimizer": "lamb", "bias_correction": True},
@@ -30,8 +30,15 @@ _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """Attributes:
-    what: one of PRETRAINING, or finetune_HEAD or predict_HEAD of tpu_examples.HEADS. The others: as in its name.
+    """A program and its settings.
+
+    Attributes:
+        what: str. A key of PRETRAINING, or finetune_HEAD or predict_HEAD with a HEAD of tpu_examples.HEADS.
+        size: str. Published size of the model.
+        length: int. Tokens in a row.
+        precision: str. Compute type.
+        batch_size: int. Rows of a core.
+        parts: int. Number of parts of the rows.
     """
 
     what: str
@@ -42,15 +49,15 @@ class Program:
     parts: int = 1
 
     @property
-    def name(self):
+    def name(self) -> str:
         return "/".join(map(str, dataclasses.astuple(self)))
 
     @classmethod
-    def named(cls, name):
+    def named(cls, name: str) -> "Program":
         """The Program of a name.
 
         Raises:
-            UserError: it is none.
+            UserError: the name has another form.
         """
         parts = name.split("/")
         if (
@@ -65,15 +72,15 @@ class Program:
         return cls(parts[0], parts[1], int(parts[2]), parts[3], int(parts[4]), int(parts[5]))
 
 
-def make(program):
-    """(tf.function, its arguments as tf.TensorSpecs) of a Program.
+def make(program: Program) -> tuple:
+    """Builds a program. Returns (tf.function, its arguments as tf.TensorSpecs).
 
     Raises:
-        UserError: there is no such kind of program.
+        UserError: the kind of program is unknown.
     """
     import tensorflow as tf
 
-    # One core: what the cores of several tell each other, the sum of gradients, is not in it.
+    # The program is that of one core, without the sum of gradients over several cores.
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     if program.what in PRETRAINING:
         return _pretraining(program, strategy)
@@ -89,8 +96,8 @@ def make(program):
     )
 
 
-def pretraining_run(program):
-    """The PretrainingConfig of a Program."""
+def pretraining_run(program: Program):
+    """The PretrainingConfig of a Program, resolved."""
     from keras_bert_app.config.pretraining_config import PretrainingConfig
 
     return PretrainingConfig(
@@ -104,8 +111,8 @@ def pretraining_run(program):
     ).resolved()
 
 
-def pretraining_specs(run):
-    """The tf.TensorSpecs of a batch: dict of [B, ...]."""
+def pretraining_specs(run) -> dict:
+    """The tf.TensorSpecs of a batch by name, each [B, ...]."""
     import tensorflow as tf
 
     rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
@@ -181,7 +188,10 @@ def _finetuning(program, what, head, strategy):
 
 
 def _call_arguments(specs, run):
-    """Of a train call: stacked batches, how many are taken, first step, progress where the clock says how far a run is, stop."""
+    """The arguments of a train call: stacked batches, number of batches, first step, progress, and the stop signal.
+
+    Runs by time alone have the argument for progress.
+    """
     import tensorflow as tf
 
     stacked = {

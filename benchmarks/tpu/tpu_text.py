@@ -1,25 +1,29 @@
-"""What can be read from the text of a program in StableHLO: its instructions, and those that a TPU has no use for."""
+"""Counts the instructions in the text of a StableHLO program, and those that a TPU cannot run."""
 
 import collections
 import dataclasses
 import math
 import re
 
-# An operation stands at the beginning of its line, after the names of its results.
+# A line begins with the names of the results, and the operation follows.
 _OPERATION = re.compile(r'^\s*(?:%[\w:]+(?:, %[\w:]+)* = )?"?(stablehlo|chlo|mhlo|tf|shape)\.(\w+)')
 _TYPE = re.compile(r"tensor<[^<>]*(?:<[^<>]*>)?[^<>]*>")
-# One value for all places is no array of its own in a program.
+# Constants of a single value are not matched, since they take no memory in a program.
 _CONSTANT = re.compile(r'stablehlo\.constant dense<["\[].* : tensor<((?:\d+x)*)[a-z]*(\d+)>')
 _IS_WIDE = re.compile(r"(?:^|x)(?:u?i64|f64)$")
 
 
 @dataclasses.dataclass
 class Summary:
-    """Attributes:
-    instructions: how many there are. unlowered: Counter of the TensorFlow ops that are left, by name.
-    dynamic, wide, strings: Counters, by operation, of instructions with a shape that is not known, with a type of
-        64 bits, with strings.
-    constant_bytes: of the arrays that stand in the program value by value, which a TPU reads from its memory.
+    """Counts of a program.
+
+    Attributes:
+        instructions: int. Number of instructions.
+        unlowered: Counter. TensorFlow ops that were not lowered, by name.
+        dynamic: Counter. Instructions with a dynamic shape, by operation.
+        wide: Counter. Instructions with a type of 64 bits, by operation.
+        strings: Counter. Instructions with strings, by operation.
+        constant_bytes: int. Bytes of the constant arrays, which a TPU reads from its memory.
     """
 
     instructions: int = 0
@@ -30,22 +34,22 @@ class Summary:
     constant_bytes: int = 0
 
     @property
-    def is_lowered(self):
-        """Whether a TPU runs all of it."""
+    def is_lowered(self) -> bool:
+        """Whether a TPU can run the whole program."""
         return not (self.unlowered or self.dynamic or self.strings)
 
-    def line(self):
+    def line(self) -> str:
         """One line for people."""
         if not self.is_lowered:
-            found = (("no TPU kernel", self.unlowered), ("dynamic shapes", self.dynamic), ("strings", self.strings))
-            return "STOPPED: " + "; ".join(f"{what}: {_listed(counter)}" for what, counter in found if counter)
+            reasons = (("no TPU kernel", self.unlowered), ("dynamic shapes", self.dynamic), ("strings", self.strings))
+            return "STOPPED: " + "; ".join(f"{what}: {_listed(counter)}" for what, counter in reasons if counter)
         return (
-            f"lowered, {self.instructions:,} instructions, {self.constant_bytes / 1e3:,.0f} KB of constants, no dynamic shape, "
-            f"no string, 64 bits: {_listed(self.wide) if self.wide else 'none'}"
+            f"lowered, {self.instructions:,} instructions, {self.constant_bytes / 1e3:,.0f} KB of constants, no "
+            f"dynamic shape, no string, 64 bits: {_listed(self.wide) if self.wide else 'none'}"
         )
 
 
-def summarize(text):
+def summarize(text: str) -> Summary:
     """The Summary of a module in StableHLO."""
     summary = Summary()
     for line in text.splitlines():
@@ -60,12 +64,12 @@ def summarize(text):
         if constant:
             sizes = [int(size) for size in constant[1].split("x")[:-1]]
             summary.constant_bytes += math.prod(sizes) * max(1, int(constant[2]) // 8)
-        # The types of operands and results come last; those before it are of attributes.
-        types = [found[len("tensor<") : -1] for found in _TYPE.findall(line.rpartition(" : ")[2])]
+        # The types of operands and results come last, after those of attributes.
+        types = [match[len("tensor<") : -1] for match in _TYPE.findall(line.rpartition(" : ")[2])]
         for counter, is_so in (
-            (summary.dynamic, any("?" in one or one.startswith("*") for one in types)),
-            (summary.wide, any(_IS_WIDE.search(one) for one in types)),
-            (summary.strings, any("string" in one for one in types)),
+            (summary.dynamic, any("?" in name or name.startswith("*") for name in types)),
+            (summary.wide, any(_IS_WIDE.search(name) for name in types)),
+            (summary.strings, any("string" in name for name in types)),
         ):
             counter[name] += is_so
     for counter in (summary.dynamic, summary.wide, summary.strings):

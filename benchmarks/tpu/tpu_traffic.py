@@ -1,7 +1,7 @@
-"""What a compiled TPU program moves between HBM and the core, and how long its parts take, read from its text.
+"""Reads from the text of a compiled TPU program how many bytes pass through HBM, and the estimated cycles of its parts.
 
-The compiler's own "bytes accessed" counts reads of what it keeps in VMEM, and the whole of an array for each part of it
-that is fetched ahead: several times what passes through HBM. In the text an array in VMEM has S(1) in its layout.
+The compiler's own "bytes accessed" is several times the traffic of HBM. It counts reads of arrays in VMEM, and counts
+the whole array for each part that is fetched ahead. In the text, an array in VMEM has S(1) in its layout.
 """
 
 import re
@@ -42,24 +42,24 @@ _MOVES_NOTHING = frozenset(
 )
 
 
-def hbm_traffic(text):
-    """Bytes that the instructions of a program in HLO read from HBM and write there; a loop's body once."""
+def hbm_traffic(text: str) -> int:
+    """Bytes that the instructions of a program in HLO read from HBM and write to HBM. A loop's body counts once."""
     instructions, sizes, inner, computation = [], {}, set(), ""
     for line in text.splitlines():
-        if found := _COMPUTATION.match(line):
-            computation = found[1]
-        elif found := _INSTRUCTION.match(line):
-            name, result, operation, rest = found.groups()
+        if match := _COMPUTATION.match(line):
+            computation = match[1]
+        elif match := _INSTRUCTION.match(line):
+            name, result, operation, rest = match.groups()
             sizes[name] = _in_hbm(result)
             inner.update(_CALLED.findall(rest))
             instructions.append((computation, name, operation, result, rest))
     total = 0
     for computation, name, operation, result, rest in instructions:
-        # What is within a kernel passes through registers; the end of a transfer is counted at its start.
+        # Values inside a kernel stay in registers. A transfer is counted at its start.
         if computation in inner or operation in _MOVES_NOTHING or operation.endswith("-done"):
             continue
         if operation.endswith("-start"):
-            # The first array of the result is the source, the second what arrives.
+            # The first array of the result is the source, and the second one is the copy.
             arrays = [_size(*array[:2]) for array in _ARRAY.findall(result)]
             total += arrays[1] if len(arrays) > 1 else 0
         else:
@@ -67,10 +67,11 @@ def hbm_traffic(text):
     return total
 
 
-def estimated_cycles(text):
-    """Cycles of a program's kernels and copies as the compiler estimates them, a loop's body once.
+def estimated_cycles(text: str) -> int:
+    """The compiler's estimate for the cycles of a program's kernels and copies. A loop's body counts once.
 
-    It says nothing of some, such as its own random numbers; and transfers that run beside a kernel are not in it.
+    The compiler gives no estimate for some kernels, such as its random numbers. Transfers that run beside a kernel are
+    not included.
     """
     return sum(map(int, _CYCLES.findall(text)))
 

@@ -1,1 +1,1 @@
-"""Looking inside an encoder: attention, probes, heads, senses. Each analysis is a module of registry.ANALYSES."""
+"""Analyses of an encoder: attention, probes, heads and word senses. See study_registry for their names."""

@@ -1,10 +1,8 @@
-"""All that was found in one directory, as one HTML page."""
+"""The HTML page with the findings of all analyses in one directory."""
 
 import base64
 import dataclasses
 import os
-
-import tensorflow as tf
 
 from keras_bert_app.analysis import study_registry
 from keras_bert_app.analysis.findings import Table
@@ -12,84 +10,88 @@ from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing.pages import page
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
+from pipelines import storage
 
 REPORT = "report.html"
 
 
-def report(output_dir, title, origin):
-    """The page, bytes: tables, remarks and pictures of every analysis whose NAME.json lies there, in registry's order.
+def report(output_dir: str, title: str, origin: dict) -> bytes:
+    """Builds the page from every NAME.json in a directory, in the order of study_registry.
 
-    Pictures are within it; pages and large files are named, and lie beside it. What was found in another model is named so.
+    The page contains the tables, remarks and pictures. It names other pages and large files, which lie beside it. It
+    also names findings about another model.
 
     Args:
-        origin: encoders.origin_of the model that the page is about.
+        output_dir: str. The directory of the findings.
+        title: str. The title of the page.
+        origin: dict. encoders.origin_of the model that the page is about.
+
+    Returns:
+        bytes. The page in UTF-8.
     """
-    sections = []
-    for name in study_registry.NAMES:
-        path = os.path.join(output_dir, f"{name}.json")
-        if not tf.io.gfile.exists(path):
-            continue
-        try:
-            found = read_json(path)
-            tables = [Table(**table) for table in found["tables"]]
-            pictures = [_picture(os.path.join(output_dir, file)) for file in found["files"] if file.endswith(".png")]
-        except (UserError, KeyError, TypeError, tf.errors.NotFoundError):
-            # Of another program, or of an earlier run of which something was deleted.
-            sections.append(
-                {
-                    "name": name,
-                    "title": f"{path} and its pictures cannot be read; run --what={name} again",
-                    "of": "",
-                    "how": "",
-                    "remarks": [],
-                    "tables": [],
-                    "pictures": [],
-                    "beside": [],
-                }
-            )
-            continue
-        sections.append(
-            {
-                "name": name,
-                "title": found["title"],
-                "of": _of(found, origin),
-                "how": _how(found),
-                "remarks": found["remarks"],
-                "tables": [{"title": table.title, "columns": table.columns, "rows": table.cells()} for table in tables],
-                "pictures": pictures,
-                "beside": [file for file in found["files"] if not file.endswith(".png")],
-            }
-        )
+    sections = [
+        _section(output_dir, name, origin)
+        for name in study_registry.NAMES
+        if storage.exists(os.path.join(output_dir, f"{name}.json"))
+    ]
     return page("report", title, sections).encode()
 
 
-def _of(found, origin):
-    """A warning, where what was found is of another model than the page; else "". Args: found: dict of NAME.json."""
-    theirs = found.get("origin") or {}
-    if theirs.get("sha256") == origin["sha256"]:
+def _section(output_dir: str, name: str, origin: dict) -> dict:
+    """The data of one analysis for the page."""
+    path = os.path.join(output_dir, f"{name}.json")
+    try:
+        findings = read_json(path)
+        tables = [Table(**table) for table in findings["tables"]]
+        pictures = [os.path.join(output_dir, file) for file in findings["files"] if file.endswith(".png")]
+        if not all(map(storage.exists, pictures)):
+            return _unreadable_section(path, name)
+        return {
+            "name": name,
+            "title": findings["title"],
+            "of": _other_model_warning(findings["origin"], origin),
+            "how": _conditions(findings["origin"], findings["options"]),
+            "remarks": findings["remarks"],
+            "tables": [{"title": table.title, "columns": table.columns, "rows": table.cells()} for table in tables],
+            "pictures": list(map(_picture, pictures)),
+            "beside": [file for file in findings["files"] if not file.endswith(".png")],
+        }
+    except (UserError, KeyError, TypeError):
+        # The file was cut off, or another program wrote it.
+        return _unreadable_section(path, name)
+
+
+def _unreadable_section(path: str, name: str) -> dict:
+    return {
+        "name": name,
+        "title": f"{path} and its pictures cannot be read; run --what={name} again",
+        "of": "",
+        "how": "",
+        "remarks": [],
+        "tables": [],
+        "pictures": [],
+        "beside": [],
+    }
+
+
+def _other_model_warning(findings_origin: dict, origin: dict) -> str:
+    if findings_origin["sha256"] == origin["sha256"]:
         return ""
-    if not theirs:
-        return (
-            "Found by an earlier version of this program, which did not note in which model; this page is about "
-            f"{origin['weights']}."
-        )
-    return f"Found in another model than this page is about: {theirs['weights']}, not {origin['weights']}."
+    return f"Found in another model than this page is about: {findings_origin['weights']}, not {origin['weights']}."
 
 
-def _how(found):
-    """A line: in which model it was found, with which seeds, and the options that are not the default."""
-    defaults, options = (
-        dataclasses.asdict(Options()),
-        {name: tuple(value) if isinstance(value, list) else value for name, value in found.get("options", {}).items()},
-    )
-    told = [
+def _conditions(findings_origin: dict, options: dict) -> str:
+    """A line with the model, the seeds, and the options that differ from their defaults."""
+    defaults = dataclasses.asdict(Options())
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    shown = [
         f"{name}={','.join(value) if isinstance(value, tuple) else value}"
-        for name, value in options.items()
+        for name, value in given.items()
         if name in ("num_seeds", "seed") or name != "init_checkpoint" and value != defaults.get(name)
     ]
-    return "; ".join([*filter(None, [(found.get("origin") or {}).get("weights")]), *told])
+    return "; ".join([findings_origin["weights"], *shown])
 
 
-def _picture(path):
-    with tf.io.gfile.GFile(path, "rb") as file:
+def _picture(path: str) -> dict:
+    with storage.open_file(path) as file:
         return {"name": os.path.basename(path), "png": base64.b64encode(file.read()).decode()}

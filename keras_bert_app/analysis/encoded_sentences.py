@@ -1,16 +1,17 @@
-"""What an encoder makes of sentences whose words are known: states and attention, of pieces or of words.
+"""States and attention of an encoder for sentences whose words are known, by piece or by word.
 
-Dimensions: L layers (the states have L + 1, the embeddings' output first), N heads, S tokens of a sentence with [CLS]
-and [SEP], W words, H hidden size.
+Dimensions: L layers (there are L + 1 states, the embeddings' output first), N heads, S tokens of a sentence with [CLS]
+and [SEP], W words, U units ([CLS], each word, each [SEP]), H hidden size.
 """
 
 import dataclasses
 import functools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app.analysis.encoders import require_layers
+from keras_bert_app.analysis.encoders import Subject, require_layers
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.batches import make_batch
 from keras_bert_app.tasks.features import RowBuilder, piece_ids
@@ -18,7 +19,7 @@ from keras_bert_app.tasks.lengths import rounded
 
 _TOKENS_A_BATCH = 4096
 _MOST_ROWS = 64
-_ATTENTION_A_BATCH = 1 << 26  # weights of all heads, float32, of which TensorFlow and numpy have one copy each
+_ATTENTION_A_BATCH = 1 << 26  # float32 weights of all heads; TensorFlow and numpy each hold a copy
 _INPUTS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -27,10 +28,12 @@ class Encoded:
     """One sentence as an encoder sees it.
 
     Attributes:
-        number: its place among the sentences that were given. token_ids: int32 [S].
-        spans: int32 [W, 2], the tokens of each word, the end exclusive. Each word has one at least. Where the row has a
-            segment B, its words follow those of A.
-        states: float32 [L + 1, S, H]. attention: float32 [L, N, S, S], rows attend to columns; None unless asked for.
+        number: int. The place of the sentence among the given ones.
+        token_ids: int32 [S].
+        spans: int32 [W, 2]. The tokens of each word, the end exclusive. Each word has at least one token. If the row
+            has a segment B, its words follow those of segment A.
+        states: float32 [L + 1, S, H].
+        attention: float32 [L, N, S, S] or None. Rows attend to columns. None unless the caller asked for it.
     """
 
     number: int
@@ -39,56 +42,74 @@ class Encoded:
     states: np.ndarray
     attention: np.ndarray | None
 
-    def word_states(self):
-        """float32 [L + 1, W, H]: of each word the mean of its pieces."""
+    def word_states(self) -> np.ndarray:
+        """Returns float32 [L + 1, W, H]: the mean of the states of each word's pieces."""
         starts, ends = self.spans.T
         sums = np.concatenate(
             [np.zeros_like(self.states[:, :1]), np.cumsum(self.states, axis=1, dtype=np.float64)], axis=1
         )
         return ((sums[:, ends] - sums[:, starts]) / (ends - starts)[:, None]).astype(np.float32)
 
-    def unit_starts(self):
-        """int64 [U]: the first token of each unit; [CLS], every word and every [SEP] are one."""
+    def unit_starts(self) -> np.ndarray:
+        """Returns int64 [U]: the first token of each unit."""
         starts, ends = self.spans.T
         return np.setdiff1d(
             np.arange(len(self.token_ids)),
             np.concatenate(
-                [np.arange(start + 1, end) for start, end in zip(starts, ends)] or [np.zeros(0, np.int64)]
+                [np.arange(start + 1, end) for start, end in zip(starts, ends, strict=True)] or [np.zeros(0, np.int64)]
             ).astype(np.int64),
         )
 
-    def word_attention(self):
-        """float32 [L, N, U, U] over [CLS], the words and [SEP]: attention to a word is the sum over its pieces, from a
-        word the mean (Clark et al. 2019, What Does BERT Look At?, section 4.1), so that rows still sum to 1."""
+    def word_attention(self) -> np.ndarray:
+        """Computes attention between units.
+
+        Attention to a word is the sum over its pieces, attention from a word the mean over its pieces. The rows still
+        sum to 1 (Clark et al. 2019, What Does BERT Look At?, section 4.1).
+
+        Returns:
+            float32 [L, N, U, U].
+        """
         starts = self.unit_starts()
         sizes = np.diff(np.append(starts, len(self.token_ids)))
         to_words = np.add.reduceat(self.attention, starts, axis=3)
         return np.add.reduceat(to_words, starts, axis=2) / sizes[:, None].astype(np.float32)
 
 
-def encode(subject, sentences, with_attention=False):
-    """Yields an Encoded for every sentence that fits into the encoder's positions, in batches of like lengths.
+def encode(subject: Subject, sentences: list[Sequence[str]], with_attention: bool = False) -> Iterator[Encoded]:
+    """Encodes the sentences that fit into the encoder's positions, in batches of similar lengths.
 
-    Sentences come in an order of their own: `number` says which. A word that the tokenizer makes nothing of (a control
-    character alone) stands as [UNK], so that words and spans agree.
+    A word that has no piece, such as a control character alone, becomes [UNK], so that words and spans agree.
 
     Args:
-        subject: encoders.Subject. sentences: list of sequences of words (str), none of them empty.
+        subject: Subject. The encoder.
+        sentences: list of sequences of str. The words of each sentence, at least one.
+        with_attention: bool. Whether to return attention.
+
+    Returns:
+        iterator of Encoded, in another order than the sentences: `number` identifies the sentence.
     """
     return encode_rows(subject, [(words, None) for words in _pieces(subject.tokenizer, sentences)], with_attention)
 
 
-def encode_rows(subject, rows, with_attention=False):
-    """As `encode`, of rows whose pieces are known.
+def encode_rows(subject: Subject, rows: list[tuple], with_attention: bool = False) -> Iterator[Encoded]:
+    """Encodes rows whose pieces are known. See encode.
 
     Args:
-        rows: list of (A, B), each the list of its words' pieces (int32 arrays, none of them empty); B is None where
-            there is none.
+        subject: Subject. The encoder.
+        rows: list of (A, B). Each segment is a list of the pieces of its words (int32 arrays, none of them empty). B is
+            None for a row of one segment.
+        with_attention: bool. Whether to return attention.
+
+    Yields:
+        Encoded.
+
+    Raises:
+        UserError: attention is asked for, and the encoder has no layer or was pruned.
     """
     if with_attention and subject.config.num_heads_by_layer:
         raise UserError(
-            "the model's heads were pruned, so that its layers have different numbers of them; look at the attention of "
-            "the whole model"
+            "the model's heads were pruned, so that its layers have different numbers of them; look at the attention "
+            "of the whole model"
         )
     if with_attention:
         require_layers(subject.config)
@@ -114,26 +135,46 @@ def encode_rows(subject, rows, with_attention=False):
         at += count
 
 
-def row_length(row):
-    """Tokens of a row of `encode_rows`, [CLS] and [SEP] counted."""
+def row_length(row: tuple) -> int:
+    """Counts the tokens of a row of encode_rows, [CLS] and [SEP] included.
+
+    Args:
+        row: (A, B). See encode_rows.
+
+    Returns:
+        int.
+    """
     return 1 + sum(1 + sum(map(len, segment)) for segment in row if segment is not None)
 
 
-def num_tokens(subject, sentences):
-    """int64 [sentences]: tokens of each, [CLS] and [SEP] counted."""
+def num_tokens(subject: Subject, sentences: list[Sequence[str]]) -> np.ndarray:
+    """Counts the tokens of sentences, [CLS] and [SEP] included.
+
+    Args:
+        subject: Subject. Its tokenizer splits the words.
+        sentences: list of sequences of str.
+
+    Returns:
+        int64 [sentences].
+    """
     return np.array([row_length((words, None)) for words in _pieces(subject.tokenizer, sentences)], np.int64)
 
 
-def fitting(subject, items, path):
-    """(those items whose words `encode` takes, how many it would leave out).
+def fitting(subject: Subject, items: list, path: str) -> tuple[list, int]:
+    """Selects the items whose words `encode` can take.
 
-    Done once before anything is counted, so that baselines are asked for the same sentences as encoders.
+    The selection precedes all counts, so that baselines answer for the same sentences as encoders.
 
     Args:
-        items: list of what has `words`, such as treebank.Tree. path: the file that they are of.
+        subject: Subject. The encoder.
+        items: list of objects with `words`, such as treebank.Tree.
+        path: str. The file of the items, for the message.
+
+    Returns:
+        (list, int): the items that fit, and the number of the others.
 
     Raises:
-        UserError: there is none.
+        UserError: no item fits.
     """
     longest = subject.config.max_position_embeddings
     fits = num_tokens(subject, [item.words for item in items]) <= longest
@@ -141,14 +182,14 @@ def fitting(subject, items, path):
         raise UserError(
             f"{path}: none of its {len(items):,} sentences fits into the model's {longest} positions; give shorter ones"
         )
-    return [item for item, fit in zip(items, fits) if fit], int(np.sum(~fits))
+    return [item for item, fit in zip(items, fits, strict=True) if fit], int(np.sum(~fits))
 
 
 def _pieces(tokenizer, sentences):
-    """For each sentence the list of its words' pieces, int32 arrays."""
+    """list of the pieces of each sentence's words, int32 arrays."""
     words = sorted({word for words in sentences for word in words})
     unknown = np.array([tokenizer.unk_id], np.int32)
-    known = {word: ids if len(ids) else unknown for word, ids in zip(words, piece_ids(tokenizer, words))}
+    known = {word: ids if len(ids) else unknown for word, ids in zip(words, piece_ids(tokenizer, words), strict=True)}
     return [[known[word] for word in words] for words in sentences]
 
 
@@ -165,7 +206,9 @@ def _encode_batch(subject, rows, with_attention):
     outputs = _run(subject.encoder, with_attention)({name: tf.constant(batch[name]) for name in _INPUTS})
     states = np.stack([outputs["embedding_output"], *outputs["encoder_outputs"]], axis=1)
     attention = np.stack(outputs["attention_scores"], axis=1) if with_attention else [None] * len(rows)
-    for (number, row), size, ids, state, scores in zip(rows, lengths, batch["input_word_ids"], states, attention):
+    for (number, row), size, ids, state, scores in zip(
+        rows, lengths, batch["input_word_ids"], states, attention, strict=True
+    ):
         yield Encoded(
             int(number),
             ids[:size],
@@ -186,13 +229,13 @@ def _spans(row):
     return np.array(spans, np.int32).reshape(-1, 2)
 
 
-@functools.lru_cache(maxsize=4)  # tracing takes seconds, and an encoder that is held memory
+@functools.lru_cache(maxsize=4)  # tracing takes seconds; each cached encoder takes memory
 def _run(encoder, with_attention):
-    """A graph from a batch of any size and length to the encoder's outputs."""
+    """Traces a graph from a batch of any size and length to the encoder's outputs."""
 
     @tf.function(autograph=False)
     def run(inputs):
         return encoder(inputs, return_attention_scores=with_attention)
 
-    # Called by itself, the function would warn of tracing anew: it is another one for each encoder.
+    # The concrete function avoids a retracing warning: each encoder has a function of its own.
     return run.get_concrete_function({name: tf.TensorSpec([None, None], tf.int32, name) for name in _INPUTS})

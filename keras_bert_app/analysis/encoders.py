@@ -1,12 +1,13 @@
-"""The encoder that is looked into, and what it is compared with: the same shape with random weights."""
+"""The encoder to look into, and encoders of the same shape with random weights as baselines."""
 
 import dataclasses
 import hashlib
 import os
+from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.encoder import BertEncoder
@@ -19,8 +20,12 @@ class Subject:
     """An encoder with its tokenizer.
 
     Attributes:
-        name: for tables and pictures. encoder: BertEncoder. tokenizer: BertTokenizer. model: BertPretrainer that the encoder
-            is of, with the heads that came with it; None for an untrained one. origin: see origin_of.
+        name: str. The name in tables and pictures.
+        encoder: BertEncoder.
+        tokenizer: BertTokenizer.
+        model: BertPretrainer or None. The model of the encoder, with the heads that came with it. None for an untrained
+            encoder.
+        origin: dict. See origin_of.
     """
 
     name: str
@@ -30,18 +35,22 @@ class Subject:
     origin: dict = dataclasses.field(default_factory=dict, compare=False)
 
     @property
-    def config(self):
+    def config(self) -> BertConfig:
         return self.encoder.config
 
 
-def load_subject(path, log=lambda line: None):
-    """The encoder of a model in any layout, named as its directory is.
+def load_subject(path: str, log: Callable[[str], None] = lambda line: None) -> Subject:
+    """Loads the encoder of a model in any layout. Its name is that of the directory.
 
     Args:
-        path: see interop.load.load_weights. log: called with the lines that say what was loaded.
+        path: str. See interop.load.load_weights.
+        log: Callable. Receives lines that say what was loaded.
+
+    Returns:
+        Subject.
 
     Raises:
-        UserError: nothing to load there, or it came without a vocabulary.
+        UserError: the path holds no model, or the model has no vocabulary.
     """
     weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
     for line in lines:
@@ -58,8 +67,15 @@ def load_subject(path, log=lambda line: None):
     )
 
 
-def require_layers(config):
-    """Raises UserError for an encoder of embeddings alone."""
+def require_layers(config: BertConfig) -> None:
+    """Checks that an encoder has layers.
+
+    Args:
+        config: BertConfig.
+
+    Raises:
+        UserError: the encoder has embeddings alone.
+    """
     if not config.num_hidden_layers:
         raise UserError(
             "the encoder has embeddings and no layer (--encoder_layers=0), so that there is nothing to look into; give "
@@ -67,25 +83,45 @@ def require_layers(config):
         )
 
 
-def require_segments(config, what):
-    """Raises UserError for a model that knows no second segment. Args: what: was given for one."""
+def require_segments(config: BertConfig, what: str) -> None:
+    """Checks that a model knows a second segment.
+
+    Args:
+        config: BertConfig.
+        what: str. The flag or file that gives a pair of texts; it begins the message.
+
+    Raises:
+        UserError: the model has one segment.
+    """
     if config.type_vocab_size < 2:
         raise UserError(
             f"{what}: the model has one segment (type_vocab_size 1), and was never shown a pair; give single texts"
         )
 
 
-def name_of(path):
-    """What a model is called in titles: the last part of its path."""
+def name_of(path: str | os.PathLike) -> str:
+    """Names a model in titles by the last part of its path.
+
+    Args:
+        path: str or path object.
+
+    Returns:
+        str.
+    """
     return os.path.basename(str(path).rstrip("/"))
 
 
-def origin_of(weights, tensors):
-    """dict by which findings know whose they are: weights, what was read; sha256 of the tensors, so that a directory that was
-    written anew counts as another model.
+def origin_of(weights: str, tensors: dict) -> dict[str, str]:
+    """Identifies the model that findings are about.
+
+    The hash covers the tensors, so that a directory with new weights counts as another model.
 
     Args:
-        weights: str. tensors: dict path -> array.
+        weights: str. A description of the files that were read.
+        tensors: dict of path -> array.
+
+    Returns:
+        dict with weights and sha256, the hash of the tensors in hexadecimal digits.
     """
     digest = hashlib.sha256()
     for path in sorted(tensors):
@@ -94,8 +130,18 @@ def origin_of(weights, tensors):
     return {"weights": weights, "sha256": digest.hexdigest()}
 
 
-def untrained(subject, seed=0):
-    """A Subject of the same shape and vocabulary whose weights are BERT's initial ones: what the architecture alone can do."""
+def untrained(subject: Subject, seed: int = 0) -> Subject:
+    """Makes an encoder of the same shape and vocabulary with BERT's initial weights, as a baseline.
+
+    The baseline shows what the architecture alone does.
+
+    Args:
+        subject: Subject.
+        seed: int. The seed of the weights.
+
+    Returns:
+        Subject.
+    """
     return Subject(
         f"untrained (seed {seed})", BertEncoder(subject.config, seed=seed, has_pooler=False), subject.tokenizer
     )

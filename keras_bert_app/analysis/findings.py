@@ -1,21 +1,30 @@
-"""What an analysis found: tables, pictures and remarks, printed for the person who waits and kept for the report."""
+"""Results of an analysis: tables, pictures and remarks, to print and to keep for the report."""
 
 import dataclasses
 import json
+from collections.abc import Iterator
+
+from keras_bert_app.analysis.options import Options
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of cells; numbers are shown with `digits` places. Cells are str, int, float, or None for what is not
-    there."""
+    """A table of results.
+
+    Attributes:
+        title: str.
+        columns: tuple of str. The headings.
+        rows: list of sequences of str, int, float or None. None gives an empty cell.
+        digits: int. Decimal places of floats.
+    """
 
     title: str
     columns: tuple
     rows: list
     digits: int = 4
 
-    def cells(self):
-        """The rows as str."""
+    def cells(self) -> list[list[str]]:
+        """Returns the rows as lists of str."""
         return [
             [
                 ""
@@ -36,11 +45,13 @@ class Findings:
     """The result of one analysis.
 
     Attributes:
-        name: of the analysis. title: one line. tables: list of Table; the first is the one to read.
-        remarks: lines: what was measured how, what was left out, what the figures say beside their baseline.
-        files: dict name -> bytes (PNG), str (HTML, text) or an iterator of bytes (what is large), laid beside.
-        values: dict of figures beyond the tables, for programs; anything that JSON holds.
-        origin: encoders.origin_of the model that was looked into, where it is not the subject.
+        name: str. The name of the analysis.
+        title: str. One line.
+        tables: list of Table. The first one holds the main result.
+        remarks: list of str. How the analysis measured, what it left out, and how the figures compare with baselines.
+        files: dict of file name -> bytes (PNG), str (HTML, text) or iterator of bytes (large files).
+        values: dict of further figures for programs. JSON can hold them.
+        origin: dict. encoders.origin_of the model, if the model is not the subject's.
     """
 
     name: str
@@ -52,11 +63,15 @@ class Findings:
     origin: dict = dataclasses.field(default_factory=dict)
 
 
-def contents(findings, options):
-    """dict file name -> bytes or an iterator of bytes: NAME.json with all that was found and how, and the files.
+def contents(findings: Findings, options: Options) -> dict[str, bytes | Iterator[bytes]]:
+    """Collects the files of an analysis: NAME.json (all results and options) and those of the findings.
 
     Args:
-        options: Options, the seeds among them.
+        findings: Findings.
+        options: Options. All of them are recorded, the seeds included.
+
+    Returns:
+        dict of file name -> bytes or iterator of bytes.
     """
     record = {
         **dataclasses.asdict(dataclasses.replace(findings, files={})),
@@ -67,8 +82,12 @@ def contents(findings, options):
     return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
 
 
-def text_lines(findings):
-    """Yields the lines of its title, tables and remarks."""
+def text_lines(findings: Findings) -> Iterator[str]:
+    """Yields the lines to print: title, tables and remarks.
+
+    Args:
+        findings: Findings.
+    """
     yield findings.title
     for table in findings.tables:
         rows = [list(map(str, table.columns)), *table.cells()]
@@ -79,7 +98,8 @@ def text_lines(findings):
             yield (
                 "  "
                 + "  ".join(
-                    cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, is_text)
+                    cell.ljust(width) if is_left else cell.rjust(width)
+                    for cell, width, is_left in zip(row, widths, is_text, strict=True)
                 ).rstrip()
             )
     yield ""

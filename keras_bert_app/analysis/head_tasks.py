@@ -1,24 +1,30 @@
-"""What a model's heads are judged by: masked LM on a text, or the task that it was fine-tuned for.
+"""Tasks that judge the heads of a model: masked LM on a text, or the task of a fine-tuned run.
 
-Both kinds have
-    name, data: one line each, for titles and remarks; remarks: lines, what was read and left out;
-    subject_name: whose heads they are; origin: see encoders.origin_of;
-    model: a Keras model, whose encoder has the heads;
-    estimation: list of batches to find importance on, and num_estimated, the rows (Tuned: examples) in them;
-    outputs(model, batch): what a model of the same kind computes; it can be traced into a graph;
-    loss(outputs, batch): the sum of the losses of the batch;
-    score(call): dict of figures on rows that estimation does not have, the first the one to look at; call takes a batch
-        and gives what `outputs` does;
-    is_better_high: whether the first is the better the higher;
-    inputs: a batch of the rows that are scored.
+MaskedLM and Tuned have these attributes and methods:
+    name: str. The task, for titles.
+    data: str. One line about the data, for titles and remarks.
+    remarks: list of str. Lines that say how much was read and left out.
+    subject_name: str. The name of the model.
+    origin: dict. See encoders.origin_of.
+    model: Keras model. Its encoder has the heads.
+    estimation: list of batches. The data that importance is estimated on.
+    num_estimated: int. The number of rows (MaskedLM) or examples (Tuned) in estimation.
+    outputs(model, batch): computes the outputs of a model of the same kind. It can be traced into a graph.
+    loss(outputs, batch): returns the sum of the losses of the batch.
+    score(call): scores rows that estimation does not have. call maps a batch to outputs. Returns a dict of figures, the
+        main one first.
+    is_better_high: bool. Whether a high main figure is good.
+    inputs: dict. One batch of the rows that are scored.
 """
 
 import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis import encoders, input_texts
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import predicting
 from keras_bert_app.tasks.batches import evaluation_batches, make_batch
@@ -29,12 +35,20 @@ from keras_bert_app.training.losses import classification_sums
 from pipelines.examples.masking import mask_tokens
 
 _ROW_LENGTH, _ROWS_A_BATCH = 128, 16
-_PREDICTIONS, _MASKED_SHARE = 20, 0.15  # of a row of 128: google-research/bert, README
-_BY_ITSELF = 1000  # sentences
+# google-research/bert, README: 20 predictions for a row of 128 tokens, 15 % of the tokens masked.
+_PREDICTIONS, _MASKED_SHARE = 20, 0.15
+_DEFAULT_SENTENCES = 1000
 
 
-def check(options):
-    """Raises UserError where there is nothing to score heads on."""
+def check(options: Options) -> None:
+    """Checks that the options name data to score heads on.
+
+    Args:
+        options: Options.
+
+    Raises:
+        UserError: neither input_file nor workdir is set.
+    """
     if not options.input_file and not options.workdir:
         raise UserError(
             "--input_file is missing, a text that masked LM is scored on; or give --workdir, a fine-tuned run, "
@@ -42,14 +56,19 @@ def check(options):
         )
 
 
-def load(subject, options, log):
-    """The task of options.workdir, or else masked LM on options.input_file.
+def load(subject: encoders.Subject | None, options: Options, log: Callable[[str], None]) -> "MaskedLM | Tuned":
+    """Loads the task of options.workdir, or else masked LM on options.input_file.
 
     Args:
-        subject: encoders.Subject; None is enough with a workdir. log: called with the task's remarks.
+        subject: Subject or None. Masked LM needs it.
+        options: Options.
+        log: Callable. Receives the remarks of the task.
+
+    Returns:
+        MaskedLM or Tuned.
 
     Raises:
-        UserError: neither is given, or the model has no masked-LM head.
+        UserError: neither option is set, or the model has no masked-LM head.
     """
     check(options)
     if subject is not None:
@@ -70,21 +89,33 @@ def _masked_lm(subject, options):
 
 
 class MaskedLM:
-    """Loss and accuracy of masked LM over rows of up to 128 tokens of whole sentences, 15 % of them masked once for all.
+    """Masked LM over rows of up to 128 tokens of whole sentences, 15 % of the tokens masked once.
 
-    The first half of the rows is for estimation, the second is scored.
+    The first half of the rows serves for estimation, the second half for scores.
+
+    Args:
+        subject: Subject. A model with a masked-LM head.
+        options: Options. Uses input_file, max_sentences and seed.
+
+    Raises:
+        UserError: the text fills less than two rows.
     """
 
     is_better_high = False
 
-    def __init__(self, subject, options):
+    def __init__(self, subject: encoders.Subject, options: Options):
         self.model, self.subject_name, self.origin = subject.model, subject.name, subject.origin
-        sentences, documents = input_texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
+        sentences, documents = input_texts.corpus_sentences(
+            options.input_file, options.most_sentences(_DEFAULT_SENTENCES)
+        )
         length = min(_ROW_LENGTH, subject.config.max_position_embeddings)
-        kept, numbers, left_out = input_texts.encodable(subject, sentences, length - 2)
-        self.remarks = [input_texts.read_remark(options, len(sentences), _BY_ITSELF), *([left_out] if left_out else [])]
+        texts, numbers, left_out = input_texts.encodable(subject, sentences, length - 2)
+        self.remarks = [
+            input_texts.read_remark(options, len(sentences), _DEFAULT_SENTENCES),
+            *([left_out] if left_out else []),
+        ]
         rows = filled_rows(
-            [np.concatenate(text.pieces) for text in kept], [documents[number] for number in numbers], length - 2
+            [np.concatenate(text.pieces) for text in texts], [documents[number] for number in numbers], length - 2
         )
         if len(rows) < 2:
             raise UserError(
@@ -93,7 +124,7 @@ class MaskedLM:
             )
         halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
         self.estimation, self.scored = (
-            _masked_batches(subject.tokenizer, half, length, options.seed) for half in halves
+            _masked_batches(subject.tokenizer, rows_of_half, length, options.seed) for rows_of_half in halves
         )
         self.num_estimated = len(halves[0])
         self.name = "masked LM"
@@ -104,16 +135,16 @@ class MaskedLM:
         )
         self.inputs = self.scored[0]
 
-    def outputs(self, model, batch):
+    def outputs(self, model, batch: dict) -> dict:
         return {"mlm_logits": model(batch, heads_only=True)["mlm_logits"]}
 
-    def loss(self, outputs, batch):
+    def loss(self, outputs: dict, batch: dict):
         return self._sums(outputs, batch)[0]
 
     def _sums(self, outputs, batch):
         return classification_sums(outputs["mlm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"])
 
-    def score(self, call):
+    def score(self, call: Callable) -> dict[str, float]:
         loss, correct, count = np.sum(
             [[float(value) for value in self._sums(call(batch), batch)] for batch in self.scored], axis=0
         )
@@ -121,40 +152,61 @@ class MaskedLM:
 
 
 def _halves(examples, by_document):
-    """(Every second of the examples, the others); by document where an example is read among its neighbours there."""
+    """Splits examples into every second one and the others.
+
+    Args:
+        by_document: bool. Whether to split whole documents, because an example is read with its neighbours.
+    """
     if not by_document:
         return examples[0::2], examples[1::2]
-    number = {document: at for at, document in enumerate(dict.fromkeys((one.path, one.document) for one in examples))}
-    return tuple([one for one in examples if number[one.path, one.document] % 2 == half] for half in (0, 1))
+    document_numbers = {
+        document: at
+        for at, document in enumerate(dict.fromkeys((example.path, example.document) for example in examples))
+    }
+    return tuple(
+        [example for example in examples if document_numbers[example.path, example.document] % 2 == half]
+        for half in (0, 1)
+    )
 
 
 class Tuned:
-    """The task of a fine-tuned run: even ones of its dev examples are for estimation, odd ones are scored."""
+    """The task of a fine-tuned run. Its even dev examples serve for estimation, the odd ones for scores.
 
-    is_better_high = True  # as all metrics of tasks are
+    Args:
+        options: Options. Uses workdir and max_sentences.
 
-    def __init__(self, options):
-        # In float32 whatever the run was trained in: models with heads and without are compared, down to the last bits.
-        self.found = found = FinetunedRun(options.workdir, {"precision": "float32"})
-        encoders.require_layers(found.model.config)
-        self.model, self.task, self.subject_name = found.model, found.task, encoders.name_of(options.workdir)
+    Raises:
+        UserError: the run has less than two dev examples, or its encoder has no layer.
+    """
+
+    is_better_high = True  # all metrics of tasks are
+
+    def __init__(self, options: Options):
+        # float32 in every case: pruned and whole models are compared to the last bits.
+        self.finetuned = finetuned = FinetunedRun(options.workdir, {"precision": "float32"})
+        encoders.require_layers(finetuned.model.config)
+        self.model, self.task, self.subject_name = finetuned.model, finetuned.task, encoders.name_of(options.workdir)
         self.origin = encoders.origin_of(
-            f"fine-tuned run {found.checkpoint}", {variable.path: variable.numpy() for variable in found.model.weights}
+            f"fine-tuned run {finetuned.checkpoint}",
+            {variable.path: variable.numpy() for variable in finetuned.model.weights},
         )
         self.remarks = [
             f"--workdir={options.workdir} was looked into, and --{name}={getattr(options, name)} was not."
             for name in ("init_checkpoint", "input_file")
             if getattr(options, name)
         ]
-        examples = found.task.read_split(found.run.data_dir, "dev", found.run, most=options.most_sentences())
-        even, odd = _halves(examples, by_document=found.run.document_context)
+        examples = finetuned.task.read_split(
+            finetuned.run.data_dir, "dev", finetuned.run, most=options.most_sentences()
+        )
+        even, odd = _halves(examples, by_document=finetuned.run.document_context)
         if not odd:
             raise UserError(
-                f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; expected two at least"
+                f"{options.workdir}: has {len(examples)} dev example{'s of one document' * (len(examples) > 1)}; "
+                "expected two at least"
             )
-        # The labels alone count, whatever else a run learned from.
+        # Without a teacher: the loss counts the labels alone.
         self.objective = self.task.family.make_objective(
-            self.task, dataclasses.replace(found.run, teacher=""), found.model.head
+            self.task, dataclasses.replace(finetuned.run, teacher=""), finetuned.model.head
         )
         self.examples = Examples(odd)
         estimated = self._features(Examples(even))
@@ -163,55 +215,64 @@ class Tuned:
         self.num_estimated = len(even)
         self.name = self.task.name
         self.data = (
-            f"{found.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name}, scores on "
+            f"{finetuned.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name}, scores on "
             f"{len(self.examples):,} others"
         )
         self.inputs = next(self._batches(self.features))[0]
 
     def _features(self, examples):
-        return self.task.family.featurize(self.task, examples, self.found.tokenizer, self.found.run, self.found.labels)
+        return self.task.family.featurize(
+            self.task, examples, self.finetuned.tokenizer, self.finetuned.run, self.finetuned.labels
+        )
 
     def _batches(self, features):
-        return evaluation_batches(features, self.found.run, self.found.run.global_batch_size)
+        return evaluation_batches(features, self.finetuned.run, self.finetuned.run.global_batch_size)
 
-    def outputs(self, model, batch):
+    def outputs(self, model, batch: dict) -> dict:
         return {"logits": model(batch)["logits"]}
 
-    def loss(self, outputs, batch):
+    def loss(self, outputs: dict, batch: dict):
         return self.objective.loss_sums(outputs, batch)["loss_sum"]
 
-    def score(self, call):
+    def score(self, call: Callable) -> dict[str, float]:
         logits = predicting.unit_logits(
             lambda batch: call(batch)["logits"].numpy(),
             self.model,
             self.features,
-            self.found.run,
-            self.found.run.global_batch_size,
+            self.finetuned.run,
+            self.finetuned.run.global_batch_size,
         )
         family = self.task.family
-        predictions = family.decode(self.task, self.examples, self.features, logits, self.found.run, self.found.labels)
-        scores = family.score(self.task, self.examples, predictions, self.found.labels)
+        predictions = family.decode(
+            self.task, self.examples, self.features, logits, self.finetuned.run, self.finetuned.labels
+        )
+        scores = family.score(self.task, self.examples, predictions, self.finetuned.labels)
         return {name: float(scores[name]) for name in self.task.metrics if name in scores}
 
 
-def filled_rows(pieces, documents, room):
-    """Rows of whole sentences, as many of one document in each as fit: list of int32 arrays of at most `room` pieces.
+def filled_rows(pieces: list[np.ndarray], documents: Sequence[int], room: int) -> list[np.ndarray]:
+    """Fills rows with whole sentences of one document.
 
     Args:
-        pieces: list of int32 arrays, none longer than room. documents: of each sentence its document's number.
+        pieces: list of int32 arrays, none longer than room.
+        documents: sequence of int. The document of each sentence.
+        room: int. The largest number of pieces in a row.
+
+    Returns:
+        list of int32 arrays.
     """
-    rows, last = [], None
-    for sentence, document in zip(pieces, documents):
-        if document == last and sum(map(len, rows[-1])) + len(sentence) <= room:
+    rows, last_document = [], None
+    for sentence, document in zip(pieces, documents, strict=True):
+        if document == last_document and sum(map(len, rows[-1])) + len(sentence) <= room:
             rows[-1].append(sentence)
         else:
             rows.append([sentence])
-        last = document
+        last_document = document
     return [np.concatenate(row) for row in rows]
 
 
 def _masked_batches(tokenizer, rows, length, seed):
-    """List of batches of tensors, what BertPretrainer and its masked-LM loss take; the same for the same seed."""
+    """list of batches of tensors for BertPretrainer and its masked-LM loss; the seed fixes the masks."""
     builder = RowBuilder(tokenizer)
     for row in rows:
         builder.add(row)

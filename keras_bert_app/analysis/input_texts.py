@@ -1,69 +1,93 @@
-"""Raw texts as the analyses take them: cut into pieces, the pieces joined to words, each with its place in the text."""
+"""Raw texts for the analyses: their pieces and words, each with its place in the text."""
 
 import dataclasses
 
 import numpy as np
 
+from keras_bert_app.analysis.encoders import Subject
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.features import pieces_with_spans
 from pipelines.text.readers import expand_files, read_documents
+from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """A text of W words. A word is what BERT's splitting at white space, punctuation and CJK characters leaves whole.
+    """A text of W words. A word is a unit of BERT's split at white space, punctuation and CJK characters.
 
     Attributes:
-        text: str. pieces: list of W int32 arrays, the pieces of each word.
-        characters: list of W int32 arrays [pieces, 2], what part of the text each piece stands for, the end exclusive.
+        text: str.
+        pieces: list of W int32 arrays. The pieces of each word.
+        characters: list of W int32 arrays [pieces, 2]. The part of the text that each piece stands for, the end
+            exclusive.
     """
 
     text: str
     pieces: list
     characters: list
 
-    def word_spans(self):
-        """List of W (start, end) in characters."""
+    def word_spans(self) -> list[tuple[int, int]]:
+        """Returns a list of W (start, end) in characters."""
         return [(int(spans[0, 0]), int(spans[-1, 1])) for spans in self.characters]
 
-    def words(self):
-        """List of W str, as the text writes them."""
+    def words(self) -> list[str]:
+        """Returns a list of W str, as the text writes the words."""
         return [self.text[start:end] for start, end in self.word_spans()]
 
-    def beginning(self, num_pieces):
-        """The text with only those first words whose pieces are no more than num_pieces in all."""
+    def beginning(self, num_pieces: int) -> "Text":
+        """Cuts the text after the last word that fits.
+
+        Args:
+            num_pieces: int. The largest number of pieces of the words that stay.
+
+        Returns:
+            Text.
+        """
         count = int(np.searchsorted(np.cumsum([len(word) for word in self.pieces]), num_pieces, side="right"))
         return self if count == len(self.pieces) else Text(self.text, self.pieces[:count], self.characters[:count])
 
 
-def cut(tokenizer, texts):
-    """List of Text of a list of str."""
+def cut(tokenizer: BertTokenizer, texts: list[str]) -> list[Text]:
+    """Splits texts into words and pieces.
+
+    Args:
+        tokenizer: BertTokenizer.
+        texts: list of str.
+
+    Returns:
+        list of Text.
+    """
     is_continuation = np.array([piece.startswith("##") for piece in tokenizer.vocabulary])
-    found = []
-    for text, (pieces, characters) in zip(texts, pieces_with_spans(tokenizer, texts)):
+    result = []
+    for text, (pieces, characters) in zip(texts, pieces_with_spans(tokenizer, texts), strict=True):
         starts = np.flatnonzero(~is_continuation[pieces])
-        # np.split of nothing gives one empty array
-        found.append(
+        # np.split of an empty array returns one empty array, not none.
+        result.append(
             Text(
                 text,
                 np.split(pieces, starts[1:]) if len(starts) else [],
                 np.split(characters, starts[1:]) if len(starts) else [],
             )
         )
-    return found
+    return result
 
 
-def corpus_sentences(path, max_sentences=0):
-    """The sentences of text files in any format that prepare_corpus reads; a plain line is split into its sentences.
+def corpus_sentences(path: str, max_sentences: int = 0) -> tuple[list[str], list[int]]:
+    """Reads the sentences of text files in any format that prepare_corpus reads.
+
+    The lines of a plain text are split into sentences.
 
     Args:
-        path: a file, a directory of them or a pattern. max_sentences: only the first ones; 0 for all.
+        path: str. A file, a directory of files or a pattern.
+        max_sentences: int. How many sentences to read; 0 for all.
 
     Returns:
-        (list of str, list of int: the document that each is of; a line is one, or what blank lines set apart).
+        (list of str, list of int): the sentences, and the document of each. A document is a line, or a block between
+        blank lines.
 
     Raises:
-        UserError, DataError: the file cannot be read, or there is no sentence in it.
+        UserError, DataError: the file cannot be read, or it has no sentence.
     """
     sentences, documents = [], []
     for number, document in enumerate(read_documents(expand_files([path]))):
@@ -77,11 +101,16 @@ def corpus_sentences(path, max_sentences=0):
     return sentences[:end], documents[:end]
 
 
-def read_remark(options, num_read, by_itself):
-    """A line that says how many sentences were read of a file, and why no more.
+def read_remark(options: Options, num_read: int, by_itself: int) -> str:
+    """Says how many sentences of a file were read, and why no more.
 
     Args:
-        num_read: by corpus_sentences. by_itself: what the analysis takes where --max_sentences does not say.
+        options: Options.
+        num_read: int. The number of sentences from corpus_sentences.
+        by_itself: int. The default of the analysis if --max_sentences sets no limit.
+
+    Returns:
+        str. One line.
     """
     most = options.most_sentences(by_itself)
     if not most or num_read < most:
@@ -94,10 +123,21 @@ def read_remark(options, num_read, by_itself):
     return f"The first {num_read:,} sentences of {options.input_file} were read ({why})."
 
 
-def encodable(subject, sentences, most_pieces=None):
-    """(list of Text, list of the numbers of their sentences, remark on those that were left out or "").
+def encodable(
+    subject: Subject, sentences: list[str], most_pieces: int | None = None
+) -> tuple[list[Text], list[int], str]:
+    """Splits sentences, and leaves out those without a word and those that are too long.
 
-    Left out are sentences without a word, and those longer than most_pieces or than the encoder's positions.
+    Args:
+        subject: Subject. Sentences must fit into the encoder's positions.
+        sentences: list of str.
+        most_pieces: int or None. A further limit on the pieces of a sentence.
+
+    Returns:
+        (list of Text, list of int, str): the sentences that stay, their numbers, and a remark on the others or "".
+
+    Raises:
+        UserError: no sentence stays.
     """
     room = min(most_pieces or np.inf, subject.config.max_position_embeddings - 2)
     texts = cut(subject.tokenizer, sentences)

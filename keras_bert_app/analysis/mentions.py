@@ -1,12 +1,13 @@
-"""Who is spoken of where: mentions in CorefUD's annotation (Entity= in the MISC column), as UD GUM has it."""
+"""Mentions of entities in CorefUD's annotation (Entity= in the MISC column), as UD GUM has it."""
 
 import dataclasses
 import re
 
+from keras_bert_app.analysis.treebank import Tree
 from keras_bert_app.errors import UserError
 
-# "(7-person-new" opens entity 7, "7)" closes it, "(7-person-new)" does both; brackets follow each other without space.
-# A part of a mention in several is "(7[1/2]-person" and "7[1/2])".
+# "(7-person-new" opens entity 7, "7)" closes it, and "(7-person-new)" does both. No space separates brackets.
+# "(7[1/2]-person" and "7[1/2])" open and close the first of two parts of a mention.
 _BRACKET = re.compile(
     r"\((?P<opens>[^-()\[\]]+)(?:\[(?P<part>\d+)/\d+\])?[^()]*(?P<closes>\))?"
     r"|(?P<ends>[^-()\[\]]+)(?:\[\d+/\d+\])?\)"
@@ -15,8 +16,15 @@ _BRACKET = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Mention:
-    """entity: its id. sentence: number of its tree. first, end: its words there, the end exclusive. head: the word in
-    it whose head lies outside."""
+    """One mention of an entity.
+
+    Attributes:
+        entity: str. The id of the entity.
+        sentence: int. The number of the sentence's tree.
+        first: int. The first word of the mention in the sentence.
+        end: int. The word after the last one.
+        head: int. The word of the mention whose head lies outside the mention.
+    """
 
     entity: str
     sentence: int
@@ -25,11 +33,18 @@ class Mention:
     head: int
 
 
-def read_mentions(trees):
-    """list of Mention, sorted by sentence and head; of a mention in parts the first part.
+def read_mentions(trees: list[Tree]) -> list[Mention]:
+    """Reads the mentions of trees. If a mention has several parts, only the first part counts.
+
+    Args:
+        trees: list of treebank.Tree.
+
+    Returns:
+        list of Mention, sorted by sentence and head.
 
     Raises:
-        UserError: brackets that do not pair up within a sentence, or no annotation at all: file:line and why.
+        UserError: brackets do not pair up within a sentence, or no word has an annotation. The message names file and
+            line.
     """
     result = []
     for number, tree in enumerate(trees):
@@ -50,25 +65,27 @@ def _spans(tree):
     opened, result = [], []
     for word, misc in enumerate(tree.misc):
         value = next((field[7:] for field in misc.split("|") if field.startswith("Entity=")), "")
-        at, place_of = 0, f"{tree.path}:{tree.lines[word]}"
+        at, location = 0, f"{tree.path}:{tree.lines[word]}"
         while at < len(value):
-            found = _BRACKET.match(value, at)
-            if not found:
+            bracket = _BRACKET.match(value, at)
+            if not bracket:
                 raise UserError(
-                    f"{place_of}: Entity={value} cannot be read from {value[at : at + 20]!r} on; expected "
+                    f"{location}: Entity={value} cannot be read from {value[at : at + 20]!r} on; expected "
                     "brackets such as (7-person or 7)"
                 )
-            at = found.end()
-            if found["opens"]:
-                is_first = found["part"] in (None, "1")
-                if not found["closes"]:
-                    opened.append((found["opens"], word, is_first))
+            at = bracket.end()
+            if bracket["opens"]:
+                is_first = bracket["part"] in (None, "1")
+                if not bracket["closes"]:
+                    opened.append((bracket["opens"], word, is_first))
                 elif is_first:
-                    result.append((found["opens"], word, word + 1))
+                    result.append((bracket["opens"], word, word + 1))
                 continue
-            place = next((place for place in reversed(range(len(opened))) if opened[place][0] == found["ends"]), None)
+            place = next((place for place in reversed(range(len(opened))) if opened[place][0] == bracket["ends"]), None)
             if place is None:
-                raise UserError(f"{place_of}: Entity={value} closes {found['ends']}, which is not open in the sentence")
+                raise UserError(
+                    f"{location}: Entity={value} closes {bracket['ends']}, which is not open in the sentence"
+                )
             entity, first, is_first = opened.pop(place)
             if is_first:
                 result.append((entity, first, word + 1))

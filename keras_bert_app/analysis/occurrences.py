@@ -1,33 +1,38 @@
-"""The places of words in a corpus, and their vectors there.
+"""Occurrences of words in a corpus, and their vectors.
 
 Dimensions: L + 1 states (the embeddings' output first), n occurrences, H hidden size.
 """
 
 import dataclasses
 import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from keras_bert_app.analysis import input_texts
 from keras_bert_app.analysis.encoded_sentences import Encoded, encode_rows
-from keras_bert_app.analysis.samples import evenly
+from keras_bert_app.analysis.encoders import Subject
+from keras_bert_app.analysis.even_samples import evenly_spaced
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import reported
 
-FEWEST = 10  # occurrences; fewer make no clusters
-_MOST = 400  # of a word; taken at equal steps through the corpus
-_MOST_OTHERS = 300  # sentences in which nothing was looked up; for what all words do
-_FEWEST_CONTEXTS = 5  # sentences with a word that count it among all words
+FEWEST = 10  # occurrences; fewer of them make no clusters
+_MOST = 400  # occurrences of a word, taken at equal steps through the corpus
+_MOST_OTHERS = 300  # sentences without the words, for the figures of all words
+_FEWEST_CONTEXTS = 5  # sentences that a word needs to count among all words
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """The sentences that are read: M of them.
+    """The M sentences that are read.
 
     Attributes:
-        texts: M texts.Text. keys: of each the list of its words as the tokenizer's casing has them. documents: int [M].
-        contexts: int [M], of each the first sentence of the same words. places: dict word -> int [n, 2], sentence and word of
-            each occurrence. remarks: lines, what was left out.
+        texts: list of M input_texts.Text.
+        keys: list of M lists of str. The words of each sentence in the tokenizer's casing.
+        documents: int [M]. The document of each sentence.
+        contexts: int [M]. The number of the first sentence with the same words.
+        places: dict of word -> int [n, 2]. The sentence and the place in the sentence of each occurrence.
+        remarks: list of str. Lines that say how much was read and left out.
     """
 
     texts: list
@@ -38,78 +43,95 @@ class Corpus:
     remarks: list
 
 
-def find(subject, path, words, max_sentences, seed):
-    """The Corpus of a file's sentences that hold the words, and of some others.
+def find(subject: Subject, path: str, words: Sequence[str], max_sentences: int, seed: int) -> Corpus:
+    """Finds the sentences of a file that contain the words, and draws some of the other sentences.
+
+    Args:
+        subject: Subject. Its tokenizer decides about casing.
+        path: str. See input_texts.corpus_sentences.
+        words: sequence of str.
+        max_sentences: int. How many sentences to read; 0 for all.
+        seed: int. The seed that draws the other sentences.
+
+    Returns:
+        Corpus.
 
     Raises:
-        UserError: a word is there less than FEWEST times.
+        UserError: the file contains a word less than FEWEST times, or no text can contain the word.
     """
-    lower = subject.config.do_lower_case
     _check_words(subject, words)
     sentences, documents = input_texts.corpus_sentences(path, max_sentences)
-    wanted = _pattern(subject, words)
-    is_wanted = np.array([bool(wanted.search(sentence)) for sentence in sentences])
-    by_key = {word.lower() if lower else word: word for word in words}
-    for number, text in zip(
-        np.flatnonzero(is_wanted),
-        input_texts.cut(subject.tokenizer, [sentences[at] for at in np.flatnonzero(is_wanted)]),
-    ):
-        is_wanted[number] = any(
-            (word.lower() if lower else word) in by_key for word in text.words()
-        )  # not within a longer word alone
-    others = np.flatnonzero(~is_wanted)
+    words_by_key = {_key(subject, word): word for word in words}
+    has_word = _which_have_words(subject, sentences, words, words_by_key)
+    others = np.flatnonzero(~has_word)
     others = np.random.default_rng(seed).choice(others, min(_MOST_OTHERS, len(others)), replace=False)
-    numbers = np.sort(np.concatenate([np.flatnonzero(is_wanted), others]))
-    given, kept, remark = input_texts.encodable(subject, [sentences[number] for number in numbers])
-    keys = [[word.lower() if lower else word for word in text.words()] for text in given]
+    numbers = np.sort(np.concatenate([np.flatnonzero(has_word), others]))
+    texts, kept, left_out = input_texts.encodable(subject, [sentences[number] for number in numbers])
+    keys = [[_key(subject, word) for word in text.words()] for text in texts]
     places = {word: [] for word in words}
-    for number, row in enumerate(keys):
-        for at, key in enumerate(row):
-            if key in by_key:
-                places[by_key[key]].append((number, at))
-    for word, found in places.items():
-        if len(found) < FEWEST:
+    for number, sentence_keys in enumerate(keys):
+        for at, key in enumerate(sentence_keys):
+            if key in words_by_key:
+                places[words_by_key[key]].append((number, at))
+    for word, word_places in places.items():
+        if len(word_places) < FEWEST:
             raise UserError(
-                f"--words: {word!r} stands {len(found)} times in {path}; expected {FEWEST} times at least; give more "
-                "text or another word"
+                f"--words: {word!r} stands {len(word_places)} times in {path}; expected {FEWEST} times at least; "
+                "give more text or another word"
             )
     remarks = [
-        f"Of {path} {len(sentences):,} sentences were read: {int(is_wanted.sum()):,} with one of the words, and "
+        f"Of {path} {len(sentences):,} sentences were read: {int(has_word.sum()):,} with one of the words, and "
         f"{len(others):,} of the others, drawn by the seed, for what all words do."
     ]
     remarks += [
-        f"{word} stands there {len(found):,} times; {_MOST:,} of them were taken at equal steps."
-        for word, found in places.items()
-        if len(found) > _MOST
+        f"{word} stands there {len(word_places):,} times; {_MOST:,} of them were taken at equal steps."
+        for word, word_places in places.items()
+        if len(word_places) > _MOST
     ]
-    remarks += [remark] if remark else []
+    remarks += [left_out] if left_out else []
     first = {}
-    contexts = [first.setdefault(tuple(row), number) for number, row in enumerate(keys)]
+    contexts = [first.setdefault(tuple(sentence_keys), number) for number, sentence_keys in enumerate(keys)]
     return Corpus(
-        given,
+        texts,
         keys,
         np.array(documents)[numbers][kept],
         np.array(contexts),
-        {word: np.array(evenly(found, _MOST)) for word, found in places.items()},
+        {word: np.array(evenly_spaced(word_places, _MOST)) for word, word_places in places.items()},
         remarks,
     )
 
 
+def _key(subject, word):
+    return word.lower() if subject.config.do_lower_case else word
+
+
+def _which_have_words(subject, sentences, words, words_by_key):
+    """bool [sentences]."""
+    pattern = _pattern(subject, words)
+    has_word = np.array([bool(pattern.search(sentence)) for sentence in sentences])
+    # The pattern also matches within longer words. Only the tokenizer's split tells these apart.
+    candidates = np.flatnonzero(has_word)
+    texts = input_texts.cut(subject.tokenizer, [sentences[number] for number in candidates])
+    for number, text in zip(candidates, texts, strict=True):
+        has_word[number] = any(_key(subject, word) in words_by_key for word in text.words())
+    return has_word
+
+
 def _pattern(subject, words):
-    """What is found in every sentence that has one of the words; within longer words too, which cutting them tells apart."""
+    """A pattern that matches in every sentence with one of the words, also within longer words."""
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE if subject.config.do_lower_case else 0)
 
 
 def _check_words(subject, words):
-    """Raises UserError for words that can be in no text, or that the tokenizer does not tell apart."""
-    lower, known = subject.config.do_lower_case, {}
-    for word, text in zip(words, input_texts.cut(subject.tokenizer, list(words))):
+    """Raises UserError for words that no text can contain, or that the tokenizer does not distinguish."""
+    known = {}
+    for word, text in zip(words, input_texts.cut(subject.tokenizer, list(words)), strict=True):
         if len(text.words()) != 1:
             raise UserError(
                 f"--words: {word!r} is {len(text.words())} words to BERT ({', '.join(text.words()) or 'none'}), which "
                 "splits text at white space, punctuation and each CJK character; give one of them"
             )
-        key = word.lower() if lower else word
+        key = _key(subject, word)
         if key in known:
             raise UserError(
                 f"--words: {known[key]!r} and {word!r} are the same word to this uncased model; give one of them"
@@ -119,13 +141,13 @@ def _check_words(subject, words):
 
 @dataclasses.dataclass(frozen=True)
 class Vectors:
-    """What an encoder makes of a Corpus.
+    """The vectors of an encoder for a Corpus.
 
     Attributes:
-        words: dict word -> float32 [L + 1, n, H], of length 1. random_cosine: float [L + 1], the mean cosine of words
-            at random from different sentences. all_words: float [L + 1], the mean self-similarity of all words of five
-            sentences or more.
-            num_words: how many those are.
+        words: dict of word -> float32 [L + 1, n, H], of length 1.
+        random_cosine: float [L + 1]. The mean cosine of random words from different sentences.
+        all_words: float [L + 1]. The mean self-similarity of all words that stand in at least five sentences.
+        num_words: int. The number of such words.
     """
 
     words: dict
@@ -134,50 +156,74 @@ class Vectors:
     num_words: int
 
 
-def vectors(subject, corpus, seed, log):
-    """The Vectors of a Corpus, those of a word the mean of its pieces'."""
-    rows, random = [(text.pieces, None) for text in corpus.texts], np.random.default_rng(seed)
-    chosen = [int(random.integers(len(keys))) for keys in corpus.keys]
-    of_sentence = {}
+def vectors(subject: Subject, corpus: Corpus, seed: int, log: Callable[[str], None]) -> Vectors:
+    """Computes the vectors of a Corpus. The vector of a word is the mean of its pieces' vectors.
+
+    Args:
+        subject: Subject. The encoder.
+        corpus: Corpus.
+        seed: int. The seed that draws the random words.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Vectors.
+    """
+    rows, generator = [(text.pieces, None) for text in corpus.texts], np.random.default_rng(seed)
+    chosen = [int(generator.integers(len(keys))) for keys in corpus.keys]
+    occurrences_by_sentence = {}
     for word, places in corpus.places.items():
         for number, (sentence, at) in enumerate(places):
-            of_sentence.setdefault(int(sentence), []).append((word, number, at))
+            occurrences_by_sentence.setdefault(int(sentence), []).append((word, number, at))
     shape = (subject.config.num_hidden_layers + 1, subject.config.hidden_size)
-    found = {word: np.zeros((shape[0], len(places), shape[1]), np.float32) for word, places in corpus.places.items()}
+    word_vectors = {
+        word: np.zeros((shape[0], len(places), shape[1]), np.float32) for word, places in corpus.places.items()
+    }
     sums, counts, random_sum, num_random = {}, {}, np.zeros(shape), 0
-    for one in reported(encode_rows(subject, rows), len(rows), f"sentences through {subject.name}", log):
-        units = _unit(one)
-        for word, number, at in of_sentence.get(one.number, ()):
-            found[word][:, number] = units[:, at]
-        if corpus.contexts[one.number] != one.number:
-            continue  # a sentence that is there twice is one context
-        random_sum += units[:, chosen[one.number]]
+    for encoded in reported(encode_rows(subject, rows), len(rows), f"sentences through {subject.name}", log):
+        units = _unit(encoded)
+        for word, number, at in occurrences_by_sentence.get(encoded.number, ()):
+            word_vectors[word][:, number] = units[:, at]
+        if corpus.contexts[encoded.number] != encoded.number:
+            continue  # a repeated sentence is the same context
+        random_sum += units[:, chosen[encoded.number]]
         num_random += 1
-        # One occurrence a sentence: the contexts of a word are to be different ones.
-        for key, at in {key: at for at, key in enumerate(corpus.keys[one.number])}.items():
+        # Only one occurrence counts in each sentence, so that the contexts of a word differ.
+        for key, at in {key: at for at, key in enumerate(corpus.keys[encoded.number])}.items():
             if any(map(str.isalpha, key)):
                 sums[key] = sums.get(key, 0) + units[:, at]
                 counts[key] = counts.get(key, 0) + 1
-    often = [key for key, count in counts.items() if count >= _FEWEST_CONTEXTS]
-    similar = [mean_cosine(sums[key], counts[key]) for key in often]
+    frequent = [key for key, count in counts.items() if count >= _FEWEST_CONTEXTS]
+    similarities = [mean_cosine(sums[key], counts[key]) for key in frequent]
     return Vectors(
-        found,
+        word_vectors,
         mean_cosine(random_sum, num_random),
-        np.mean(similar, axis=0) if often else np.full(shape[0], np.nan),
-        len(often),
+        np.mean(similarities, axis=0) if frequent else np.full(shape[0], np.nan),
+        len(frequent),
     )
 
 
-def mean_cosine(total, count):
-    """The mean cosine of each two of `count` vectors of length 1 with the sum `total` [..., H]."""
+def mean_cosine(total: np.ndarray, count: int) -> np.ndarray:
+    """Computes the mean cosine of each two vectors of length 1 from their sum.
+
+    Args:
+        total: float [..., H]. The sum of the vectors.
+        count: int. The number of vectors.
+
+    Returns:
+        float [...].
+    """
     return (np.sum(np.square(total, dtype=np.float64), axis=-1) - count) / max(count * (count - 1), 1)
 
 
-def mean_cosine_apart(vectors, contexts):
-    """float [L + 1]: the mean cosine of each two vectors of different contexts.
+def mean_cosine_apart(vectors: np.ndarray, contexts: np.ndarray) -> np.ndarray:
+    """Computes the mean cosine of each two vectors of different contexts.
 
     Args:
-        vectors: [L + 1, n, H], of length 1. contexts: int [n], two different ones at least.
+        vectors: float [L + 1, n, H], of length 1.
+        contexts: int [n]. At least two of them differ.
+
+    Returns:
+        float [L + 1].
     """
     _, places, counts = np.unique(contexts, return_inverse=True, return_counts=True)
     # [L + 1, contexts, H]
@@ -186,7 +232,7 @@ def mean_cosine_apart(vectors, contexts):
     return total / max(len(places) ** 2 - np.sum(counts**2), 1)
 
 
-def _unit(one: Encoded):
-    """float32 [L + 1, W, H]: the words' vectors, of length 1."""
-    states = one.word_states()
+def _unit(encoded: Encoded):
+    """float32 [L + 1, W, H]: the words' vectors, scaled to length 1."""
+    states = encoded.word_states()
     return states / np.maximum(np.linalg.norm(states, axis=-1, keepdims=True), 1e-12)

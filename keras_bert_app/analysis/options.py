@@ -1,4 +1,4 @@
-"""What analyses can be told; each reads what concerns it (registry: NEEDS)."""
+"""The options of all analyses. Each analysis reads those that it needs (study_registry: NEEDS)."""
 
 import dataclasses
 
@@ -8,14 +8,27 @@ class Options:
     """The flags of `analyze`.
 
     Attributes:
-        init_checkpoint: the model that is looked into, in any layout; a workdir may stand in its place (registry: MODEL_FROM).
-        text, text_pair: what to look at. input_file: texts, one a line. train_file, dev_file: CoNLL-U. ner_train_file,
-            ner_dev_file: CoNLL-2003's columns. pairs_file: minimal pairs, endings_file: beginnings with their endings,
-            both as their modules say. workdir: of a fine-tuned run. words: to look up in input_file.
-        layers: whose vectors to write: 0 the embeddings' output, -1 the last; the default is that of
-            google-research/bert's extract_features.py. max_sentences: of any file, its first ones; 0 for all, -1 for as
-            many as the analysis takes by itself. num_seeds: of probes and of random baselines. probe_rank: dimensions that the
-            structural probe maps to. prune_percent: share of the heads that are removed. seed: the first of them.
+        init_checkpoint: str. The model to look into, in any layout. A workdir can replace it (study_registry:
+            MODEL_FROM).
+        text: str. The text to look at.
+        text_pair: str. A second text, as segment B.
+        input_file: str. Path of a file with one text in each line.
+        train_file: str. Path of a CoNLL-U file to train probes on.
+        dev_file: str. Path of a CoNLL-U file to measure on.
+        ner_train_file: str. Path of a file in CoNLL-2003's columns to train probes on.
+        ner_dev_file: str. Path of a file in CoNLL-2003's columns to measure on.
+        pairs_file: str. Path of a file of minimal pairs (studies.minimal_pairs).
+        endings_file: str. Path of a file of beginnings with their endings (studies.endings).
+        workdir: str. The directory of a fine-tuned run.
+        words: tuple of str. Words to look up in input_file.
+        layers: tuple of str. The layers whose vectors are written: 0 is the embeddings' output, -1 the last layer. The
+            default is that of google-research/bert's extract_features.py.
+        max_sentences: int. How many sentences to read from the start of each file. 0 reads all of them, -1 as many as
+            the analysis reads by default.
+        num_seeds: int. The number of seeds of probes and random baselines.
+        probe_rank: int. The number of dimensions that the structural probe maps to.
+        prune_percent: int. The share of heads to remove, in percent.
+        seed: int. The first seed.
     """
 
     init_checkpoint: str = ""
@@ -37,6 +50,13 @@ class Options:
     prune_percent: int = 50
     seed: int = 0
 
-    def most_sentences(self, by_itself=0):
-        """How many sentences of a file to read, 0 for all. Args: by_itself: what the analysis takes where none is asked for."""
+    def most_sentences(self, by_itself: int = 0) -> int:
+        """Says how many sentences of a file to read.
+
+        Args:
+            by_itself: int. The default of the analysis if the user sets no limit.
+
+        Returns:
+            int. 0 means all sentences.
+        """
         return by_itself if self.max_sentences < 0 else self.max_sentences

@@ -1,10 +1,12 @@
-"""How likely a masked language model finds the pieces of texts (Salazar et al. 2020, Masked Language Model Scoring)."""
+"""Pseudo-log-likelihood of the pieces of texts (Salazar et al. 2020, Masked Language Model Scoring)."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.terminal.progress import reported
@@ -12,8 +14,15 @@ from keras_bert_app.terminal.progress import reported
 _PIECES_A_CALL = 512
 
 
-def require_masked_lm(subject):
-    """Raises UserError unless the model has a masked-LM head."""
+def require_masked_lm(subject: Subject) -> None:
+    """Checks that the model has a masked-LM head.
+
+    Args:
+        subject: Subject.
+
+    Raises:
+        UserError: the model has no masked-LM head.
+    """
     if subject.model is None or subject.model.masked_lm is None:
         raise UserError(
             "--init_checkpoint has no masked-LM head, which alone tells how likely a word is; give a model that kept "
@@ -21,26 +30,31 @@ def require_masked_lm(subject):
         )
 
 
-def piece_log_probabilities(subject, pieces, log):
-    """Of each piece log p(piece | all others), in nats: a list of float32 arrays, one for each text.
+def piece_log_probabilities(subject: Subject, pieces: list[np.ndarray], log: Callable[[str], None]) -> list[np.ndarray]:
+    """Computes log p(piece | all other pieces) for every piece of every text.
 
     Args:
-        pieces: list of int32 arrays, none longer than `room(subject)`. log: called with lines of progress.
+        subject: Subject. A model with a masked-LM head.
+        pieces: list of int32 arrays. The pieces of each text, at most `room(subject)` of them.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        list of float32 arrays, one for each text, in nats.
     """
     score = _scorer(subject)
-    found = [None] * len(pieces)
+    scores_by_text = [None] * len(pieces)
     parts = _parts(pieces)
     for numbers in reported(parts, len(parts), "parts scored", log):
         rows = [pieces[number] for number in numbers]
         ragged = tf.RaggedTensor.from_row_lengths(np.concatenate(rows), [len(row) for row in rows])
-        for number, row in zip(numbers, score(ragged).numpy()):
-            found[number] = row[: len(pieces[number])]
-    return found
+        for number, row in zip(numbers, score(ragged).numpy(), strict=True):
+            scores_by_text[number] = row[: len(pieces[number])]
+    return scores_by_text
 
 
 @functools.lru_cache(maxsize=2)  # tracing takes seconds
 def _scorer(subject):
-    """tf.function from pieces, RaggedTensor int32 [B, (pieces)], to their scores float32 [B, longest], padded with 0."""
+    """Traces a function from pieces, RaggedTensor int32 [B, (pieces)], to float32 [B, longest], padded with 0."""
     vocabulary = tf.constant(subject.tokenizer.vocabulary)
 
     @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32)], autograph=False)
@@ -52,13 +66,20 @@ def _scorer(subject):
     return score
 
 
-def room(subject):
-    """The most pieces of a text beside [CLS] and [SEP]."""
+def room(subject: Subject) -> int:
+    """Counts the positions that are left beside [CLS] and [SEP].
+
+    Args:
+        subject: Subject.
+
+    Returns:
+        int. The largest number of pieces of a text.
+    """
     return subject.config.max_position_embeddings - 2
 
 
 def _parts(pieces):
-    """Numbers of texts in lists of some hundred pieces, those of like lengths together."""
+    """Groups texts of similar lengths into lists of their numbers, with a few hundred pieces in each list."""
     parts, size = [[]], 0
     for number in np.argsort([len(row) for row in pieces], kind="stable"):
         if size >= _PIECES_A_CALL:
@@ -68,7 +89,15 @@ def _parts(pieces):
     return [part for part in parts if part]
 
 
-def unigram_log_probabilities(pieces, vocab_size):
-    """float64 [V]: by how often each piece stands in texts, one more than counted. Args: pieces: list of int32 arrays."""
+def unigram_log_probabilities(pieces: list[np.ndarray], vocab_size: int) -> np.ndarray:
+    """Computes unigram log probabilities with add-one smoothing.
+
+    Args:
+        pieces: list of int32 arrays. The pieces of each text.
+        vocab_size: int.
+
+    Returns:
+        float64 [vocab_size], in nats.
+    """
     counts = 1.0 + np.bincount(np.concatenate(pieces), minlength=vocab_size)
     return np.log(counts / counts.sum())

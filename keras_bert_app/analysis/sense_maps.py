@@ -1,20 +1,31 @@
-"""A word's occurrences as the page and the pictures show them: their sentences, and a map of them at every layer."""
+"""The data of a word's occurrences for the page and the pictures: their sentences, and a map of each layer."""
 
 import collections
 
 import numpy as np
 
+from keras_bert_app.analysis.occurrences import Corpus
+
 _NEAREST = 6
 
 
-def described(corpus, word, trained, untrained, clusters):
-    """dict: items, a list of before, word, after, document; views: dict name -> _view.
+def described(
+    corpus: Corpus, word: str, trained: np.ndarray, untrained: np.ndarray, clusters: np.ndarray
+) -> dict[str, list | dict]:
+    """Describes the occurrences of a word.
 
-    There is a view of each layer of the encoder with that layer's clusters, and one of the untrained encoder's last layer in the
-    colours of the trained last layer.
+    Each layer of the encoder has a view with the clusters of that layer. One more view shows the untrained encoder's
+    last layer in the colours of the trained last layer.
 
     Args:
-        trained, untrained: the word's vectors [L + 1, n, H], of length 1. clusters: int [L + 1, n].
+        corpus: occurrences.Corpus.
+        word: str.
+        trained: float [L + 1, n, H], of length 1. The word's vectors in the encoder.
+        untrained: float [L + 1, n, H], of length 1. The word's vectors in an encoder of random weights.
+        clusters: int [L + 1, n]. The trained clusters of each layer.
+
+    Returns:
+        dict with items, a list of dicts (before, word, after, document), and views, a dict of view name -> dict.
     """
     items = []
     for sentence, at in corpus.places[word]:
@@ -39,13 +50,30 @@ def described(corpus, word, trained, untrained, clusters):
     }
 
 
-def layer_name(layer, last):
+def layer_name(layer: int, last: int) -> str:
+    """Names a layer in views.
+
+    Args:
+        layer: int. 0 is the embeddings.
+        last: int. The number of the last layer.
+
+    Returns:
+        str.
+    """
     return {0: "layer 0, the embeddings", last: f"layer {last}, the last"}.get(layer, f"layer {layer}")
 
 
 def _view(corpus, word, vectors, clusters):
-    """dict: points [x, y]; clusters, the number of each; nearest, for each a list of (occurrence, cosine) in other sentences;
-    typical, words around each cluster; middles, the occurrence in the middle of each."""
+    """One map of the occurrences.
+
+    Returns:
+        dict with these keys:
+        points: list of [x, y], one for each occurrence.
+        clusters: list of int, one for each occurrence.
+        nearest: list of lists of [occurrence, cosine], the nearest occurrences in other sentences.
+        typical: list of lists of str, the words around each cluster.
+        middles: list of int, the central occurrence of each cluster.
+    """
     sentences = corpus.places[word][:, 0]
     contexts = corpus.contexts[sentences]
     cosines = np.where(contexts[:, None] != contexts, vectors @ vectors.T, -np.inf)
@@ -62,8 +90,8 @@ def _view(corpus, word, vectors, clusters):
     for cluster in range(max(clusters) + 1):
         typical.append(
             _typical(
-                [row for row, label in zip(rows, clusters) if label == cluster],
-                [row for row, label in zip(rows, clusters) if label != cluster],
+                [row for row, label in zip(rows, clusters, strict=True) if label == cluster],
+                [row for row, label in zip(rows, clusters, strict=True) if label != cluster],
             )
         )
         members = np.flatnonzero(clusters == cluster)
@@ -78,20 +106,22 @@ def _view(corpus, word, vectors, clusters):
 
 
 def _plane(vectors):
-    """List of [x, y], t-SNE of the cosines."""
+    """list of [x, y], from t-SNE of the cosines."""
     from sklearn.manifold import TSNE
 
     if np.allclose(vectors, vectors[0], atol=1e-6):
         return np.zeros((len(vectors), 2)).tolist()
-    made = TSNE(
+    plane = TSNE(
         metric="cosine", init="random", perplexity=min(30.0, (len(vectors) - 1) / 3), random_state=0
     ).fit_transform(vectors)
-    return np.round(made, 2).tolist()
+    return np.round(plane, 2).tolist()
 
 
 def _typical(inside, outside):
-    """The words of letters whose share of the sentences inside is most above that outside; in two sentences at
-    least."""
+    """Words whose share of the inside sentences exceeds that of the outside sentences most.
+
+    Only words of letters that stand in at least two inside sentences count.
+    """
     counts, others = (collections.Counter(word for row in rows for word in row) for rows in (inside, outside))
     gains = {
         word: count / len(inside) - others[word] / max(len(outside), 1)

@@ -1,20 +1,23 @@
-"""Whether the vectors of a word lie in clusters, and whether the nearest ones are of the same document."""
+"""Scores of the vectors of a word: how well they cluster, and how often the nearest one is of the same document."""
 
 import dataclasses
 
 import numpy as np
 
 MOST_CLUSTERS = 5
-FEWEST_OF_CLUSTER = 3  # two sentences alike are no sense
+FEWEST_OF_CLUSTER = 3  # two similar sentences make no sense of a word
 
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Of one word at every layer, L + 1 of them.
+    """The scores of one word at every layer. There are L + 1 of them, the embeddings first.
 
     Attributes:
-        clusters: int [L + 1, n], the largest first. silhouette, same_document: L + 1 floats, or None where there is none.
-        chance: same_document's; of how many it is: asked.
+        clusters: int [L + 1, n]. The cluster of each occurrence, from 0 for the largest.
+        silhouette: list of L + 1 floats, or None for a layer without clusters.
+        same_document: list of L + 1 floats, or None. See same_document.
+        chance: float or None. The value of same_document that chance gives.
+        asked: int. The number of occurrences that same_document counts.
     """
 
     clusters: np.ndarray
@@ -23,37 +26,50 @@ class Scores:
     chance: float | None
     asked: int
 
-    def as_json(self):
+    def as_json(self) -> dict:
+        """Returns a dict of the scores, without the clusters, that JSON can hold."""
         return {
             "occurrences": self.clusters.shape[1],
             **{name: getattr(self, name) for name in ("silhouette", "same_document", "chance", "asked")},
         }
 
 
-def scores(vectors, documents, contexts):
-    """Scores of a word. Args: vectors: [L + 1, n, H], of length 1. documents, contexts: int [n], see same_document."""
-    clusters = [sense_clusters(layer) for layer in vectors]
-    same = [same_document(layer, documents, contexts) for layer in vectors]
+def scores(vectors: np.ndarray, documents: np.ndarray, contexts: np.ndarray) -> Scores:
+    """Scores the vectors of one word.
+
+    Args:
+        vectors: float [L + 1, n, H], of length 1.
+        documents: int [n]. The document of each occurrence.
+        contexts: int [n]. The context of each occurrence, see same_document.
+
+    Returns:
+        Scores.
+    """
+    clusters_by_layer = [sense_clusters(layer) for layer in vectors]
+    same_by_layer = [same_document(layer, documents, contexts) for layer in vectors]
     return Scores(
-        np.stack([labels for labels, _ in clusters]),
-        [score for _, score in clusters],
-        [share for share, _, _ in same],
-        *same[0][1:],
+        np.stack([labels for labels, _ in clusters_by_layer]),
+        [score for _, score in clusters_by_layer],
+        [share for share, _, _ in same_by_layer],
+        *same_by_layer[0][1:],
     )
 
 
-def sense_clusters(vectors):
-    """(int [n], clusters from 0, the largest first; their silhouette), (zeros, None) where no number of clusters is
-    allowed.
+def sense_clusters(vectors: np.ndarray) -> tuple[np.ndarray, float | None]:
+    """Clusters vectors by k-means. The number of clusters is the one with the best silhouette.
 
     Args:
-        vectors: [n, H], of length 1.
+        vectors: float [n, H], of length 1.
+
+    Returns:
+        (int [n], float): the clusters, from 0 for the largest, and their silhouette. If no number of clusters is
+        allowed: (zeros, None).
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 
     best = np.zeros(len(vectors), int), None
-    num_distinct = len(np.unique(np.round(vectors, 5), axis=0))  # a sentence may be there twice
+    num_distinct = len(np.unique(np.round(vectors, 5), axis=0))  # the corpus may repeat a sentence
     for count in range(2, min(MOST_CLUSTERS, num_distinct, len(vectors) // FEWEST_OF_CLUSTER) + 1):
         labels = KMeans(count, n_init=4, random_state=0).fit_predict(vectors)
         sizes = np.bincount(labels, minlength=count)
@@ -65,15 +81,22 @@ def sense_clusters(vectors):
     return best
 
 
-def same_document(vectors, documents, contexts):
-    """(share whose nearest vector of another context is of the same document; what chance gives; of how many). None, None, 0
-    where no document has two contexts.
+def same_document(
+    vectors: np.ndarray, documents: np.ndarray, contexts: np.ndarray
+) -> tuple[float | None, float | None, int]:
+    """Counts how often the nearest vector of another context is of the same document.
 
-    Two occurrences in one sentence, or in a sentence that is there twice, are alike because of it: they are neither counted as
-    of the same document nor can be the nearest.
+    Two occurrences in one sentence, or in two equal sentences, are alike because of the sentence. Such a pair never
+    counts as the same document, and neither occurrence can be the nearest of the other one.
 
     Args:
-        vectors: [n, H], of length 1. documents: int [n]. contexts: int [n], the same number in sentences that are alike.
+        vectors: float [n, H], of length 1.
+        documents: int [n]. The document of each occurrence.
+        contexts: int [n]. Occurrences in equal sentences have the same number.
+
+    Returns:
+        (float, float, int): the share, the share that chance gives, and the number of occurrences that count. If no
+        document has two contexts: (None, None, 0).
     """
     is_other = contexts[:, None] != contexts
     is_same = (documents[:, None] == documents) & is_other

@@ -1,26 +1,35 @@
-"""What edge probing asks about: words, pairs of words and names, each with its label and its vectors at every layer.
+"""Items of edge probing: words, pairs of words and names.
+
+Each item has a label and its vectors at every layer.
 
 Dimensions: L layers (L + 1 vectors), n items, H hidden size, D = H or 2 H.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from keras_bert_app.analysis import encoded_sentences, treebank
-from keras_bert_app.analysis.samples import evenly
+from keras_bert_app.analysis.encoders import Subject
+from keras_bert_app.analysis.even_samples import evenly_spaced
 from keras_bert_app.analysis.word_vectors import word_vectors
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import entities
 from keras_bert_app.tasks.readers import tagging_tasks
 
-MOST_ITEMS = 10_000  # of each task and file, taken evenly: memory is (L + 1) x items x D x 2 bytes
+MOST_ITEMS = 10_000  # for each task and file: the vectors take (L + 1) x items x D x 2 bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class Items:
-    """vectors: float16 [L + 1, n, D]. labels: n str."""
+    """Labelled items of one task.
+
+    Attributes:
+        vectors: float16 [L + 1, n, D].
+        labels: list of n str.
+    """
 
     vectors: np.ndarray
     labels: list
@@ -28,17 +37,30 @@ class Items:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Sentences that items are of: trees, or sentences with names. remark: what was left out of them."""
+    """The sentences that items are taken from.
+
+    Attributes:
+        sentences: list of treebank.Tree, or of sentences with words and tags.
+        remark: str. How many sentences were read, and how many were left out.
+    """
 
     sentences: list
     remark: str
 
 
-def read_trees(subject, path, max_sentences):
-    """Source of the trees of a CoNLL-U file.
+def read_trees(subject: Subject, path: str, max_sentences: int) -> Source:
+    """Reads the trees of a CoNLL-U file.
+
+    Args:
+        subject: Subject. Sentences that do not fit into its positions are left out.
+        path: str.
+        max_sentences: int. How many sentences to read; 0 for all.
+
+    Returns:
+        Source.
 
     Raises:
-        UserError: none of them has two words.
+        UserError: no sentence has two words.
     """
     trees, remark = _fitting(subject, treebank.read_trees(path, max_sentences), path)
     if not any(len(tree) > 1 for tree in trees):
@@ -46,24 +68,32 @@ def read_trees(subject, path, max_sentences):
     return Source(trees, remark)
 
 
-def read_names(subject, path, max_sentences):
-    """Source of the sentences of a file in CoNLL-2003's columns.
+def read_names(subject: Subject, path: str, max_sentences: int) -> Source:
+    """Reads the sentences of a file in CoNLL-2003's columns.
+
+    Args:
+        subject: Subject. Sentences that do not fit into its positions are left out.
+        path: str.
+        max_sentences: int. How many sentences to read; 0 for all.
+
+    Returns:
+        Source.
 
     Raises:
-        UserError: a tag is no entity's, or there is no name in the sentences that are read.
+        UserError: a tag is no tag of an entity, or the sentences contain no name.
     """
-    found = tagging_tasks.read_entities(
+    sentences = tagging_tasks.read_entities(
         path, FinetuningConfig.label_column, True, "give columns such as those of CoNLL-2003"
     )
-    if not found:
+    if not sentences:
         raise UserError(f"{path}: holds no sentence; expected words and tags in columns, such as those of CoNLL-2003")
-    given, remark = _fitting(subject, found[: max_sentences or None], path)
-    if not any(entities.spans(sentence.tags) for sentence in given):
+    kept, remark = _fitting(subject, sentences[: max_sentences or None], path)
+    if not any(entities.spans(sentence.tags) for sentence in kept):
         raise UserError(
-            f"{path}: no name stands in its {len(given):,} sentences that were read; raise --max_sentences, or give "
+            f"{path}: no name stands in its {len(kept):,} sentences that were read; raise --max_sentences, or give "
             "a file with names"
         )
-    return Source(given, remark)
+    return Source(kept, remark)
 
 
 def _fitting(subject, given, path):
@@ -74,8 +104,17 @@ def _fitting(subject, given, path):
     )
 
 
-def of_trees(subject, source, log):
-    """(Items of words with their parts of speech, Items of dependents and their heads with the relation)."""
+def items_of_trees(subject: Subject, source: Source, log: Callable[[str], None]) -> tuple[Items, Items]:
+    """Collects the items of trees: words, and pairs of a dependent and its head.
+
+    Args:
+        subject: Subject. The encoder.
+        source: Source. Trees.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        (Items of words with their parts of speech, Items of pairs with their relations).
+    """
     trees = source.sentences
     vectors = word_vectors(subject, [tree.words for tree in trees], log)
     tags, arcs, start = [], [], 0
@@ -85,19 +124,28 @@ def of_trees(subject, source, log):
             (start + word, start + int(head), tree.relations[word]) for word, head in enumerate(tree.heads) if head >= 0
         ]
         start += len(tree)
-    tags, arcs = evenly(tags, MOST_ITEMS), evenly(arcs, MOST_ITEMS)
+    tags, arcs = evenly_spaced(tags, MOST_ITEMS), evenly_spaced(arcs, MOST_ITEMS)
     words = vectors[:, [word for word, _ in tags]]
     pairs = np.concatenate([vectors[:, [arc[end] for arc in arcs]] for end in (0, 1)], axis=2)
     return Items(words, [tag for _, tag in tags]), Items(pairs, [relation for *_, relation in arcs])
 
 
-def of_names(subject, source, log):
-    """Items of the names with their types; a name's vector is the mean of its words'."""
+def items_of_names(subject: Subject, source: Source, log: Callable[[str], None]) -> Items:
+    """Collects the items of names. The vector of a name is the mean of its words' vectors.
+
+    Args:
+        subject: Subject. The encoder.
+        source: Source. Sentences with names.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Items of names with their types.
+    """
     vectors = word_vectors(subject, [sentence.words for sentence in source.sentences], log)
     names, start = [], 0
     for sentence in source.sentences:
         names += [(start + first, start + end, kind) for kind, first, end in entities.spans(sentence.tags)]
         start += len(sentence.words)
-    names = evenly(names, MOST_ITEMS)
+    names = evenly_spaced(names, MOST_ITEMS)
     means = np.stack([vectors[:, first:end].mean(axis=1, dtype=np.float32) for first, end, _ in names], axis=1)
     return Items(means.astype(np.float16), [kind for *_, kind in names])

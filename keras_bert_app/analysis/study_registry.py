@@ -1,16 +1,20 @@
-"""All analyses by name: each is a module of keras_bert_app.analysis.studies.
+"""Names of all analyses. Each analysis is a module of keras_bert_app.analysis.studies.
 
-Such a module has SUMMARY, one line; NEEDS, names of Options that must be given; and
-run(subject, options, log) -> findings.Findings, where subject is an encoders.Subject and log is called with lines of progress.
-It may have check(options), which raises UserError for what can be told before a model is loaded; and MODEL_FROM, the name of
-an option that gives the model in place of init_checkpoint: with it the subject may be None.
+A study module defines:
+    SUMMARY: str. One line that says what the analysis shows.
+    NEEDS: tuple of str. The Options that the user must give.
+    run(subject, options, log): the analysis. It takes an encoders.Subject and returns findings.Findings. It calls log
+        with lines of progress.
+    check(options): optional. It raises UserError for faults that are visible before a model is loaded.
+    MODEL_FROM: optional str. The option that can replace init_checkpoint. If it is set, the subject may be None.
 """
 
 import importlib
+import types
 
 from keras_bert_app.errors import UserError, nearest
 
-# The module of each analysis in keras_bert_app.analysis.studies.
+# Name of an analysis -> its module in keras_bert_app.analysis.studies.
 _MODULES = {
     "attention": "attention_maps",
     "patterns": "attention_patterns",
@@ -30,21 +34,30 @@ _MODULES = {
 NAMES = tuple(_MODULES)
 
 
-def check(name):
-    """Loads nothing.
+def check(name: str) -> None:
+    """Checks the name of an analysis without loading its module.
+
+    Args:
+        name: str. The name, as in NAMES.
 
     Raises:
-        UserError: there is no such analysis; the nearest is named.
+        UserError: no analysis has this name. The message suggests the nearest name.
     """
     if name not in NAMES:
         raise UserError(f"--what={name} is not known: {nearest(name, NAMES)}")
 
 
-def find(name):
-    """The module of an analysis.
+def find(name: str) -> types.ModuleType:
+    """Loads the module of an analysis.
+
+    Args:
+        name: str. The name, as in NAMES.
+
+    Returns:
+        The module.
 
     Raises:
-        UserError: see check.
+        UserError: no analysis has this name.
     """
     check(name)
     return importlib.import_module(f"keras_bert_app.analysis.studies.{_MODULES[name]}")

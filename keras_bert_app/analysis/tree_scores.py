@@ -1,4 +1,6 @@
-"""How near predicted distances and depths come to trees (Hewitt and Manning 2019, section 3.1 and their code).
+"""Scores of predicted distances and depths against trees.
+
+See Hewitt and Manning 2019, section 3.1, and their code.
 
 Dimensions: M sentences of one length, W words of each.
 """
@@ -9,7 +11,8 @@ import numpy as np
 
 from keras_bert_app.analysis import treebank
 
-_SPEARMAN_LENGTHS = range(5, 51)  # Hewitt and Manning 2019: the mean over sentences of a length, then over lengths 5-50
+# Hewitt and Manning 2019: the mean over the sentences of a length, then over the lengths 5 to 50.
+_SPEARMAN_LENGTHS = range(5, 51)
 BY_LENGTH = ("distance_spearman", "depth_spearman")
 
 
@@ -18,8 +21,12 @@ class Group:
     """Sentences of one length.
 
     Attributes:
-        numbers: int64 [M], their places among all. words: int64 [M, W], places of their words among all words.
-        distances: int32 [M, W, W]. depths, heads: int32 [M, W]. counted: bool [M, W], False at punctuation.
+        numbers: int64 [M]. The place of each sentence among all sentences.
+        words: int64 [M, W]. The place of each word among all words.
+        distances: int32 [M, W, W]. Distances in the tree.
+        depths: int32 [M, W].
+        heads: int32 [M, W]. See treebank.Tree.
+        counted: bool [M, W]. False for punctuation.
     """
 
     numbers: np.ndarray
@@ -30,45 +37,57 @@ class Group:
     counted: np.ndarray
 
 
-def groups_of(trees, starts):
-    """list of Group. starts: int64, the place of each tree's first word among all words."""
+def groups_of(trees: list[treebank.Tree], starts: np.ndarray) -> list[Group]:
+    """Groups trees by their length.
+
+    Args:
+        trees: list of treebank.Tree.
+        starts: int64 [trees]. The place of each tree's first word among all words.
+
+    Returns:
+        list of Group, from short to long.
+    """
     lengths, result = np.array([len(tree) for tree in trees]), []
     for length in np.unique(lengths):
         numbers = np.flatnonzero(lengths == length)
-        ours = [trees[number] for number in numbers]
+        trees_of_length = [trees[number] for number in numbers]
         result.append(
             Group(
                 numbers,
                 starts[numbers][:, None] + np.arange(length),
-                np.stack([treebank.distances(tree.heads) for tree in ours]),
-                np.stack([treebank.depths(tree.heads) for tree in ours]),
-                np.stack([tree.heads for tree in ours]),
-                np.stack([~tree.is_punctuation() for tree in ours]),
+                np.stack([treebank.distances(tree.heads) for tree in trees_of_length]),
+                np.stack([treebank.depths(tree.heads) for tree in trees_of_length]),
+                np.stack([tree.heads for tree in trees_of_length]),
+                np.stack([~tree.is_punctuation() for tree in trees_of_length]),
             )
         )
     return result
 
 
-def score(groups, distances, depths):
-    """dict of figures over all groups; None where nothing could be counted.
+def score(groups: list[Group], distances: list[np.ndarray], depths: list[np.ndarray]) -> dict[str, float | None]:
+    """Scores the predictions over all groups.
 
     Args:
-        distances: for each group float [M, W, W]. depths: for each group float [M, W].
+        groups: list of Group.
+        distances: list of float [M, W, W], one for each group.
+        depths: list of float [M, W], one for each group.
 
     Returns:
-        uuas: of the gold edges between words that are no punctuation the share that the minimum spanning tree over such
-        words has. distance_spearman: of a word the correlation of its distances to all words, itself included, averaged
-        over the sentence, the sentences of a length, and lengths 5 to 50. root_accuracy: how often the shallowest word
-        that is no punctuation is the root. depth_spearman: alike.
+        dict of four floats, None for a score without anything to count:
+        uuas: the share of gold edges that the minimum spanning tree has. Punctuation is left out of both.
+        root_accuracy: how often the shallowest word that is no punctuation is the root.
+        distance_spearman: the correlation of a word's distances to all words, itself included. It is averaged over the
+            sentence, the sentences of a length, and the lengths 5 to 50.
+        depth_spearman: the correlation of the depths of a sentence, averaged in the same way.
     """
     right = edges = roots = sentences = 0
-    for group, distance, depth in zip(groups, distances, depths):
-        found, gold = right_edges(group, minimum_spanning_trees(distance, group.counted))
-        right, edges = right + int(found.sum()), edges + int(gold.sum())
-        some = group.counted.any(axis=1)
+    for group, distance, depth in zip(groups, distances, depths, strict=True):
+        is_right, is_gold = right_edges(group, minimum_spanning_trees(distance, group.counted))
+        right, edges = right + int(is_right.sum()), edges + int(is_gold.sum())
+        has_words = group.counted.any(axis=1)
         shallowest = np.where(group.counted, depth, np.inf).argmin(axis=1)
-        roots += int(np.sum(some & (group.heads[np.arange(len(shallowest)), shallowest] < 0)))
-        sentences += int(some.sum())
+        roots += int(np.sum(has_words & (group.heads[np.arange(len(shallowest)), shallowest] < 0)))
+        sentences += int(has_words.sum())
     by_length = spearman_by_length(groups, distances, depths)
     return {
         "uuas": right / edges if edges else None,
@@ -77,11 +96,22 @@ def score(groups, distances, depths):
     }
 
 
-def spearman_by_length(groups, distances, depths):
-    """dict of BY_LENGTH -> dict length (5 to 50) -> mean correlation of the sentences of that length. Args: see score."""
+def spearman_by_length(
+    groups: list[Group], distances: list[np.ndarray], depths: list[np.ndarray]
+) -> dict[str, dict[int, float]]:
+    """Averages Spearman's correlations over the sentences of each length.
+
+    Args:
+        groups: list of Group.
+        distances: list of float [M, W, W], one for each group.
+        depths: list of float [M, W], one for each group.
+
+    Returns:
+        dict of a name of BY_LENGTH -> dict of length (5 to 50) -> mean correlation.
+    """
     predicted = [
         (group, distance, depth)
-        for group, distance, depth in zip(groups, distances, depths)
+        for group, distance, depth in zip(groups, distances, depths, strict=True)
         if depth.shape[1] in _SPEARMAN_LENGTHS
     ]
     return {
@@ -94,17 +124,28 @@ def spearman_by_length(groups, distances, depths):
     }
 
 
-def num_edges(groups):
-    """How many edges uuas counts."""
+def num_edges(groups: list[Group]) -> int:
+    """Counts the gold edges that UUAS asks for.
+
+    Args:
+        groups: list of Group.
+
+    Returns:
+        int.
+    """
     return sum(int(right_edges(group, np.full(group.heads.shape, -1))[1].sum()) for group in groups)
 
 
-def right_edges(group, parents):
-    """(bool [M, W]: the word's gold edge to its head is among the edges word-parent; bool [M, W]: there is such a gold
-    edge, between words that are no punctuation).
+def right_edges(group: Group, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compares predicted edges with gold edges.
 
     Args:
-        parents: int [M, W], as minimum_spanning_trees gives them.
+        group: Group.
+        parents: int [M, W]. See minimum_spanning_trees.
+
+    Returns:
+        (bool [M, W], bool [M, W]): whether the edge from a word to its gold head is predicted, and whether the word has
+        such a gold edge. Gold edges are those between words that are no punctuation.
     """
     heads = np.maximum(group.heads, 0)
     gold = (group.heads >= 0) & group.counted & np.take_along_axis(group.counted, heads, axis=1)
@@ -112,11 +153,15 @@ def right_edges(group, parents):
     return gold & ((parents == heads) | (np.take_along_axis(parents, heads, axis=1) == words)), gold
 
 
-def minimum_spanning_trees(distances, counted):
-    """int64 [M, W]: of each word the one that it joins the tree by (Prim's algorithm); -1 at the first and the others.
+def minimum_spanning_trees(distances: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Finds minimum spanning trees by Prim's algorithm.
 
     Args:
-        distances: float [M, W, W]. counted: bool [M, W], the words that are to be joined.
+        distances: float [M, W, W].
+        counted: bool [M, W]. The words to join.
+
+    Returns:
+        int64 [M, W]. The word by which each word joins the tree; -1 for the first word and for words not to join.
     """
     rows, length = np.arange(len(distances)), distances.shape[1]
     parents, start = np.full(counted.shape, -1), counted.argmax(axis=1)
@@ -136,11 +181,19 @@ def minimum_spanning_trees(distances, counted):
     return parents
 
 
-def spearman(found, gold):
-    """float64 [...]: Spearman's correlation along the last axis, ties at their mean rank; 0 where one is constant."""
+def spearman(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """Computes Spearman's correlation along the last axis. Ties get their mean rank.
+
+    Args:
+        predicted: float [..., n].
+        gold: float [..., n].
+
+    Returns:
+        float64 [...]. 0 where one side is constant.
+    """
     from scipy.stats import rankdata
 
-    found, gold = (rankdata(one, axis=-1) for one in (found, gold))
-    found, gold = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (found, gold))
-    norms = np.sqrt((found**2).sum(axis=-1) * (gold**2).sum(axis=-1))
-    return np.where(norms > 0, (found * gold).sum(axis=-1) / np.maximum(norms, 1e-12), 0.0)
+    predicted, gold = (rankdata(values, axis=-1) for values in (predicted, gold))
+    predicted, gold = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (predicted, gold))
+    norms = np.sqrt((predicted**2).sum(axis=-1) * (gold**2).sum(axis=-1))
+    return np.where(norms > 0, (predicted * gold).sum(axis=-1) / np.maximum(norms, 1e-12), 0.0)

@@ -1,4 +1,4 @@
-"""Sentences with dependency trees: CoNLL-U (universaldependencies.org/format.html), and distances in a tree."""
+"""Sentences with dependency trees in CoNLL-U (universaldependencies.org/format.html), and distances in a tree."""
 
 import dataclasses
 import re
@@ -13,12 +13,17 @@ _COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "D
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """A sentence of W words with its tree.
+    """A sentence of W words with its dependency tree.
 
     Attributes:
-        path: of the file. lines: number of each word's line. document: number of its one.
-        words, tags (UPOS), relations, misc: tuples of W str.
-        heads: int32 [W], the place of each word's head from 0; -1 at the root.
+        path: str. The file.
+        lines: tuple of W int. The line of each word in the file.
+        document: int. The number of the sentence's document.
+        words: tuple of W str.
+        tags: tuple of W str. The universal parts of speech (UPOS).
+        heads: int32 [W]. The place of each word's head, from 0; -1 for the root.
+        relations: tuple of W str.
+        misc: tuple of W str. The MISC column.
     """
 
     path: str
@@ -30,24 +35,29 @@ class Tree:
     relations: tuple
     misc: tuple
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def is_punctuation(self):
-        """bool [W]."""
+    def is_punctuation(self) -> np.ndarray:
+        """Returns bool [W], from the tags."""
         return np.array([tag == "PUNCT" for tag in self.tags])
 
 
-def read_trees(path, max_sentences=0):
-    """The trees of a CoNLL-U file, in their order.
+def read_trees(path: str, max_sentences: int = 0) -> list[Tree]:
+    """Reads the trees of a CoNLL-U file in their order.
 
-    Ranges of words written as one (3-4) and words that are not written (3.1) are left out. Documents begin at # newdoc.
+    Multiword ranges (3-4) and empty nodes (3.1) are left out. A document begins at # newdoc.
 
     Args:
-        max_sentences: only the first so many; 0: all.
+        path: str.
+        max_sentences: int. How many sentences to read; 0 for all.
+
+    Returns:
+        list of Tree.
 
     Raises:
-        UserError: a line that is no word's, a sentence that is no tree, no sentence at all: file:line and why.
+        UserError: a line is not a word's line, a sentence is not a tree, or the file has no sentence. The message gives
+            file and line.
     """
     trees, rows, document = [], [], 0
     for number, line in lines_of(path):
@@ -68,8 +78,15 @@ def read_trees(path, max_sentences=0):
     return trees
 
 
-def depths(heads):
-    """int32 [W]: how many edges lie between each word and the root; None where heads [W] go in a circle."""
+def depths(heads: np.ndarray) -> np.ndarray | None:
+    """Counts the edges between each word and the root.
+
+    Args:
+        heads: int [W]. See Tree.
+
+    Returns:
+        int32 [W], or None if the heads form a cycle.
+    """
     result, at = np.zeros(len(heads), np.int32), np.array(heads)
     for _ in range(len(heads)):
         if np.all(at < 0):
@@ -79,8 +96,15 @@ def depths(heads):
     return result if np.all(at < 0) else None
 
 
-def distances(heads):
-    """int32 [W, W]: how many edges lie between two words of a tree."""
+def distances(heads: np.ndarray) -> np.ndarray:
+    """Counts the edges between each two words of a tree.
+
+    Args:
+        heads: int [W]. See Tree.
+
+    Returns:
+        int32 [W, W].
+    """
     order = np.argsort(depths(heads), kind="stable")
     result = np.zeros((len(heads), len(heads)), np.int32)
     for place, word in enumerate(order[1:], 1):
@@ -96,7 +120,7 @@ def _fields(path, number, line, expected_id):
             f"{path}:{number}: has {len(fields)} column{'s' * (len(fields) != 1)}; expected CoNLL-U, "
             f"{len(_COLUMNS)} between tabs"
         )
-    fields = dict(zip(_COLUMNS, fields))
+    fields = dict(zip(_COLUMNS, fields, strict=True))
     if fields["ID"] != str(expected_id):
         raise UserError(f"{path}:{number}: ID is {fields['ID']!r}; expected {expected_id}, words are numbered from 1")
     for name in ("FORM", "UPOS", "DEPREL"):

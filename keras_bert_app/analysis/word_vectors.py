@@ -1,24 +1,32 @@
-"""The vectors of all words of many sentences at every layer, one beside another, as probes read them.
+"""Vectors of all words of many sentences at every layer, in one array for probes.
 
-Dimensions: L layers (vectors have L + 1, the embeddings first), T words of all sentences, H hidden size.
+Dimensions: L layers (there are L + 1 vectors, the embeddings first), T words of all sentences, H hidden size.
 """
 
 import tempfile
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from keras_bert_app.analysis import encoded_sentences
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.terminal.progress import reported
 
 
-def word_vectors(subject, words_of, log):
-    """float16 [L + 1, T, H]: of each word the mean of its pieces, at every layer, in the order of the sentences.
+def word_vectors(subject: Subject, words_of: list[Sequence[str]], log: Callable[[str], None]) -> np.ndarray:
+    """Computes the vector of each word at every layer: the mean of the vectors of its pieces.
 
-    They lie in a temporary file, which is gone when they are: of a base model and 200,000 words they take 4 GB.
+    The array lies in a temporary file, which the system deletes together with the array. For a base model and 200,000
+    words it takes 4 GB.
 
     Args:
-        words_of: list of sequences of words, each of which fits into the encoder's positions (sentences.fitting). log: called
-            with lines of progress.
+        subject: Subject. The encoder.
+        words_of: list of sequences of str. The words of each sentence; each sentence fits into the encoder's positions
+            (encoded_sentences.fitting).
+        log: Callable. Receives progress lines.
+
+    Returns:
+        float16 [L + 1, T, H], in the order of the sentences.
     """
     ends, config = np.cumsum([len(words) for words in words_of]), subject.config
     vectors = np.memmap(
@@ -27,8 +35,10 @@ def word_vectors(subject, words_of, log):
         "w+",
         shape=(config.num_hidden_layers + 1, int(ends[-1]), config.hidden_size),
     )
-    for one in reported(
+    for sentence in reported(
         encoded_sentences.encode(subject, words_of), len(words_of), f"sentences through {subject.name}", log
     ):
-        vectors[:, ends[one.number] - len(words_of[one.number]) : ends[one.number]] = one.word_states()
+        vectors[:, ends[sentence.number] - len(words_of[sentence.number]) : ends[sentence.number]] = (
+            sentence.word_states()
+        )
     return vectors

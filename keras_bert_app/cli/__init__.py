@@ -1,1 +1,1 @@
-"""One thin absl script per verb: python -m keras_bert_app.cli.VERB --flag=value."""
+"""The commands, one script per verb: python -m keras_bert_app.cli.VERB --flag=value."""

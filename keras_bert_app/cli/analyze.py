@@ -1,13 +1,13 @@
-"""Looks into an encoder: attention, grammar in heads and vectors, heads that can go, senses of words.
+"""Analyzes an encoder: attention, grammar in heads and vectors, heads that can be removed, senses of words.
 
 python -m keras_bert_app.cli.analyze --what=attention --init_checkpoint=MODEL --text="The cat sat." --output_dir=seen
 python -m keras_bert_app.cli.analyze --what=structural_probe --init_checkpoint=MODEL --train_file=en-train.conllu \\
     --dev_file=en-dev.conllu --output_dir=seen
 python -m keras_bert_app.cli.analyze --what=list
 
-MODEL is in any layout that convert reads. Each analysis prints its table beside a baseline and leaves NAME.json and its
-pictures in --output_dir; --what takes several, between commas. report.html there shows all that was found so far, and names
-what was found in another model than the last one.
+MODEL is in any layout that convert reads. --what takes one analysis, or several, separated by commas. Each analysis
+prints its table next to a baseline, and writes NAME.json and its pictures to --output_dir. report.html in that
+directory shows the results of all analyses so far. It names the model of each result that is not from the last model.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ from absl import flags
 
 from keras_bert_app.analysis import study_registry
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.cli.common import app, input_text
-from keras_bert_app.cli.common.output_files import write_files
+from keras_bert_app.cli.common import app
+from keras_bert_app.cli.common.output_files import make_place_for, write_files
 from keras_bert_app.errors import UserError
 
 _WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(study_registry.NAMES)}; list says what each is.")
@@ -57,16 +57,10 @@ for _name, _help in _HELP.items():
         flags.DEFINE_string(_name, _default, _help)
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     app.required("what")
     if _WHAT.value == ["list"]:
-        with app.quiet_start():
-            for name in study_registry.NAMES:
-                module = study_registry.find(name)
-                needs = ", ".join(f"--{need}" for need in module.NEEDS)
-                print(f"{name:20} {module.SUMMARY}{f' ({needs})' if needs else ''}")
+        _list_studies()
         return
     for name in _WHAT.value:
         study_registry.check(name)
@@ -82,35 +76,47 @@ def main(arguments):
     with app.quiet_start():
         from keras_bert_app.analysis import analysis_report, encoders, findings
 
-        modules = [study_registry.find(name) for name in _WHAT.value]
-    of_workdir = bool(options.workdir) and all(getattr(module, "MODEL_FROM", "") == "workdir" for module in modules)
-    if not of_workdir:
+        studies = [study_registry.find(name) for name in _WHAT.value]
+    is_of_workdir = bool(options.workdir) and all(getattr(study, "MODEL_FROM", "") == "workdir" for study in studies)
+    if not is_of_workdir:
         app.required("init_checkpoint")
-    for name, module in zip(_WHAT.value, modules):
-        for need in module.NEEDS:
+    _check_inputs(options, studies)
+    make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
+    subject = None if is_of_workdir else encoders.load_subject(options.init_checkpoint, print)
+    for study in studies:
+        result = study.run(subject, options, print)
+        result = dataclasses.replace(result, origin=result.origin or subject.origin)
+        print("\n" + "\n".join(findings.text_lines(result)))
+        write_files(output_dir, findings.contents(result, options))
+    name = encoders.name_of(options.workdir if is_of_workdir else options.init_checkpoint)
+    write_files(
+        output_dir,
+        {analysis_report.REPORT: analysis_report.report(output_dir, f"Inside {name}", (subject or result).origin)},
+    )
+
+
+def _list_studies():
+    with app.quiet_start():
+        for name in study_registry.NAMES:
+            study = study_registry.find(name)
+            needs = ", ".join(f"--{need}" for need in study.NEEDS)
+            print(f"{name:20} {study.SUMMARY}{f' ({needs})' if needs else ''}")
+
+
+def _check_inputs(options, studies):
+    for name, study in zip(_WHAT.value, studies, strict=True):
+        for need in study.NEEDS:
             if not getattr(options, need):
                 raise UserError(f"--{need} is missing, which --what={name} reads; it says: {flags.FLAGS[need].help}")
-        if hasattr(module, "check"):
-            module.check(options)
+        if hasattr(study, "check"):
+            study.check(options)
     for train, dev in (("train_file", "dev_file"), ("ner_train_file", "ner_dev_file")):
         paths = [getattr(options, name) for name in (train, dev)]
         if all(paths) and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
             raise UserError(
-                f"--{dev}={paths[1]}: is the --{train} too; what was learned must be measured on other sentences; give a file "
-                "of such"
+                f"--{dev}={paths[1]}: is the --{train} too; what was learned must be measured on other sentences; "
+                "give a file of such"
             )
-    input_text.make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
-    subject = None if of_workdir else encoders.load_subject(options.init_checkpoint, print)
-    for module in modules:
-        found = module.run(subject, options, print)
-        found = dataclasses.replace(found, origin=found.origin or subject.origin)
-        print("\n" + "\n".join(findings.text_lines(found)))
-        write_files(output_dir, findings.contents(found, options))
-    name = encoders.name_of(options.workdir if of_workdir else options.init_checkpoint)
-    write_files(
-        output_dir,
-        {analysis_report.REPORT: analysis_report.report(output_dir, f"Inside {name}", (subject or found).origin)},
-    )
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
-"""Checks a vocabulary file, and reports how it fits a text.
+"""Checks a vocabulary file, and reports how well it fits a text.
 
 python -m keras_bert_app.cli.check_vocab --vocab_file=vocab.txt
 python -m keras_bert_app.cli.check_vocab --vocab_file=vocab.txt --input_files='texts/*.txt' --output_dir=report
 
-Prints every fault with its line, and entries that no text can give. With --input_files it cuts the text and prints
-pieces a word, [UNK], entries used, coverage by script and the longest splits; with --output_dir it writes the same as
-report.txt, report.json and report.png. The exit code is 2 if the vocabulary is not usable.
+The command prints every fault with its line, and the entries that no text can produce. With --input_files it splits the
+text. It prints the pieces per word, the share of [UNK], the used entries, the coverage by script and the longest
+splits. With --output_dir it also writes these figures as report.txt, report.json and report.png. The exit code is 2 if
+the vocabulary is not usable.
 """
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text
-from keras_bert_app.cli.common.output_files import write_files
+from keras_bert_app.cli.common import app, input_text, output_files
 from keras_bert_app.errors import UserError
 from pipelines.text.readers import FORMATS, ReaderCounts
 from pipelines.wordpiece.vocabulary import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
@@ -29,23 +30,20 @@ _NUM_LONGEST_SPLITS = flags.DEFINE_integer(
     "num_longest_splits", 20, "How many of the longest splits are listed.", lower_bound=0
 )
 _EXAMPLES = 10
-_SUSPICIOUS_SHARE = 0.25  # of entries that no text gives: more than any vocabulary under its own casing
+# A vocabulary with its own casing has a smaller share of entries that no text can produce.
+_SUSPICIOUS_SHARE = 0.25
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(
-            f"unexpected argument {arguments[0]!r}; the vocabulary goes into --vocab_file, text into --input_files"
-        )
+def main(arguments: list[str]) -> None:
     (vocab_file,) = app.required("vocab_file")
     if _OUTPUT_DIR.value and not _INPUT_FILES.value:
         raise UserError("--output_dir is for the report on a text; name the text with --input_files")
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value) if _INPUT_FILES.value else []
     check_file(vocab_file)
     if _OUTPUT_DIR.value:
-        report = os.path.join(_OUTPUT_DIR.value, "report.txt")
-        input_text.check_apart(report, "output_dir", _INPUT_FILES.value, files)
-        input_text.make_place_for(report, "output_dir")
+        report_file = os.path.join(_OUTPUT_DIR.value, "report.txt")
+        output_files.check_apart(report_file, "output_dir", _INPUT_FILES.value, files)
+        output_files.make_place_for(report_file, "output_dir")
     with app.quiet_start():
         from pipelines.wordpiece import vocabulary_report
         from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -64,11 +62,11 @@ def main(arguments):
         write_report(report, lines, vocab_file, _OUTPUT_DIR.value)
 
 
-def check_file(vocab_file):
-    """Prints every fault of a vocabulary file, or how many entries it has.
+def check_file(vocab_file: str) -> None:
+    """Prints every fault of a vocabulary file, or the number of its entries.
 
     Raises:
-        UserError: it has a fault.
+        UserError: the file has a fault.
     """
     pieces, faults = parse_vocabulary(read_bytes(vocab_file))
     for fault in faults:
@@ -84,8 +82,13 @@ def check_file(vocab_file):
     print(f"{vocab_file}: usable, {len(pieces):,} entries: {inner:,} within words (##), {unused:,} [unused]")
 
 
-def notes(pieces, do_lower_case):
-    """Lines on entries that no text can give: a waste of rows, but no fault."""
+def notes(pieces: Sequence[str], do_lower_case: bool) -> Iterator[str]:
+    """Yields lines on entries that no text can produce. Such entries waste rows of the embedding table.
+
+    Args:
+        pieces: the entries of the vocabulary.
+        do_lower_case: whether the vocabulary is uncased.
+    """
     never = never_produced(pieces, do_lower_case)
     if not never:
         return
@@ -100,8 +103,15 @@ def notes(pieces, do_lower_case):
         yield f"note: that is {share:.0%} of it; if the vocabulary is cased, give --nodo_lower_case"
 
 
-def write_report(report, lines, vocab_file, output_dir):
-    """Writes report.txt, report.json and report.png into a directory."""
+def write_report(report: dict, lines: Sequence[str], vocab_file: str, output_dir: str) -> None:
+    """Writes report.txt, report.json and report.png into a directory.
+
+    Args:
+        report: the dict that pipelines.wordpiece.vocabulary_report.vocabulary_report returns.
+        lines: the lines of report.txt.
+        vocab_file: path of the vocabulary.
+        output_dir: local or remote.
+    """
     from keras_bert_app.drawing.vocabulary_picture import draw_vocabulary_report
 
     contents = {
@@ -116,8 +126,12 @@ def write_report(report, lines, vocab_file, output_dir):
         ).encode(),
         "report.png": draw_vocabulary_report(report, os.path.basename(vocab_file)),
     }
-    write_files(output_dir, contents)
+    output_files.write_files(output_dir, contents)
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(
+        main,
+        __doc__,
+        instead_of_arguments="the vocabulary goes into --vocab_file, text into --input_files",
+    )

@@ -1,15 +1,18 @@
-"""Converts a BERT between layouts, all heads included, and changes it on the way if asked to.
+"""Converts a BERT with all its heads between layouts, and changes the model on request.
 
-python -m keras_bert_app.cli.convert --input=hf://google-bert/bert-base-uncased --to=workdir --output=runs/bert_base --check
+python -m keras_bert_app.cli.convert --input=hf://google-bert/bert-base-uncased --to=workdir --output=runs/base --check
 python -m keras_bert_app.cli.convert --input=runs/mine --to=huggingface --output=mine_hf
 python -m keras_bert_app.cli.convert --input=runs/mine --to=workdir --output=runs/medical --vocab_file=extended.txt
 
---input is a directory in any of the layouts, a .zip or .tar.gz of one, a checkpoint's prefix, or a handle: hf://OWNER/NAME, the name of a KerasHub
-preset. What was written is read back and compared bit for bit. --check runs the source's own implementation where it is
-installed, or in --reference_python, or takes the parity.npz beside the source; the exit code is 1 if an output differs.
+--input is a directory in one of the layouts, a .zip or .tar.gz of a directory, the prefix of a checkpoint, or a handle:
+hf://OWNER/NAME or the name of a KerasHub preset. The command reads the written files back and compares them bit for
+bit. --check compares all outputs with those of the source's own implementation. That implementation must be installed
+here or in --reference_python; otherwise the command reads parity.npz next to the source. The exit code is 1 if an
+output differs.
 """
 
 import sys
+from collections.abc import Callable, Iterator
 
 from absl import flags
 
@@ -54,9 +57,7 @@ _TABLE = flags.DEFINE_enum(
 _DROP = flags.DEFINE_list("drop_parts", [], "Leave out: pooler, masked_lm, next_sentence, classifier.")
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     (source,) = app.required("input")
     if bool(_TO.value) != bool(_OUTPUT.value):
         raise UserError(
@@ -82,30 +83,30 @@ def main(arguments):
         if finetuned_export.is_finetuned(source):
             _write_pruned_run(source, pruned)
             return
-    is_same = True
+    outputs_agree = True
     weights, lines = load.load_weights(source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value)
     print("\n".join(lines), flush=True)
     if _CHECK.value:
         with load.located(source, _FROM.value) as (path, source_format):
-            lines, is_same = parity.check(weights, source_format, path, _REFERENCE.value)
+            lines, outputs_agree = parity.check(weights, source_format, path, _REFERENCE.value)
         print("\n".join(lines), flush=True)
     if weights.vocabulary is None and vocabulary_bytes is not None:
         weights, vocabulary_bytes = load.with_vocabulary(weights, vocabulary_bytes), None
         print(f"--vocab_file is taken as the vocabulary of {source}, which has none", flush=True)
-    for operation in _operate(vocabulary_bytes, pruned):
-        weights, said = operation(weights)
-        print(said, flush=True)
+    for operation in _operations(vocabulary_bytes, pruned):
+        weights, line = operation(weights)
+        print(line, flush=True)
     if _OUTPUT.value:
         for line in load.write_weights(weights, _TO.value, _OUTPUT.value):
             print(line, flush=True)
         if _PARITY.value:
             parity.write_golden(load.format_module(_TO.value).read(_OUTPUT.value), _OUTPUT.value)
-    if not is_same:
+    if not outputs_agree:
         sys.exit(1)
 
 
 def _write_pruned_run(source, pruned):
-    """Of a fine-tuned run --prune_heads makes a run, which has a place for nothing else that convert can change."""
+    """Writes a fine-tuned run without some heads. Other changes are not possible for such a run."""
     from keras_bert_app.tasks import pruned_runs
 
     for flag in (
@@ -129,21 +130,21 @@ def _write_pruned_run(source, pruned):
     print("\n".join(pruned_runs.write(source, pruned, _OUTPUT.value)))
 
 
-def _heads_of(text):
-    """dict layer -> list of heads of "0:1,3;2:5"."""
-    found = {}
+def _heads_of(text: str) -> dict[int, list[int]]:
+    """Reads "0:1,3;2:5" as a dict layer -> list of heads."""
+    heads_by_layer = {}
     for entry in filter(None, text.split(";")):
         layer, _, heads = entry.partition(":")
         if not all(number.isdecimal() for number in (layer, *heads.split(","))):
             raise UserError(
                 f"--prune_heads={text}: {entry!r} is no LAYER:HEAD,HEAD; expected such as 0:1,3;2:5, all from 0"
             )
-        found.setdefault(int(layer), []).extend(map(int, heads.split(",")))
-    return found
+        heads_by_layer.setdefault(int(layer), []).extend(map(int, heads.split(",")))
+    return heads_by_layer
 
 
-def _operate(vocabulary_bytes, pruned):
-    """The operations that were asked for, each Weights -> (Weights, a line)."""
+def _operations(vocabulary_bytes: bytes | None, pruned: dict[int, list[int]]) -> Iterator[Callable]:
+    """Yields the requested changes. Each is a function of Weights that returns (Weights, a line to print)."""
     from keras_bert_app.interop import surgery, vocabulary_surgery
 
     if _DROP.value:

@@ -1,4 +1,4 @@
-"""The main job on the embedded default corpus: text, vocabulary, pre-training, evaluation, export, answers.
+"""Trains a small BERT on the documentation of the installed packages, exports it, and asks it questions.
 
 make demo
 """
@@ -6,16 +6,13 @@ make demo
 from absl import flags
 
 from keras_bert_app.cli.common import app
-from keras_bert_app.errors import UserError
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for corpus, vocabulary and run.")
 _EXPORT_DIR = flags.DEFINE_string("export_dir", "saved_models/docs_bert", "Directory for the exported versions.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Of held-out choice, weights, pairs and masks.")
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     with app.quiet_start():
         from keras_bert_app.cli.common import documentation_demo
     documentation_demo.run_demo(_WORKDIR.value, _EXPORT_DIR.value, seed=_SEED.value)

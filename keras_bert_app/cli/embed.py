@@ -1,9 +1,9 @@
-"""Vectors of the texts of a file, one a line, in the order of the lines.
+"""Computes a vector for each line of a file, in the order of the lines.
 
 python -m keras_bert_app.cli.embed --saved_model=saved_models/vectors --input_file=texts.txt --output_file=texts.npy
 python -m keras_bert_app.cli.embed --init_checkpoint=MODEL --layer=-1 --input_file=x.jsonl.gz --output_file=x.tsv
 
-Every line gives a row, an empty one too. X.npy is float32 [texts, size]; X.tsv has a line of numbers for each text.
+Every line gives a row, even an empty line. X.npy is float32 [texts, size]. X.tsv has a line of numbers for each text.
 """
 
 import os
@@ -11,14 +11,14 @@ import sys
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text, pooling_flags
+from keras_bert_app.cli.common import app, output_files, pooling_flags
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines.text.text_files import ReaderCounts
 
 _SAVED_MODEL = flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
 _INIT_CHECKPOINT = flags.DEFINE_string("init_checkpoint", "", "Instead: a model in any layout that convert reads.")
-_OF_A_CHECKPOINT = pooling_flags.define()
+_POOLING_FLAGS = pooling_flags.define()
 flags.DEFINE_string("input_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "auto (by the name), lines or jsonl.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
@@ -26,13 +26,11 @@ flags.DEFINE_string("output_file", "", "Where the vectors go: X.npy or X.tsv.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     input_file, output_file = app.required("input_file", "output_file")
     _check_flags(input_file, output_file)
     source, counts = (input_file, _INPUT_FORMAT.value, _TEXT_FIELD.value), ReaderCounts()
-    # Read once to be counted, so that a fault in the last line is known before hours of work.
+    # This first pass counts the texts, and reveals a fault in the last line before hours of work.
     num_texts, work = text_sources.count_work(text_sources.read_texts(*source, counts))
     if not num_texts:
         raise UserError(f"{input_file}: has no text, not even an empty line; give a file with one text a line")
@@ -40,14 +38,14 @@ def main(arguments):
         from keras_bert_app.terminal.progress import Progress
         from keras_bert_app.vectors import vector_files
     embed = _embedder()
-    input_text.make_place_for(output_file, "output_file")
+    output_files.make_place_for(output_file, "output_file")
     progress = Progress("texts", num_texts, work, sys.stdout)
-    found = vector_files.write_vectors(
+    vectors = vector_files.write_vectors(
         embed, text_sources.read_texts(*source), num_texts, output_file, _BATCH_SIZE.value, progress.done
     )
     rate = num_texts / progress.end()
-    print(f"{output_file}: {num_texts:,} vectors of {found.size} numbers, {rate:,.0f} texts/s")
-    for line in text_sources.remarks(counts, found.truncated):
+    print(f"{output_file}: {num_texts:,} vectors of {vectors.size} numbers, {rate:,.0f} texts/s")
+    for line in text_sources.remarks(counts, vectors.truncated):
         print(line)
 
 
@@ -58,7 +56,7 @@ def _check_flags(input_file, output_file):
             if _SAVED_MODEL.value
             else "--saved_model is missing; give an export of embeddings, or a model as --init_checkpoint"
         )
-    given = [flag.name for flag in _OF_A_CHECKPOINT if flag.present]
+    given = [flag.name for flag in _POOLING_FLAGS if flag.present]
     if _SAVED_MODEL.value and given:
         raise UserError(
             f"--{given[0]} goes with --init_checkpoint; what {_SAVED_MODEL.value} computes was settled when it "
@@ -79,7 +77,7 @@ def _embedder():
         return embedding.load_embedder(_SAVED_MODEL.value)
     from keras_bert_app.export.sentence_vectors import embedding_module
 
-    module, _ = embedding_module(_INIT_CHECKPOINT.value, pooling_flags.pooling(_OF_A_CHECKPOINT), print)
+    module, _ = embedding_module(_INIT_CHECKPOINT.value, pooling_flags.pooling(_POOLING_FLAGS), print)
     return embedding.Embedder(module.exported)
 
 

@@ -1,10 +1,11 @@
-"""What training a configuration takes: parameters, FLOP, memory, time, and the largest batch that fits. Trains nothing.
+"""Estimates parameters, FLOP, memory and time of a pre-training, and the largest batch that fits. It trains nothing.
 
 python -m keras_bert_app.cli.estimate --config=base --global_batch_size=256 --precision=bfloat16 --hardware=v5e-8
 python -m keras_bert_app.cli.estimate --recipe=original --precision=bfloat16 --hardware=a100-8 --price_per_hour=PRICE
 python -m keras_bert_app.cli.estimate --config=mini --hardware=cpu --peak_gflops=70 --corpus_words=8e6 --num_epochs=10
 
-Peaks and memory are what the makers publish; what share of a peak a step reaches is assumed. Prices are yours to give.
+Peaks and memory are the figures that the makers publish. The share of a peak that a step reaches is an assumption. The
+command knows no prices; give your own.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import estimate_report, hardware
 from keras_bert_app.estimation.estimate import Work, estimate, positions_per_word
 from keras_bert_app.recipes import load_recipe, recipe_names
+from pipelines import storage
 
 _CONFIG = flags.DEFINE_string("config", "", f"A published size ({', '.join(SIZES)}) or a bert_config.json.")
 _RECIPE = flags.DEFINE_string("recipe", "", f"Values in place of the defaults: {', '.join(recipe_names())}.")
@@ -32,7 +34,7 @@ _PEAK = flags.DEFINE_float(
     lower_bound=0.0,
 )
 _MEMORY = flags.DEFINE_float("memory_gb", 0.0, "10^9 bytes of one device, in place of the published.", lower_bound=0.0)
-# Half the peak at 128 tokens in bfloat16 is this project's goal on accelerators, which it has not measured (BUILD.md).
+# The project's goal on accelerators is half of the peak at 128 tokens in bfloat16. It is not measured (BUILD.md).
 _UTILIZATION = flags.DEFINE_float(
     "utilization",
     0.4,
@@ -52,8 +54,8 @@ _POSITIONS = flags.DEFINE_float(
     "positions_per_word",
     None,
     "With --corpus_words: positions of rows, padding and random segments included, that a "
-    "word between spaces takes. Default: English Wikipedia's with next sentences, 2.28 at 128 tokens a row and 4.78 at 512; "
-    "of other rows none was measured, so that it must be given.",
+    "word between spaces takes. Default: English Wikipedia's with next sentences, 2.28 at 128 tokens a row and 4.78 "
+    "at 512; of other rows none was measured, so that it must be given.",
     lower_bound=0.01,
 )
 _PRICE = flags.DEFINE_float("price_per_hour", None, "What a device costs an hour, in any currency.", lower_bound=0.0)
@@ -80,9 +82,7 @@ _given_for_run = config_flags.define_flags(_RUN_FIELDS)
 _given_for_model = config_flags.define_model_flags()
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     (name,) = app.required("hardware")
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
     if not (_CONFIG.value or recipe):
@@ -99,27 +99,28 @@ def main(arguments):
     if _STEPS.value:
         run = dataclasses.replace(run, num_train_steps=_STEPS.value, train_minutes=0.0)
     run = run.with_compilation(device.kind)
-    found = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
-    for line in estimate_report.report_lines(found, config, run, name, _PRICE.value):
+    figures = estimate(config, run, device, num_devices, _work(recipe, run), _UTILIZATION.value, _PRICE.value)
+    for line in estimate_report.report_lines(figures, config, run, name, _PRICE.value):
         print(line)
     if _OUTPUT_FILE.value:
-        with open(_OUTPUT_FILE.value, "w", encoding="utf-8") as file:
-            json.dump({"config": config.to_dict(), "hardware": name, **found}, file, indent=1)
+        storage.write_whole(
+            _OUTPUT_FILE.value, json.dumps({"config": config.to_dict(), "hardware": name, **figures}, indent=1)
+        )
 
 
 def _model(name, changes):
-    """The BertConfig of a size or a file, changed by a recipe's keys and then by the flags."""
+    """The BertConfig of a size or a file. The keys of a recipe, then the flags, change it."""
     changes = changes | _given_for_model()
     if name in SIZES or ("." not in os.path.basename(name) and not os.path.exists(name)):
-        return BertConfig.of_size(name, **changes)  # or says which size is nearest
+        return BertConfig.of_size(name, **changes)  # an unknown name raises an error that names the nearest size
     return BertConfig.from_json_file(name).replace(**changes)
 
 
 def _work(recipe, run):
-    """How long the run is, by the flags, else by the recipe."""
-    of_words = {flag.name: flag.value for flag in (_EPOCHS, _POSITIONS) if flag.value is not None}
-    if of_words and not _WORDS.value:
-        raise UserError(f"--{next(iter(of_words))} says nothing without --corpus_words; give it too")
+    """The length of the run by the flags, else by the recipe."""
+    word_options = {flag.name: flag.value for flag in (_EPOCHS, _POSITIONS) if flag.value is not None}
+    if word_options and not _WORDS.value:
+        raise UserError(f"--{next(iter(word_options))} says nothing without --corpus_words; give it too")
     given = [
         name
         for name, value in (
@@ -132,9 +133,9 @@ def _work(recipe, run):
     if len(given) > 1:
         raise UserError(f"--{' and --'.join(given)} each say how long the run is; give one of them")
     if _WORDS.value:
-        if "positions_per_word" not in of_words:
-            of_words["positions_per_word"] = positions_per_word(run.sentence_objective, run.max_seq_length)
-        return Work(corpus_words=_WORDS.value, **of_words)
+        if "positions_per_word" not in word_options:
+            word_options["positions_per_word"] = positions_per_word(run.sentence_objective, run.max_seq_length)
+        return Work(corpus_words=_WORDS.value, **word_options)
     if _STEPS.value:
         return Work(num_train_steps=_STEPS.value)
     if run.train_minutes:

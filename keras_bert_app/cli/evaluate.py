@@ -1,7 +1,7 @@
 """Scores a fine-tuned run on labelled examples.
 
 python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
-python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # the seeds of a run with --num_seeds together
+python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # all seeds of a run with --num_seeds together
 python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 
@@ -10,7 +10,6 @@ import sys
 from absl import flags
 
 from keras_bert_app.cli.common import answer_flags, app
-from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
 _DATA_DIR = flags.DEFINE_string("data_dir", "", "Directory of the task's files; by default the run's own.")
@@ -22,9 +21,7 @@ _OUTPUT_DIR = flags.DEFINE_string(
 _given = answer_flags.define()
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     (workdir,) = app.required("workdir")
     with app.quiet_start():
         from keras_bert_app.tasks.scoring import make_ready, opened
@@ -32,13 +29,13 @@ def main(arguments):
     path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
     if _OUTPUT_DIR.value:
         make_ready(_OUTPUT_DIR.value)
-    scores, examples, notes, found = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
+    scores, examples, notes, predicted = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")
     for name, value in scores.items():
         print(f"  {name} {value:.4f}")
     if _OUTPUT_DIR.value:
         names = run.write(
-            _OUTPUT_DIR.value, examples, found, scores={"file": path, "examples": len(examples), **scores}
+            _OUTPUT_DIR.value, examples, predicted, scores={"file": path, "examples": len(examples), **scores}
         )
         print(f"wrote {_OUTPUT_DIR.value}: {', '.join(names)}")
 

@@ -1,10 +1,10 @@
-"""Exports a model as SavedModels that take raw text, and others that take ids.
+"""Exports a model as SavedModels that take raw text, and as SavedModels that take ids.
 
 python -m keras_bert_app.cli.export --workdir=runs/mine --export_dir=saved_models/mine
 python -m keras_bert_app.cli.export --workdir=runs/sst-2 --export_dir=saved_models/sst-2
-python -m keras_bert_app.cli.export --workdir=runs/mine --kind=embeddings --pooling=mean --export_dir=saved_models/vectors
+python -m keras_bert_app.cli.export --workdir=runs/mine --kind=embeddings --export_dir=saved_models/vectors
 
-What a pre-trained model answers is the words behind [MASK]s, a fine-tuned run what it was trained for.
+An exported pre-trained model fills in [MASK]s. An exported fine-tuned run answers its task.
 """
 
 from absl import flags
@@ -32,22 +32,20 @@ _LITERT = flags.DEFINE_bool(
     "Also convert what takes ids to LiteRT (TensorFlow Lite): model.tflite beside it; "
     "`embed` and `search` are faster with it.",
 )
-_OF_VECTORS = pooling_flags.define()
+_POOLING_FLAGS = pooling_flags.define()
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     workdir, export_dir = app.required("workdir", "export_dir")
     if _KIND.value != "embeddings":
-        _refuse(*_OF_VECTORS, whose="--kind=auto; it is for --kind=embeddings")
+        _refuse(*_POOLING_FLAGS, whose="--kind=auto; it is for --kind=embeddings")
     with app.quiet_start():
         from keras_bert_app.export import finetuned_export, pretrained_export, sentence_vectors
     if _KIND.value == "embeddings":
         _refuse(_TOP_K, _MAX_WINDOWS, whose="vectors of texts; leave it out")
         written = [
             sentence_vectors.export_embeddings(
-                workdir, export_dir, pooling_flags.pooling(_OF_VECTORS), print, _LITERT.value
+                workdir, export_dir, pooling_flags.pooling(_POOLING_FLAGS), print, _LITERT.value
             )
         ]
     elif finetuned_export.is_finetuned(workdir):

@@ -1,19 +1,22 @@
-"""Adds the words of a domain to an existing vocabulary, first into its [unusedN] entries.
+"""Adds the words of a domain to an existing vocabulary. New words fill its [unusedN] entries first.
 
 python -m keras_bert_app.cli.extend_vocab --vocab_file=vocab.txt --input_files='texts/*.txt' --num_words=1000 \\
     --output_file=extended.txt
 
-Chosen are the words that save the most pieces: occurrences x (pieces - 1). A word that is [UNK] today counts as if cut
-into its characters. Numbers are left out. No entry changes its id, so that a checkpoint of the old vocabulary can go
-on, once convert --vocab_file=extended.txt has made rows for the new ones.
+The command chooses the words that save the most pieces: occurrences x (pieces - 1). A word that is [UNK] today counts
+as if it were split into its characters. The command leaves numbers out. No entry changes its id. To continue the
+training of a checkpoint, run convert --vocab_file=extended.txt, which makes rows for the new entries.
 """
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text
+from keras_bert_app.cli.common import app, input_text, output_files
 from keras_bert_app.errors import UserError
+from pipelines import storage
 from pipelines.text.readers import FORMATS, ReaderCounts
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
@@ -31,9 +34,7 @@ _SEED = flags.DEFINE_integer("seed", 12345, "Of the draw of documents.")
 _WORDS_SHOWN = 30
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
+def main(arguments: list[str]) -> None:
     vocab_file, _, output_file = app.required("vocab_file", "input_files", "output_file")
     for name in ("num_words", "min_count"):
         if flags.FLAGS[name].value < 1:
@@ -44,16 +45,14 @@ def main(arguments):
     for name, others in (("output_file", ("vocab_file",)), ("words_file", ("vocab_file", "output_file"))):
         path = flags.FLAGS[name].value
         if path:
-            input_text.check_apart(path, name, _INPUT_FILES.value, files)
-        for other in others if path and "://" not in path else ():
+            output_files.check_apart(path, name, _INPUT_FILES.value, files)
+        for other in others if path and not storage.is_remote(path) else ():
             if os.path.realpath(path) == os.path.realpath(flags.FLAGS[other].value):
                 raise UserError(f"--{name}={path} is the --{other} too, which would be lost; give another name")
-    input_text.make_place_for(output_file, "output_file")
+    output_files.make_place_for(output_file, "output_file")
     if _WORDS_FILE.value:
-        input_text.make_place_for(_WORDS_FILE.value, "words_file")
+        output_files.make_place_for(_WORDS_FILE.value, "words_file")
     with app.quiet_start():
-        import tensorflow as tf
-
         from pipelines.wordpiece.vocabulary_extension import extend_vocabulary
     documents = input_text.documents_of(
         files, _INPUT_FORMAT.value, _TEXT_FIELD.value, ReaderCounts(), _SAMPLE_MEGABYTES.value, _SEED.value
@@ -62,20 +61,16 @@ def main(arguments):
         vocab_file, output_file, documents, _NUM_WORDS.value, _DO_LOWER_CASE.value, _MIN_COUNT.value
     )
     if _WORDS_FILE.value:
-        with tf.io.gfile.GFile(_WORDS_FILE.value, "w") as file:
-            file.write("word\tid\tcount\tpieces\tsaved\n")
-            file.write(
-                "".join(
-                    f"{added.word}\t{added.id}\t{added.count}\t{added.pieces or '[UNK]'}\t{added.saved}\n"
-                    for added in extension.added
-                )
-            )
-    for line in _lines(extension, output_file):
+        rows = [
+            f"{added.word}\t{added.id}\t{added.count}\t{added.pieces or '[UNK]'}\t{added.saved}\n"
+            for added in extension.added
+        ]
+        storage.write_whole(_WORDS_FILE.value, "".join(["word\tid\tcount\tpieces\tsaved\n", *rows]))
+    for line in _report_lines(extension, output_file):
         print(line)
 
 
-def _lines(extension, output_file):
-    """What the user reads of an Extension."""
+def _report_lines(extension: Any, output_file: str) -> Iterator[str]:
     yield "word                        count  pieces      saved"
     for added in extension.added[:_WORDS_SHOWN]:
         yield f"{added.word:<24}{added.count:>9,}  {added.pieces or '[UNK]':>6}  {added.saved:>9,}"
@@ -106,4 +101,4 @@ def _lines(extension, output_file):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, instead_of_arguments="files go into --input_files")

@@ -11,7 +11,7 @@ from keras_bert_app.errors import UserError
 flags.DEFINE_string("saved_model", "", "Directory that export wrote, with or without its version number.")
 
 
-def main(texts):
+def main(texts: list[str]) -> None:
     (saved_model,) = app.required("saved_model")
     if not texts:
         raise UserError('no text was given; write it after the flags: fill_mask --saved_model=DIR "The [MASK] is here"')
@@ -25,4 +25,4 @@ def main(texts):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=True)
+    app.run(main, __doc__, is_listing=True, takes_arguments=True)

@@ -1,11 +1,12 @@
 """Fine-tunes a BERT on a task, from labelled files to the weights that score best on the development examples.
 
-python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine --workdir=runs/sst-2
-python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body --label_column=team \\
-    --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets --num_seeds=3
+python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine
+--workdir=runs/sst-2 python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body
+    --label_column=team \\ --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased
+    --workdir=runs/tickets --num_seeds=3
 
-A run that was stopped goes on with the same command. SIGINT (Ctrl-C) and SIGTERM let it finish its step and save; the exit
-code is then 130 or 143, after an error 2.
+A run that was stopped goes on with the same command. SIGINT (Ctrl-C) and SIGTERM let it finish its step and save; the
+exit code is then 130 or 143, after an error 2.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from keras_bert_app.config.bert_config import SIZES, BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.runs import work_directory
+from pipelines import storage
 from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics, results.")
@@ -32,7 +33,7 @@ _CONFIG = flags.DEFINE_string(
     "config", "", f"Without --init_checkpoint: a published size ({', '.join(SIZES)}) or a bert_config.json."
 )
 _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: the WordPiece vocabulary.")
-# All development examples are scored each time, or --max_eval_examples of them.
+# --max_eval_examples limits an evaluation, so that --max_eval_steps has no meaning here.
 _given_for_run = config_flags.define_flags(
     [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],
     is_path=("data_dir", "unlabelled_files"),
@@ -40,8 +41,6 @@ _given_for_run = config_flags.define_flags(
 
 
 def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     if _LIST_TASKS.value:
         with app.quiet_start():
             from keras_bert_app.tasks import registry
@@ -57,26 +56,26 @@ def main(arguments):
     FinetuningConfig(**wanted)  # a bad value is named before anything is read
     with app.quiet_start():
         from keras_bert_app.tasks import finetuning_start
-    finetuning_start.launch(workdir, wanted, _NUM_SEEDS.value, _starts_of(wanted))
+    finetuning_start.launch(workdir, wanted, _NUM_SEEDS.value, finetuning_start.Source(*_source(wanted)))
 
 
-def _starts_of(wanted):
-    """(init_checkpoint, whether its weights are taken, BertConfig or None, bytes of the vocabulary or None)."""
-    start = wanted.get("init_checkpoint")
-    if start and (_CONFIG.value or _VOCAB_FILE.value):
+def _source(wanted):
+    """The values of finetuning_start.Source: init_checkpoint, takes_weights, model_config, vocabulary."""
+    init_checkpoint = wanted.get("init_checkpoint")
+    if init_checkpoint and (_CONFIG.value or _VOCAB_FILE.value):
         raise UserError(
             "--init_checkpoint brings its configuration and vocabulary; leave out --config and --vocab_file"
         )
-    if _RANDOM.value and not start:
+    if _RANDOM.value and not init_checkpoint:
         raise UserError("--random_init takes the shape of --init_checkpoint, which is missing")
     if bool(_CONFIG.value) != bool(_VOCAB_FILE.value):
         raise UserError("--config and --vocab_file go together; or give --init_checkpoint")
     if not _CONFIG.value:
-        return start, not _RANDOM.value, None, None
+        return init_checkpoint, not _RANDOM.value, None, None
     num_pieces = len(load_vocabulary(_VOCAB_FILE.value))
     config = (
         BertConfig.of_size(_CONFIG.value, vocab_size=num_pieces)
-        if _CONFIG.value in SIZES or not work_directory.exists(_CONFIG.value)
+        if _CONFIG.value in SIZES or not storage.exists(_CONFIG.value)
         else BertConfig.from_json_file(_CONFIG.value)
     )
     return None, False, config, read_bytes(_VOCAB_FILE.value)

@@ -1,26 +1,29 @@
-"""Shows pre-training examples as a trainer gets them, pieces, masks, labels and segments, and counts their statistics.
+"""Shows pre-training examples as a trainer gets them (pieces, masks, labels, segments), and their statistics.
 
 python -m keras_bert_app.cli.inspect_data --workdir=runs/mine --num=5
 python -m keras_bert_app.cli.inspect_data --corpus_dir=corpus --vocab_file=vocab.txt --masking=span --output_dir=report
 
-Of a run all data settings are its own. Without one they are flags, with pretrain's names and defaults. --output_dir
-gets statistics.json and statistics.png.
+With --workdir the data settings are those of the run. Without it they are flags, with the names and defaults of
+pretrain. --output_dir receives statistics.json and statistics.png.
 """
 
 import itertools
 import json
 import os
 import sys
-import time
+from collections.abc import Iterator
+from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags, input_text
-from keras_bert_app.cli.common.output_files import write_files
+from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.cli.common.output_files import make_place_for, write_files
 from keras_bert_app.config.pretraining_config import DATA_FIELDS, PretrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import work_directory
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal import screen
+from keras_bert_app.terminal.progress import Progress
+from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
@@ -36,17 +39,14 @@ _STATISTICS_BATCHES = flags.DEFINE_integer(
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for statistics.json and statistics.png.")
 _COLOR = flags.DEFINE_enum("color", "auto", screen.COLORS, "auto: on a terminal, unless NO_COLOR is set.")
 _wanted = config_flags.define_flags(DATA_FIELDS, is_path=("corpus_dir", "lexicon_file"))
-_PROGRESS_SECONDS = 5
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     run, position = _checked_run(), _checked_position()
     if _OUTPUT_DIR.value:
         if not _STATISTICS_BATCHES.value:
             raise UserError("--output_dir is for the statistics; give --statistics_batches more than 0")
-        input_text.make_place_for(os.path.join(_OUTPUT_DIR.value, "statistics.json"), "output_dir")
+        make_place_for(os.path.join(_OUTPUT_DIR.value, "statistics.json"), "output_dir")
     with app.quiet_start():
         from keras_bert_app.inspection import source as sources
     source = (
@@ -61,8 +61,8 @@ def main(arguments):
         write_statistics(statistics, source.run, _OUTPUT_DIR.value)
 
 
-def _checked_run():
-    """The PretrainingConfig that the flags ask for, or None when it is that of --workdir."""
+def _checked_run() -> PretrainingConfig | None:
+    """The PretrainingConfig of the flags; None with --workdir, whose run has its own."""
     wanted = _wanted()
     if bool(_WORKDIR.value) == bool(wanted.get("corpus_dir")):
         raise UserError(
@@ -76,13 +76,14 @@ def _checked_run():
         run = PretrainingConfig(**wanted)
         casing.verify(load_vocabulary(_VOCAB_FILE.value), _DO_LOWER_CASE.value, _VOCAB_FILE.value)
         for flag, path in (("corpus_dir", ",".join(run.corpus_dir)), ("lexicon_file", run.lexicon_file)):
-            missing = [part for part in path.split(",") if part and not work_directory.exists(part)]
+            missing = [part for part in path.split(",") if part and not storage.exists(part)]
             if missing:
                 raise UserError(f"--{flag}={missing[0]}: is not there; give a path that can be read")
         if len(set(run.corpus_dir)) < len(run.corpus_dir):
             raise UserError(f"--corpus_dir={','.join(run.corpus_dir)}: names a directory twice; name each once")
         return run
-    if not work_directory.is_started(_WORKDIR.value):
+    existing = ExistingRun.read(_WORKDIR.value)
+    if not existing.is_started:
         raise UserError(f"--workdir={_WORKDIR.value}: holds no run (no config.json); give the --workdir of pretrain")
     advice = "leave that flag out, or give --corpus_dir and --vocab_file instead of --workdir"
     if _VOCAB_FILE.value or flags.FLAGS["do_lower_case"].present:
@@ -90,7 +91,7 @@ def _checked_run():
             f"--{'vocab_file' if _VOCAB_FILE.value else 'do_lower_case'} does not go with --workdir, whose "
             f"run has its own; {advice}"
         )
-    _, run, _ = work_directory.read_config(_WORKDIR.value)
+    _, run = existing.config()
     for name in run.contradictions(wanted):
         raise UserError(
             f"--workdir={_WORKDIR.value} holds a run with {name}={getattr(run, name)}, but "
@@ -99,7 +100,7 @@ def _checked_run():
     return None
 
 
-def _checked_position():
+def _checked_position() -> tuple[int, ...] | None:
     if _POSITION.value is None:
         return None
     if _STEP.value is not None:
@@ -110,8 +111,16 @@ def _checked_position():
         raise UserError(f"--position={','.join(_POSITION.value)}: expected whole numbers, epoch,block,offset") from None
 
 
-def show_and_count(source, position):
-    """Prints the first --num examples, then the statistics of --statistics_batches batches; returns them."""
+def show_and_count(source: Any, position: tuple[int, ...] | None) -> dict | None:
+    """Prints the first --num examples, then the statistics of --statistics_batches batches.
+
+    Args:
+        source: an inspection.source.Source.
+        position: the position of the first example; None to begin after --step.
+
+    Returns:
+        The statistics; None with --statistics_batches=0.
+    """
     from keras_bert_app.inspection import inspection_report, reading, statistics
 
     run, step = source.run, _STEP.value or 0
@@ -120,7 +129,7 @@ def show_and_count(source, position):
     )
     start, stream = _stream(source, step, position)
     counter = statistics.Counter(source.tokenizer, run, source.shards, start)
-    progress = _Progress("counted", _STATISTICS_BATCHES.value)
+    progress = Progress("batches counted", _STATISTICS_BATCHES.value, _STATISTICS_BATCHES.value, sys.stderr)
     if _NUM.value:
         print(reading.legend(look), flush=True)
     shown = 0
@@ -128,9 +137,10 @@ def show_and_count(source, position):
         if shown >= _NUM.value and number > _STATISTICS_BATCHES.value:
             break
         batch, after = next(stream)
-        rows = len(batch["input_mask"])  # a ramp makes them differ from one step to another
+        rows = len(batch["input_mask"])  # with a batch ramp the number of rows differs from step to step
         for row in range(min(_NUM.value - shown, rows)):
             shown += 1
+            progress.line.clear()
             place = f"batch {number}" if position is not None else f"step {step + number}"
             lines = reading.example_lines(
                 batch, row, source.tokenizer, run.sentence_objective, f"{place}, row {row + 1} of {rows}", look
@@ -138,7 +148,8 @@ def show_and_count(source, position):
             print("", *lines, sep="\n", flush=True)
         if number <= _STATISTICS_BATCHES.value:
             counter.add(batch, after)
-            progress(number)
+            progress.done(1, 1)
+    progress.end()
     if not _STATISTICS_BATCHES.value:
         return None
     counted = counter.result()
@@ -146,8 +157,8 @@ def show_and_count(source, position):
     return counted
 
 
-def _stream(source, step, position):
-    """(position, batches) where training goes on; what lies between a checkpoint and the step is made and passed."""
+def _stream(source: Any, step: int, position: tuple[int, ...] | None) -> tuple[tuple, Iterator]:
+    """(position, batches from there on). Batches between the last checkpoint and `step` are made and dropped."""
     from keras_bert_app.inspection import source as sources
 
     if position is not None:
@@ -156,26 +167,23 @@ def _stream(source, step, position):
         return position, sources.batches(source, position, *(steps or [after_ramps])[:1])
     known_step, position = sources.nearest_start(source, step)
     stream = sources.batches(source, position, known_step)
-    progress = _Progress("passed", step - known_step)
-    for number, (_, position) in enumerate(itertools.islice(stream, step - known_step), start=1):
-        progress(number)
+    num_dropped = step - known_step
+    progress = Progress("batches passed", num_dropped, num_dropped, sys.stderr)
+    for _, after in itertools.islice(stream, num_dropped):
+        position = after
+        progress.done(1, 1)
+    progress.end()
     return position, stream
 
 
-class _Progress:
-    """A line on standard error, every few seconds, about how many batches are done with."""
+def write_statistics(statistics: dict, run: PretrainingConfig, output_dir: str) -> None:
+    """Writes statistics.json and statistics.png into a directory.
 
-    def __init__(self, done, total):
-        self.done, self.total, self.last = done, total, time.monotonic()
-
-    def __call__(self, number):
-        if time.monotonic() - self.last > _PROGRESS_SECONDS and number < self.total:
-            self.last = time.monotonic()
-            print(f"{self.done} {number:,} of {self.total:,} batches", file=sys.stderr, flush=True)
-
-
-def write_statistics(statistics, run, output_dir):
-    """Writes statistics.json and statistics.png into a directory."""
+    Args:
+        statistics: the dict that show_and_count returns.
+        run: the run that the examples are for.
+        output_dir: local or remote.
+    """
     from keras_bert_app.drawing.examples_picture import draw_example_statistics
 
     settings = {field.name: run.to_dict()[field.name] for field in DATA_FIELDS}

@@ -2,14 +2,14 @@
 
 python -m keras_bert_app.cli.launch_workers --num_workers=2 -- pretrain --workdir=runs/mine --config=mini ...
 
-What stands after "--" is a command that has --strategy (pretrain, finetune, evaluate, predict) with its flags; every worker
-gets it with --strategy=multi_worker.
-The chief's output is shown. Ctrl-C or SIGTERM stops all workers at the same step, saved. A worker that is killed or
-crashes ends the others, and all go on from the last checkpoint. The processes share this machine's cores; for several
-GPUs of one machine --strategy=mirrored needs no launcher.
+Write a command with its flags after "--": pretrain, finetune, evaluate or predict. Every worker runs that command with
+--strategy=multi_worker. The launcher shows the output of the chief. Ctrl-C or SIGTERM saves and stops all workers at
+the same step. If a worker dies, the launcher ends the others, and all resume from the last checkpoint. The processes
+share the cores of this machine. Several GPUs of one machine need no launcher; give --strategy=mirrored.
 """
 
 import sys
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
@@ -25,7 +25,7 @@ _GRACE_SECONDS = flags.DEFINE_float(
 _VERBS = ("pretrain", "finetune", "evaluate", "predict")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     command = worker_command(arguments)
     sys.exit(
         local_cluster.run_workers(
@@ -34,39 +34,42 @@ def main(arguments):
     )
 
 
-def worker_command(arguments):
-    """The command line of a worker, from what stands after "--".
+def worker_command(arguments: Sequence[str]) -> list[str]:
+    """The command line of a worker.
+
+    Args:
+        arguments: the verb and its flags, as they stand after "--".
 
     Raises:
-        UserError: it is no command that has --strategy, or names another strategy.
+        UserError: the verb has no --strategy, or the flags name another strategy.
     """
     example = "launch_workers --num_workers=2 -- pretrain --workdir=runs/mine"
     if not arguments:
         raise UserError(f'there is no command after "--"; give one, as in {example}')
-    verb, *its_flags = arguments
+    verb, *verb_flags = arguments
     if verb not in _VERBS:
         raise UserError(
             f'{verb!r} after "--" is no command that several workers run; expected {", ".join(_VERBS)}, as in {example}'
         )
-    strategies = [value for flag, value in _values(its_flags) if flag == "strategy"]
+    strategies = [value for flag, value in _flag_values(verb_flags) if flag == "strategy"]
     if any(value not in ("multi_worker", "auto") for value in strategies):
         raise UserError(f"--strategy={strategies[-1]} is not for several workers; leave it out, or give multi_worker")
     return [
         sys.executable,
         "-m",
         f"keras_bert_app.cli.{verb}",
-        *its_flags,
+        *verb_flags,
         *(() if strategies else ("--strategy=multi_worker",)),
     ]
 
 
-def _values(arguments):
-    """(flag, value) of each --flag=value or --flag value."""
-    for argument, following in zip(arguments, [*arguments[1:], ""]):
+def _flag_values(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields (flag, value) of each --flag=value or --flag value."""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, equals, value = argument.lstrip("-").partition("=")
         if argument.startswith("-"):
             yield name, value if equals else following
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, takes_arguments=True)

@@ -2,13 +2,13 @@
 
 python -m keras_bert_app.cli.learn_vocab --input_files='texts/*.txt' --vocab_file=vocab.txt --vocab_size=8000
 
-Of text beyond --sample_megabytes, whole documents are drawn by a hash of (--seed, document number), so that the same
-text gives the same vocabulary. Memory holds that sample and at most two million different words.
+If the text is larger than --sample_megabytes, the command draws whole documents by a hash of (--seed, document number).
+The same text therefore gives the same vocabulary. Memory holds the sample and at most two million different words.
 """
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text
+from keras_bert_app.cli.common import app, input_text, output_files
 from keras_bert_app.errors import UserError
 from pipelines.text.readers import FORMATS, ReaderCounts
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
@@ -23,9 +23,7 @@ _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to learn f
 _SEED = flags.DEFINE_integer("seed", 12345, "Of the draw of documents.")
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; files go into --input_files")
+def main(arguments: list[str]) -> None:
     _, vocab_file = app.required("input_files", "vocab_file")
     if _VOCAB_SIZE.value <= len(SPECIAL_PIECES):
         raise UserError(
@@ -34,8 +32,8 @@ def main(arguments):
         )
     input_text.check_sample_megabytes(_SAMPLE_MEGABYTES.value)
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
-    input_text.check_apart(vocab_file, "vocab_file", _INPUT_FILES.value, files)
-    input_text.make_place_for(vocab_file, "vocab_file")
+    output_files.check_apart(vocab_file, "vocab_file", _INPUT_FILES.value, files)
+    output_files.make_place_for(vocab_file, "vocab_file")
     with app.quiet_start():
         from pipelines.wordpiece import words
         from pipelines.wordpiece.vocabulary import write_vocabulary
@@ -55,4 +53,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, instead_of_arguments="files go into --input_files")

@@ -1,4 +1,4 @@
-"""Answers a file with a fine-tuned run: predictions in the task's official format, and probabilities.
+"""Answers the examples of a file with a fine-tuned run: predictions in the task's official format, and probabilities.
 
 python -m keras_bert_app.cli.predict --workdir=runs/sst-2 --input_file=glue/SST-2/test.tsv --output_dir=answers/sst-2
 python -m keras_bert_app.cli.predict --workdir=runs/squad2 --input_file=questions.json --output_dir=answers/squad2 \\
@@ -10,7 +10,6 @@ import sys
 from absl import flags
 
 from keras_bert_app.cli.common import answer_flags, app
-from keras_bert_app.errors import UserError
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
 flags.DEFINE_string("input_file", "", "A file in the layout of the task; it needs no labels.")
@@ -18,9 +17,7 @@ flags.DEFINE_string("output_dir", "", "Where predictions and probabilities.jsonl
 _given = answer_flags.define()
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     workdir, input_file, output_dir = app.required("workdir", "input_file", "output_dir")
     with app.quiet_start():
         from keras_bert_app.tasks.scoring import opened

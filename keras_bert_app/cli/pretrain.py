@@ -1,15 +1,18 @@
 """Pre-trains a BERT (masked language model and next-sentence prediction) on text files.
 
-python -m keras_bert_app.cli.pretrain --input_files='texts/*.txt' --vocab_file=vocab.txt --config=mini --workdir=runs/mine
-python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=corpus --vocab_file=vocab.txt --workdir=runs/mine
+python -m keras_bert_app.cli.pretrain --input_files='texts/*.txt' --vocab_file=vocab.txt --config=mini
+--workdir=runs/mine python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=corpus
+--vocab_file=vocab.txt --workdir=runs/mine
 
-A run that was stopped goes on with --workdir alone; while its text was still being prepared, with the same command. SIGINT
-(Ctrl-C) and SIGTERM let it finish the steps under way and save; the exit code is then 130 or 143, after an error 2, after the
-loss of a device 75.
+A run that was stopped goes on with --workdir alone; while its text was still being prepared, with the same command.
+SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save; the exit code is then 130 or 143, after an
+error 2, after the loss of a device 75.
 """
 
 import dataclasses
 import os
+from types import ModuleType
+from typing import Any
 
 from absl import flags
 
@@ -19,8 +22,9 @@ from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
 from keras_bert_app.recipes import load_recipe, recipe_names
-from keras_bert_app.runs import work_directory
-from pipelines.text.readers import expand_files
+from keras_bert_app.runs.work_directory import ExistingRun
+from pipelines import storage
+from pipelines.text.text_files import expand_files
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import checked_pieces, load_vocabulary, parse_vocabulary, read_bytes
 
@@ -32,59 +36,74 @@ _given_for_run = config_flags.define_flags(
     dataclasses.fields(PretrainingConfig), is_path=("input_files", "corpus_dir", "lexicon_file")
 )
 
-_given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # which follows from the vocabulary
+_given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  # the vocabulary decides it
 
 
 def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
     (workdir,) = app.required("workdir")
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
     wanted = {**(recipe.RUN if recipe else {}), **_given_for_run()}
-    if (start := wanted.get("init_checkpoint")) and not is_handle(start):
-        wanted["init_checkpoint"] = config_flags.absolute(start)
-    # A start that never came to a checkpoint may be begun anew by a whole command.
+    if (source := wanted.get("init_checkpoint")) and not is_handle(source):
+        wanted["init_checkpoint"] = config_flags.absolute(source)
+    existing = ExistingRun.read(workdir)
+    # A whole command may begin anew where a start saved no checkpoint.
     is_whole = wanted.get("init_checkpoint") or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
-    goes_on = work_directory.is_started(workdir) and (work_directory.has_checkpoint(workdir) or not is_whole)
-    if not goes_on:  # what is wanted of a run that goes on has to fit what it is
+    goes_on = existing.is_started and (existing.has_begun or not is_whole)
+    if not goes_on:  # the values for a run that goes on must fit that run
         PretrainingConfig(**wanted)  # a bad value is named before anything is read
-        if work_directory.is_started(workdir):
-            work_directory.read_config(workdir)  # raises where it is another's, such as the model to start from
-    vocabulary_bytes, initial = _read_vocabulary(), None
+        if existing.is_started:
+            existing.config()  # raises where the directory is another's, such as the model to start from
+    vocabulary, initial = _read_vocabulary(), None
     if goes_on:
-        model_config, run = work_directory.check_resumable(
-            workdir, _wanted_model(vocabulary_bytes, workdir, recipe, wanted), wanted, vocabulary_bytes
-        )
+        model_config, run = existing.resumed(_wanted_model(vocabulary, existing, recipe, wanted), wanted, vocabulary)
     else:
-        run = PretrainingConfig(**wanted).resolved()
-        run.check_read(_given_for_run())
-        if run.allow_missing and not run.init_checkpoint:
-            raise UserError(
-                f"--allow_missing={','.join(run.allow_missing)}: there is no --init_checkpoint that could lack it; leave it out"
-            )
-        if run.init_checkpoint:
-            with app.quiet_start():
-                from keras_bert_app.interop.load import load_weights
-            initial = load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
-            if vocabulary_bytes is None and initial[0].vocabulary is not None:
-                vocabulary_bytes = initial[0].vocabulary
-                pieces = checked_pieces(vocabulary_bytes, f"of {run.init_checkpoint}")
-                casing.verify(pieces, initial[0].config.do_lower_case, f"of {run.init_checkpoint}")
-        if vocabulary_bytes is None:
-            raise UserError(
-                f"--vocab_file is missing, and --workdir={workdir} holds no run to resume; "
-                "make a vocabulary with learn_vocab"
-            )
-        model_config = _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial and initial[0].config)
-        if model_config is None:
-            raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
-        if initial:
-            _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
-        if _VOCAB_FILE.value:
-            casing.verify(load_vocabulary(_VOCAB_FILE.value), model_config.do_lower_case, _VOCAB_FILE.value)
-        if run.lexicon_file and not work_directory.exists(run.lexicon_file):
-            raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
+        model_config, run, vocabulary, initial = _new_run(existing, recipe, wanted, vocabulary)
     run.checked_against(model_config)
+    _check_text(run, goes_on)
+    if run.input_files and not storage.exists(os.path.join(workdir, "corpus", "manifest.json")):
+        expand_files(run.input_files)
+    with app.quiet_start():
+        from keras_bert_app.training import pretraining_start
+    pretraining_start.launch(workdir, model_config, run, vocabulary, initial, existing=existing)
+
+
+def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str, Any], vocabulary: bytes | None):
+    """(BertConfig, PretrainingConfig, vocabulary, (Weights, lines) or None) of a run that begins."""
+    run = PretrainingConfig(**wanted).resolved()
+    run.check_read(_given_for_run())
+    if run.allow_missing and not run.init_checkpoint:
+        raise UserError(
+            f"--allow_missing={','.join(run.allow_missing)}: there is no --init_checkpoint that could lack it; "
+            "leave it out"
+        )
+    initial = None
+    if run.init_checkpoint:
+        with app.quiet_start():
+            from keras_bert_app.interop.load import load_weights
+        initial = load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
+        if vocabulary is None and initial[0].vocabulary is not None:
+            vocabulary = initial[0].vocabulary
+            pieces = checked_pieces(vocabulary, f"of {run.init_checkpoint}")
+            casing.verify(pieces, initial[0].config.do_lower_case, f"of {run.init_checkpoint}")
+    if vocabulary is None:
+        raise UserError(
+            f"--vocab_file is missing, and --workdir={existing.directory} holds no run to resume; "
+            "make a vocabulary with learn_vocab"
+        )
+    model_config = _wanted_model(vocabulary, existing, recipe, wanted, initial and initial[0].config)
+    if model_config is None:
+        raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
+    if initial:
+        _check_same_arithmetic(model_config, initial[0].config, run.init_checkpoint)
+    if _VOCAB_FILE.value:
+        casing.verify(load_vocabulary(_VOCAB_FILE.value), model_config.do_lower_case, _VOCAB_FILE.value)
+    if run.lexicon_file and not storage.exists(run.lexicon_file):
+        raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
+    return model_config, run, vocabulary, initial
+
+
+def _check_text(run: PretrainingConfig, goes_on: bool) -> None:
+    """Raises UserError where the flags do not name one text."""
     if bool(run.input_files) == bool(run.corpus_dir):
         raise UserError("give the text as either --input_files or --corpus_dir, and not as both")
     if len(set(run.corpus_dir)) < len(run.corpus_dir):
@@ -92,52 +111,47 @@ def main(arguments):
     for name in ("input_format", "text_field", "holdout_fraction", "strict"):
         if run.corpus_dir and not goes_on and name in _given_for_run():
             raise UserError(
-                f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by prepare_corpus, "
-                "so leave it out"
+                f"--{name}={getattr(run, name)}: is for --input_files; with --corpus_dir it was settled by "
+                "prepare_corpus, so leave it out"
             )
-    if run.input_files and not work_directory.exists(work_directory.path_in(workdir, "corpus", "manifest.json")):
-        expand_files(run.input_files)
-    with app.quiet_start():
-        from keras_bert_app.training import pretraining_start
-    pretraining_start.launch(workdir, model_config, run, vocabulary_bytes, initial)
 
 
 def _read_vocabulary():
-    """The bytes of --vocab_file after a check, or None when it was not given."""
+    """The checked content of --vocab_file, or None where it was not given."""
     if not _VOCAB_FILE.value:
         return None
     load_vocabulary(_VOCAB_FILE.value)
     return read_bytes(_VOCAB_FILE.value)
 
 
-def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None):
-    """The BertConfig that is asked for; None when nothing names one.
+def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
+    """The BertConfig that the user asked for; None where nothing names one.
 
-    --config says which, else --init_checkpoint, else the recipe; the recipe's keys and then the model's flags change it.
+    --config names it, else --init_checkpoint, else the recipe. The recipe's keys and then the model's flags change it.
     """
     name = _CONFIG.value or (recipe.CONFIG if recipe and not wanted.get("init_checkpoint") else "")
     changes = recipe.MODEL if recipe else {}
     changes = changes | _given_for_model()
     if initial_config and not name:
-        num_pieces = len(parse_vocabulary(vocabulary_bytes)[0])
+        num_pieces = len(parse_vocabulary(vocabulary)[0])
         if num_pieces > initial_config.vocab_size:
             raise UserError(
                 f"--vocab_file={_VOCAB_FILE.value} has {num_pieces:,} entries but --init_checkpoint="
                 f"{wanted['init_checkpoint']} {initial_config.vocab_size:,} rows; convert --vocab_file grows them"
             )
         return initial_config.replace(**changes)
-    is_started = work_directory.is_started(workdir)
-    vocab_size = work_directory.read_config(workdir)[0].vocab_size if is_started else None
-    if vocabulary_bytes is not None:
-        vocab_size = len(parse_vocabulary(vocabulary_bytes)[0])
+    earlier = existing.config()[0] if existing.is_started else None
+    vocab_size = earlier.vocab_size if earlier else None
+    if vocabulary is not None:
+        vocab_size = len(parse_vocabulary(vocabulary)[0])
     if not name:
-        return work_directory.read_config(workdir)[0].replace(**changes) if is_started else None
+        return earlier.replace(**changes) if earlier else None
     if name in SIZES:
         return BertConfig.of_size(name, **({"vocab_size": vocab_size} if vocab_size else {}), **changes)
-    if "." not in os.path.basename(name) and not work_directory.exists(name):
-        BertConfig.of_size(name)  # says which size is nearest
+    if "." not in os.path.basename(name) and not storage.exists(name):
+        BertConfig.of_size(name)  # the error names the nearest size
     config = BertConfig.from_json_file(name).replace(**changes)
-    # A table with more rows than the vocabulary is harmless; one with fewer is read out of bounds.
+    # A table may have more rows than the vocabulary has entries. With fewer rows, ids would read out of bounds.
     if vocab_size is not None and vocab_size > config.vocab_size:
         raise UserError(
             f"--vocab_file={_VOCAB_FILE.value} has {vocab_size:,} entries but --config={name} has "
@@ -147,7 +161,7 @@ def _wanted_model(vocabulary_bytes, workdir, recipe, wanted, initial_config=None
 
 
 def _check_same_arithmetic(config, source, init_checkpoint):
-    """What changes the outputs of given weights without changing a shape must be as those weights were trained."""
+    """Raises UserError where a value that changes outputs without changing a shape is not the one of the weights."""
     for name in ("num_attention_heads", "hidden_act", "layer_norm_eps", "do_lower_case", "is_causal"):
         ours, theirs = getattr(config, name), getattr(source, name)
         if ours != theirs:

@@ -1,23 +1,26 @@
-"""The texts of a corpus that are nearest to a query, by the cosine of their vectors: exactly, every one is compared.
+"""Finds the texts of a corpus that are nearest to a query by the cosine of their vectors. It compares every text.
 
 python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_file=texts.txt "a query" "another"
 python -m keras_bert_app.cli.search --saved_model=saved_models/vectors --corpus_file=texts.txt --vectors=texts.npy \\
     --query_file=- --output_format=jsonl
 
---vectors takes what `embed` wrote of the corpus; without it the corpus is embedded first.
+--vectors takes the file that `embed` wrote for the corpus. Without it the command embeds the corpus first.
 """
 
 import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from absl import flags
 
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.terminal import screen
+from keras_bert_app.terminal import screen, text_columns
 from keras_bert_app.vectors import text_sources
+from pipelines import storage
 from pipelines.text.text_files import ReaderCounts, open_text
 
 flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
@@ -32,7 +35,7 @@ _FORMATS = ("table", "jsonl")
 _QUERIES_AT_A_TIME = 256
 
 
-def main(queries):
+def main(queries: list[str]) -> None:
     saved_model, corpus_file = app.required("saved_model", "corpus_file")
     _check_flags(queries, corpus_file)
     with app.quiet_start():
@@ -43,11 +46,12 @@ def main(queries):
     with tempfile.TemporaryDirectory() as directory:
         vectors = _vectors(embed, corpus_file, os.path.join(directory, "corpus.npy"))
         for batch in _batches(queries):
-            of_queries, truncated = embedding.embed_texts(embed, batch)
-            cosines, rows = nearest_rows(of_queries, vectors, _TOP_K.value)
-            found = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
-            for query, of_query, numbers in zip(batch, cosines.tolist(), rows.tolist()):
-                sys.stdout.write(show(query, [(row, cosine, found[row]) for row, cosine in zip(numbers, of_query)]))
+            query_vectors, truncated = embedding.embed_texts(embed, batch)
+            cosines, rows = nearest_rows(query_vectors, vectors, _TOP_K.value)
+            texts = text_sources.texts_at(_corpus(corpus_file), rows.ravel())
+            for query, query_cosines, query_rows in zip(batch, cosines.tolist(), rows.tolist(), strict=True):
+                found = [(row, cosine, texts[row]) for row, cosine in zip(query_rows, query_cosines, strict=True)]
+                sys.stdout.write(show(query, found))
             sys.stdout.flush()
             if truncated.any():
                 print(
@@ -70,22 +74,26 @@ def _check_flags(queries, corpus_file):
         )
     text_sources.format_of(corpus_file, _INPUT_FORMAT.value)
     for path in (corpus_file, _QUERY_FILE.value):
-        # A wrong name is refused before TensorFlow is loaded. What a pipe holds can be read only once.
-        if path not in ("", "-") and "://" not in path and (os.path.isfile(path) or not os.path.exists(path)):
+        # This reports a wrong name before TensorFlow loads. A pipe can be read only once, so it is not opened here.
+        if path not in ("", "-") and not storage.is_remote(path) and not _is_pipe_or_directory(path):
             with open_text(path):
                 pass
-    if "://" not in corpus_file and os.path.exists(corpus_file) and not os.path.isfile(corpus_file):
+    if not storage.is_remote(corpus_file) and _is_pipe_or_directory(corpus_file):
         raise UserError(
             f"--corpus_file={corpus_file}: is no file that can be read several times; give one, not a pipe or directory"
         )
 
 
-def _corpus(corpus_file, counts=None):
+def _is_pipe_or_directory(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def _corpus(corpus_file: str, counts: ReaderCounts | None = None) -> Iterator[bytes]:
     return text_sources.read_texts(corpus_file, _INPUT_FORMAT.value, _TEXT_FIELD.value, counts)
 
 
-def _vectors(embed, corpus_file, temporary_file):
-    """The vectors of --vectors, or of the corpus by way of a temporary file: it may be larger than memory."""
+def _vectors(embed: Any, corpus_file: str, temporary_file: str) -> Any:
+    """The vectors of --vectors, else those of the corpus in a temporary file, since they may exceed the memory."""
     from keras_bert_app.terminal.progress import Progress
     from keras_bert_app.vectors import vector_files
     from keras_bert_app.vectors.nearest import check_vectors
@@ -99,17 +107,17 @@ def _vectors(embed, corpus_file, temporary_file):
     if not num_texts:
         raise UserError(f"{corpus_file}: has no text, not even an empty line; give a file with one text a line")
     progress = Progress("texts", num_texts, work, sys.stderr)
-    found = vector_files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
+    written = vector_files.write_vectors(embed, _corpus(corpus_file), num_texts, temporary_file, done=progress.done)
     progress.end()
-    for line in text_sources.remarks(counts, found.truncated):
+    for line in text_sources.remarks(counts, written.truncated):
         print(f"{corpus_file}: {line}", file=sys.stderr)
     return vector_files.load_vectors(temporary_file)
 
 
-def _batches(queries):
-    """Yields lists of queries, bytes; those that are typed one by one."""
+def _batches(queries: Sequence[str]) -> Iterator[list[bytes]]:
+    """Yields lists of queries. Queries that the user types come one by one."""
     if queries:
-        # Arguments that are no UTF-8 come as surrogates; this gives their bytes back.
+        # Python passes arguments that are not UTF-8 as surrogates. fsencode restores the bytes.
         yield [os.fsencode(query) for query in queries]
         return
     is_typed = _QUERY_FILE.value == "-" and sys.stdin.isatty()
@@ -127,8 +135,8 @@ def _batches(queries):
         yield batch
 
 
-def _table(query, found):
-    """The query, then a line for each text: cosine, number of the text from 1, its beginning."""
+def _table(query: bytes, found: Iterable[tuple[int, float, bytes]]) -> str:
+    """The query, then a line for each text: its cosine, its number from 1, and its beginning."""
     room = max(screen.columns() - 20, 40)
     lines = [_shown(query, room)]
     for row, cosine, text in found:
@@ -136,13 +144,13 @@ def _table(query, found):
     return "\n".join(lines) + "\n"
 
 
-def _shown(text, room):
-    shown = screen.printable(text[: 4 * room].decode("utf-8", "replace"))
+def _shown(text: bytes, room: int) -> str:
+    shown = text_columns.printable(text[: 4 * room].decode("utf-8", "replace"))
     return shown if len(shown) <= room else shown[: room - 3] + "..."
 
 
-def _jsonl(query, found):
-    """One JSON object: the query, and its nearest texts with their numbers from 1."""
+def _jsonl(query: bytes, found: Iterable[tuple[int, float, bytes]]) -> str:
+    """One JSON object: the query, and the nearest texts with their numbers from 1."""
     listed = [
         {"text_number": row + 1, "cosine": round(cosine, 6), "text": text.decode("utf-8", "replace")}
         for row, cosine, text in found
@@ -151,4 +159,4 @@ def _jsonl(query, found):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=True)
+    app.run(main, __doc__, is_listing=True, takes_arguments=True)

@@ -1,10 +1,10 @@
-"""Serves exported models over HTTP with TensorFlow Serving's REST interface, and a page to try them on.
+"""Serves exported models over HTTP with TensorFlow Serving's REST interface, and a web page to try them.
 
 python -m keras_bert_app.cli.serve --model_base_path=saved_models/mine --model_name=mine
 python -m keras_bert_app.cli.serve --model_config_file=saved_models/models.config
 
-The flags that TensorFlow Serving has too mean the same, but that port 0 takes a free one; --model_name and
---enable_batching have defaults of their own.
+Flags with the name of a TensorFlow Serving flag have the same meaning. There are two differences: port 0 takes a free
+port, and --model_name and --enable_batching have other defaults.
 """
 
 import dataclasses
@@ -39,9 +39,7 @@ flags.DEFINE_bool(
 flags.DEFINE_bool("log_requests", False, "Print a line for each request.")
 
 
-def main(arguments):
-    if arguments:
-        raise UserError(f"unexpected argument {arguments[0]!r}; this command takes flags only")
+def main(arguments: list[str]) -> None:
     configs, batching = _configs(), _batching()
     with app.quiet_start():
         from keras_bert_app.serving import server
@@ -58,7 +56,7 @@ def main(arguments):
     server.run(configs, batching, options, log=lambda line: print(line, flush=True))
 
 
-def _configs():
+def _configs() -> list:
     from keras_bert_app.serving import model_configs
 
     if flags.FLAGS.model_config_file:

@@ -1,22 +1,25 @@
-"""Prints the pieces of texts with their places in the original.
+"""Prints the pieces of texts with their positions in the original text.
 
 python -m keras_bert_app.cli.tokenize --vocab_file=vocab.txt "Der Käse, the 中 and the [MASK]"
 python -m keras_bert_app.cli.tokenize --vocab_file=vocab.txt --input_file=text.txt --output_format=jsonl | head
 
-Each text, or line of the file, gives a table: id, piece, characters and bytes of the original that it came from (ends
-exclusive), and the original itself. A line of more than 64 KiB is taken in parts, whose characters and bytes count from the part's
-beginning. With --output_format=jsonl it gives one JSON object.
+Each text, or each line of the file, gives a table. A row has the id, the piece, the range of characters, the range of
+bytes (ends exclusive), and the original text. The command splits a line of more than 64 KiB into parts; positions count
+from the beginning of the part. With --output_format=jsonl each text gives one JSON object.
 """
 
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 from absl import flags
 
 from keras_bert_app.cli.common import app
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.terminal import screen
+from keras_bert_app.terminal import text_columns
+from pipelines import storage
 from pipelines.text.text_files import open_text, readable
 from pipelines.wordpiece.vocabulary import load_vocabulary
 
@@ -28,11 +31,11 @@ _SPECIAL_TOKENS_IN_TEXT = flags.DEFINE_bool(
 _INPUT_FILE = flags.DEFINE_string("input_file", "", "File to take line by line instead; - for standard input.")
 _OUTPUT_FORMAT = flags.DEFINE_string("output_format", "table", "table or jsonl.")
 _FORMATS = ("table", "jsonl")
-_CHUNK_BYTES = 1 << 16  # of text cut at a time; a longer line is taken in parts of this size
+_CHUNK_BYTES = 1 << 16  # size of the parts of a longer line
 _COLUMNS = ("id", "piece", "chars", "bytes", "text")
 
 
-def main(texts):
+def main(texts: list[str]) -> None:
     (vocab_file,) = app.required("vocab_file")
     if _OUTPUT_FORMAT.value not in _FORMATS:
         raise UserError(
@@ -46,24 +49,31 @@ def main(texts):
             "--input_file=FILE (- for standard input)"
         )
     load_vocabulary(vocab_file)
-    if _INPUT_FILE.value not in ("", "-") and "://" not in _INPUT_FILE.value:
-        with open_text(_INPUT_FILE.value):  # a wrong name is refused before TensorFlow is loaded
+    if _INPUT_FILE.value not in ("", "-") and not storage.is_remote(_INPUT_FILE.value):
+        with open_text(_INPUT_FILE.value):  # reports a wrong name before TensorFlow loads
             pass
     with app.quiet_start():
         from pipelines.wordpiece.tokenizer import BertTokenizer
     cut = make_cut(BertTokenizer(vocab_file, _DO_LOWER_CASE.value, _SPECIAL_TOKENS_IN_TEXT.value))
     show = show_jsonl if _OUTPUT_FORMAT.value == "jsonl" else show_table
     for batch in batches_of(texts, _INPUT_FILE.value):
-        for (line, part, text), pieces in zip(batch, cut([text for _, _, text in batch])):
-            sys.stdout.write(show(line, part, text, pieces))
+        for (line, part, text), columns in zip(batch, cut([text for _, _, text in batch]), strict=True):
+            sys.stdout.write(show(line, part, text, columns))
         sys.stdout.flush()
 
 
-def make_cut(tokenizer):
-    """A function from a list of bytes to a list of columns (ids, pieces, start_chars, ...) for each."""
+def make_cut(tokenizer: Any) -> Callable[[Sequence[bytes]], list[dict[str, list]]]:
+    """Makes a function that splits texts into pieces.
+
+    Args:
+        tokenizer: BertTokenizer.
+
+    Returns:
+        A function from a list of texts to a dict of columns ("ids", "pieces", "start_chars", ...) for each text.
+    """
 
     def cut(texts):
-        # Not compiled: that takes seconds, and printing takes longer than cutting.
+        # Not compiled with tf.function: compiling takes seconds, and printing takes longer than splitting.
         columns = tokenizer.tokenize_with_offsets(texts)
         ids, start_bytes, end_bytes, start_chars, end_chars = (values.to_list() for values in columns)
         return [
@@ -75,22 +85,30 @@ def make_cut(tokenizer):
                 "start_bytes": start_bytes[i],
                 "end_bytes": end_bytes[i],
                 "substrings": [
-                    text[start:end].decode("utf-8", "replace") for start, end in zip(start_bytes[i], end_bytes[i])
+                    text[start:end].decode("utf-8", "replace")
+                    for start, end in zip(start_bytes[i], end_bytes[i], strict=True)
                 ],
             }
-            for i, (text, row) in enumerate(zip(texts, ids))
+            for i, (text, row) in enumerate(zip(texts, ids, strict=True))
         ]
 
     return cut
 
 
-def batches_of(texts, input_file):
-    """Yields lists of (line number, part, bytes): the texts, or the lines of a file as they come.
+def batches_of(texts: Sequence[str], input_file: str) -> Iterator[list[tuple[int, int, bytes]]]:
+    """Yields the texts, or the lines of a file as soon as they arrive.
 
-    A line longer than _CHUNK_BYTES comes in parts 1, 2, ..., cut at a space where there is one; others are part 0.
+    A line longer than _CHUNK_BYTES comes in parts 1, 2, ..., split at spaces if possible. Other lines are part 0.
+
+    Args:
+        texts: positional arguments of the command.
+        input_file: path, or "-" for standard input. Read only if there are no texts.
+
+    Yields:
+        Lists of (line number from 1, part, text).
     """
     if texts:
-        # Arguments that are no UTF-8 come as surrogates; this gives their bytes back.
+        # Python passes arguments that are not UTF-8 as surrogates. fsencode restores the bytes.
         yield [(number, 0, os.fsencode(text)) for number, text in enumerate(texts, start=1)]
     elif input_file == "-":
         yield from _line_batches(sys.stdin.buffer, "standard input")
@@ -99,11 +117,11 @@ def batches_of(texts, input_file):
             yield from _line_batches(stream, input_file)
 
 
-def _line_batches(stream, path):
+def _line_batches(stream: BinaryIO, path: str) -> Iterator[list[tuple[int, int, bytes]]]:
     line, part, pending = 1, 0, b""
     while True:
         with readable(path):
-            data = stream.read1(_CHUNK_BYTES)  # what there is, so that a slow pipe is shown at once
+            data = stream.read1(_CHUNK_BYTES)  # does not wait for more, so that lines of a slow pipe appear at once
         *whole, pending = (pending + data).split(b"\n")
         if not data and pending:
             whole, pending = [pending], b""
@@ -112,50 +130,64 @@ def _line_batches(stream, path):
             batch.append((line, part + 1 if part else 0, text.removesuffix(b"\r")))
             line, part = line + 1, 0
         if len(pending) > _CHUNK_BYTES:
-            part, cut = part + 1, _place_to_cut(pending)
-            batch.append((line, part, pending[:cut]))
-            pending = pending[cut:]
+            part, split = part + 1, _place_to_split(pending)
+            batch.append((line, part, pending[:split]))
+            pending = pending[split:]
         if batch:
             yield batch
         if not data:
             return
 
 
-def _place_to_cut(text):
-    """Behind the last space of the second half, else before the character that the end would cut."""
+def _place_to_split(text: bytes) -> int:
+    """The place after the last space in the second half, else before the last character that fits whole."""
     space = text.rfind(b" ", _CHUNK_BYTES // 2, _CHUNK_BYTES)
     if space >= 0:
         return space + 1
-    return next((cut for cut in range(_CHUNK_BYTES, _CHUNK_BYTES - 4, -1) if text[cut] & 0xC0 != 0x80), _CHUNK_BYTES)
+    places = range(_CHUNK_BYTES, _CHUNK_BYTES - 4, -1)
+    return next((place for place in places if text[place] & 0xC0 != 0x80), _CHUNK_BYTES)
 
 
-def show_jsonl(line, part, text, columns):
-    """One JSON object: the line's number from 1, its text, and a list for each column."""
+def show_jsonl(line: int, part: int, text: bytes, columns: Mapping[str, list]) -> str:
+    """One JSON object: the line number, the text, and a list for each column.
+
+    Args:
+        line: from 1.
+        part: number of the part of a long line; 0 for a whole line.
+        text: the line.
+        columns: the dict that the function of make_cut returns.
+    """
     record = {"line": line, **({"part": part} if part else {}), "text": text.decode("utf-8", "replace"), **columns}
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def show_table(line, part, text, columns):
-    """The text's number and beginning, then a line for each piece, in aligned columns."""
+def show_table(line: int, part: int, text: bytes, columns: Mapping[str, list]) -> str:
+    """The number and the beginning of a text, then a line for each piece, in aligned columns.
+
+    Args:
+        line: from 1.
+        part: number of the part of a long line; 0 for a whole line.
+        text: the line.
+        columns: the dict that the function of make_cut returns.
+    """
+    keys = ("ids", "pieces", "start_chars", "end_chars", "start_bytes", "end_bytes", "substrings")
     rows = [
         _COLUMNS,
         *(
             (str(i), piece, f"{start}-{end}", f"{first}-{last}", substring)
-            for i, piece, start, end, first, last, substring in zip(
-                *(
-                    columns[key]
-                    for key in ("ids", "pieces", "start_chars", "end_chars", "start_bytes", "end_bytes", "substrings")
-                )
-            )
+            for i, piece, start, end, first, last, substring in zip(*(columns[key] for key in keys), strict=True)
         ),
     ]
-    rows = [[screen.printable(cell) for cell in row] for row in rows]
-    widths = [max(map(screen.width, column)) for column in zip(*rows)]
-    shown = screen.printable(text[:200].decode("utf-8", "replace"))
-    head = f"{line}{f' part {part}' if part else ''}: {shown if screen.width(shown) <= 100 else shown[:97] + '...'}"
-    lines = [head]
+    rows = [[text_columns.printable(cell) for cell in row] for row in rows]
+    widths = [max(map(text_columns.width, column)) for column in zip(*rows, strict=True)]
+    shown = text_columns.printable(text[:200].decode("utf-8", "replace"))
+    if text_columns.width(shown) > 100:
+        shown = shown[:97] + "..."
+    lines = [f"{line}{f' part {part}' if part else ''}: {shown}"]
     for row in rows:
-        id_text, *cells = (cell + " " * (width - screen.width(cell)) for cell, width in zip(row, widths))
+        id_text, *cells = (
+            cell + " " * (width - text_columns.width(cell)) for cell, width in zip(row, widths, strict=True)
+        )
         lines.append(("  " + "  ".join([id_text.strip().rjust(widths[0]), *cells])).rstrip())
     if len(rows) == 1:
         lines[1:] = ["  no pieces"]
@@ -163,4 +195,4 @@ def show_table(line, part, text, columns):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=True)
+    app.run(main, __doc__, is_listing=True, takes_arguments=True)

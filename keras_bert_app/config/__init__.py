@@ -1,1 +1,1 @@
-"""Configurations as dataclasses, without TensorFlow."""
+"""The configurations of models and runs, as dataclasses. Nothing here loads TensorFlow."""

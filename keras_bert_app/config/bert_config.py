@@ -1,14 +1,16 @@
-"""BertConfig: what a BERT is, read from and written to the bert_config.json / config.json of the field.
+"""BertConfig: the hyper-parameters of a BERT, read from and written to bert_config.json (Google) or config.json.
 
-Standard library only, so that a configuration can be checked before TensorFlow is loaded.
+The module does not load TensorFlow, so that a command can check a configuration before the slow import.
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.files import read_json
 
-# "gelu" alone is ambiguous: google-research/bert means the tanh form by it, Hugging Face the exact one (erf).
+# "gelu" alone is ambiguous: in google-research/bert it is the tanh form, at Hugging Face the exact form (erf).
 ACTIVATIONS = ("gelu_exact", "gelu_tanh", "relu", "silu", "tanh")
 _HUGGINGFACE_ACTIVATIONS = {
     "gelu": "gelu_exact",
@@ -20,7 +22,7 @@ _HUGGINGFACE_ACTIVATIONS = {
 _GOOGLE_ACTIVATIONS = {"gelu": "gelu_tanh"}
 _WRITTEN_ACTIVATIONS = {"gelu_exact": "gelu", "gelu_tanh": "gelu_new"}
 
-# A file with any of these keys was written by Hugging Face's library (Google's has none of them).
+# Hugging Face's library writes at least one of these keys. Google's code writes none of them.
 _HUGGINGFACE_ONLY_KEYS = frozenset(
     (
         "model_type",
@@ -36,7 +38,7 @@ _HUGGINGFACE_ONLY_KEYS = frozenset(
     )
 )
 
-# Keys that neither change what an encoder computes nor are ours to keep.
+# Keys that do not change the outputs of an encoder. The reader drops them.
 _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
     (
         "pad_token_id",
@@ -81,7 +83,7 @@ _IGNORED_KEYS = _HUGGINGFACE_ONLY_KEYS - {"layer_norm_eps"} | frozenset(
     )
 )
 
-# Keys with one value that we can honour; another value would be another model.
+# Keys that must have this value, because another value is another architecture.
 _REQUIRED_VALUES = {
     "model_type": "bert",
     "position_embedding_type": "absolute",
@@ -89,11 +91,11 @@ _REQUIRED_VALUES = {
     "add_cross_attention": False,
 }
 
-# Far beyond any published BERT; a damaged or hostile file must not make us list a billion layers.
-_LIMITS = {"num_hidden_layers": (0, 1_000)}  # with none the encoder is its embeddings, as under a BiLSTM
+# Limits far above any published BERT. They protect against a damaged or hostile file that asks for a billion layers.
+_LIMITS = {"num_hidden_layers": (0, 1_000)}  # an encoder of 0 layers gives its embeddings, for instance to a BiLSTM
 _LARGEST_SIZE = 100_000_000
 
-# The parts of a model for pre-training. Only the encoder is in every published checkpoint.
+# The parts of a model for pre-training. Every published checkpoint has the encoder; the other parts may be missing.
 PARTS = ("encoder", "pooler", "masked_lm", "next_sentence")
 
 # Published sizes (google-research/bert README): layers, hidden size, heads; intermediate size is 4 x hidden.
@@ -112,25 +114,28 @@ class BertConfig:
     """The hyper-parameters of a BERT encoder and its two pre-training heads.
 
     Args:
-        vocab_size: entries of the WordPiece vocabulary.
-        hidden_size: width H of every layer; a multiple of num_attention_heads.
-        num_hidden_layers: L. num_attention_heads: N. intermediate_size: width of the feed-forward part.
-        hidden_act: one of ACTIVATIONS; the two forms of gelu differ by up to 4.7e-4 and are never guessed.
-        hidden_dropout_prob: on embeddings and on each sub-layer's output before the residual sum.
-        attention_probs_dropout_prob: on attention probabilities.
-        max_position_embeddings: the longest sequence. type_vocab_size: number of segments.
-        initializer_range: standard deviation of the truncated normal that kernels start from.
+        vocab_size: V, the entries of the WordPiece vocabulary.
+        hidden_size: H, the width of every layer; a multiple of num_attention_heads.
+        num_hidden_layers: L.
+        num_attention_heads: N.
+        intermediate_size: I, the width of the feed-forward network.
+        hidden_act: one of ACTIVATIONS. The two forms of gelu differ by up to 4.7e-4.
+        hidden_dropout_prob: dropout of the embeddings and of each sub-layer's output before the residual sum.
+        attention_probs_dropout_prob: dropout of the attention probabilities.
+        max_position_embeddings: the length of the longest sequence.
+        type_vocab_size: the number of segments.
+        initializer_range: standard deviation of the truncated normal distribution that initializes kernels.
         layer_norm_eps: epsilon inside the square root of layer normalization.
         do_lower_case: whether the vocabulary is uncased.
-        tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as BERT does, or with a table
-            of its own.
-        num_heads_by_layer: heads left in each layer of a pruned model, 1 to N; () for N in each. A head keeps its size,
-            hidden_size // num_attention_heads.
-        is_causal: whether a token attends to itself and to what stands before it alone; no BERT, but what one is compared
-            with (Devlin et al. 2018, section 5.1, "LTR").
+        tie_word_embeddings: whether the masked-LM head multiplies with the word embeddings, as in BERT. Otherwise it
+            has a table of its own.
+        num_heads_by_layer: the number of heads, 1 to N, in each layer of a pruned model; () for N in every layer. The
+            head size stays hidden_size // num_attention_heads.
+        is_causal: whether a token attends only to itself and to earlier tokens. BERT does not; this is the baseline
+            "LTR" of Devlin et al. 2018, section 5.1.
 
     Raises:
-        UserError: a value out of its range; the message names key, value and range.
+        UserError: a value is out of its range. The message names the key, the value and the range.
     """
 
     vocab_size: int = 30522
@@ -189,25 +194,33 @@ class BertConfig:
                 f"of {layers} layers"
             )
         if set(counts) == {heads}:
-            object.__setattr__(self, "num_heads_by_layer", ())  # two configurations of one model are equal
+            object.__setattr__(self, "num_heads_by_layer", ())  # so that two configurations of one model are equal
 
     @property
-    def head_counts(self):
-        """Heads of each layer, tuple of L int."""
+    def head_counts(self) -> tuple[int, ...]:
+        """The number of heads in each of the L layers."""
         return self.num_heads_by_layer or (self.num_attention_heads,) * self.num_hidden_layers
 
     @property
-    def head_size(self):
+    def head_size(self) -> int:
         return self.hidden_size // self.num_attention_heads
 
     @property
-    def has_dropout(self):
-        """Whether an encoder drops anything in training."""
+    def has_dropout(self) -> bool:
+        """Whether the encoder applies dropout in training."""
         return max(self.hidden_dropout_prob, self.attention_probs_dropout_prob) > 0
 
     @classmethod
-    def of_size(cls, size, **overrides):
-        """A published size by name (tiny to large), with any key overridden."""
+    def of_size(cls, size: str, **overrides: Any) -> "BertConfig":
+        """The configuration of a published size.
+
+        Args:
+            size: a key of SIZES.
+            overrides: keys with values that replace those of the size.
+
+        Raises:
+            UserError: the size is unknown.
+        """
         if size not in SIZES:
             raise UserError(f"config {size!r} is no published size: {nearest(size, SIZES)}")
         layers, hidden, heads = SIZES[size]
@@ -222,11 +235,14 @@ class BertConfig:
         )
 
     @classmethod
-    def from_dict(cls, values):
-        """Reads Google's and Hugging Face's keys, each with its own meaning of "gelu".
+    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
+        """Reads Google's and Hugging Face's keys. "gelu" has the meaning of the library that wrote the file.
+
+        Args:
+            values: the content of bert_config.json or config.json.
 
         Raises:
-            UserError: an unknown key (the nearest known one is named) or a value that would be another architecture.
+            UserError: a key is unknown (the message names the nearest one), or a value means another architecture.
         """
         for key, required in _REQUIRED_VALUES.items():
             if values.get(key, required) != required:
@@ -241,7 +257,7 @@ class BertConfig:
             elif key not in _IGNORED_KEYS and key not in _REQUIRED_VALUES:
                 raise UserError(f"config key {key!r} is not known: {nearest(key, names)}")
         aliases = _HUGGINGFACE_ACTIVATIONS if _HUGGINGFACE_ONLY_KEYS & values.keys() else _GOOGLE_ACTIVATIONS
-        # Both libraries default to "gelu", each in its own sense.
+        # Both libraries default to "gelu", each with its own meaning.
         act = ours.get("hidden_act", "gelu")
         if not isinstance(act, str):
             raise UserError(f"config key 'hidden_act' is {act!r}; expected a name such as 'gelu'")
@@ -249,18 +265,19 @@ class BertConfig:
         return cls(**ours)
 
     @classmethod
-    def from_json_file(cls, path):
-        """Reads bert_config.json or config.json; see from_dict."""
+    def from_json_file(cls, path: str) -> "BertConfig":
+        """Reads bert_config.json or config.json, see from_dict."""
         values = read_json(path)
         try:
             return cls.from_dict(values)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
 
-    def to_dict(self):
-        """The keys that Google's and Hugging Face's readers share; "gelu" in Hugging Face's sense (model_type says so).
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the keys that Google's and Hugging Face's readers share.
 
-        num_heads_by_layer and is_causal, which are ours, are there only where they say something.
+        The key model_type marks the dict as Hugging Face's, so that "gelu" is the exact form. num_heads_by_layer and
+        is_causal exist in this package only; the dict has them only if they differ from their defaults.
         """
         values = dataclasses.asdict(self)
         for name in ("num_heads_by_layer", "is_causal"):
@@ -269,13 +286,13 @@ class BertConfig:
         values["hidden_act"] = _WRITTEN_ACTIVATIONS.get(self.hidden_act, self.hidden_act)
         return {"model_type": "bert", **values}
 
-    def replace(self, **changes):
-        """A copy with some keys changed."""
+    def replace(self, **changes: Any) -> "BertConfig":
+        """Returns a copy with some keys changed."""
         return dataclasses.replace(self, **changes)
 
 
 def _counts(name, values):
-    """A tuple of int from a list of numbers, or of their digits as a flag has them."""
+    """Reads numbers from a list of int, or of strings as a flag gives them."""
     are_numbers = isinstance(values, (list, tuple)) and all(
         type(value) is int or isinstance(value, str) and value.isdecimal() for value in values
     )

@@ -1,19 +1,22 @@
-"""FinetuningConfig: everything that decides a fine-tuning run besides the encoder. Loads no TensorFlow."""
+"""FinetuningConfig: the options of a fine-tuning run. The module does not load TensorFlow."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
 
 POOLINGS = ("cls", "mean", "max", "concat")
 LAYERS = ("last", "last_four", "scalar_mix")
-WINDOWED = ("windows", "hierarchical")  # of a long text several rows
-_MOST_STEPS_UNSAVED = 1000  # run_classifier.py of google-research/bert saves so often
+WINDOWED = ("windows", "hierarchical")  # values of --long_documents that make several rows of a long text
+_MOST_STEPS_UNSAVED = 1000  # the default of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
 
-# Letters for the first word of an entity of several, those inside, the last, and the only word of an entity (Ramshaw
-# and Marcus 1995; Tjong Kim Sang and Veenstra 1999; Ratinov and Roth 2009 for BILOU; BMES is how Chinese words are
-# tagged). In IOB1 an entity begins with B only where it touches another of its type.
+# Letters for the first word, the inner words and the last word of an entity, and for the only word of an entity
+# (Ramshaw and Marcus 1995; Tjong Kim Sang and Veenstra 1999; Ratinov and Roth 2009 for BILOU; BMES for Chinese words).
+# In IOB1 an entity begins with B only if it follows another entity of its type directly.
 SCHEMES = {"IOB2": "BIIB", "IOB1": "IIII", "IOE2": "IIEE", "BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES"}
 
 
@@ -22,7 +25,7 @@ class FinetuningConfig(TrainingConfig):
     """A fine-tuning run. Every field is a flag of the finetune command; names follow google-research/bert.
 
     Raises:
-        UserError: a value out of its range; the message names flag, value and range.
+        UserError: a value is out of its range. The message names the flag, the value and the range.
     """
 
     task: str = field("", "What to learn; --list_tasks names all.")
@@ -154,7 +157,7 @@ class FinetuningConfig(TrainingConfig):
         minimum=0.0,
     )
 
-    KEY = "finetuning"  # of config.json
+    KEY = "finetuning"  # the key of these options in config.json
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {
         "num_train_epochs",
         "data_dir",
@@ -178,7 +181,8 @@ class FinetuningConfig(TrainingConfig):
             )
         if self.gradual_unfreezing and self.freeze_layers < 0:
             raise UserError(
-                f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; leave one of them out"
+                f"--gradual_unfreezing={self.gradual_unfreezing}: with --freeze_layers=-1 no layer is trained; "
+                "leave one of them out"
             )
         if self.long_documents in WINDOWED and self.teacher:
             raise UserError(
@@ -187,20 +191,23 @@ class FinetuningConfig(TrainingConfig):
             )
 
     @property
-    def has_many_lengths(self):
+    def has_many_lengths(self) -> bool:
         return self.length_buckets
 
-    def changed_by(self, wanted):
+    def changed_by(self, wanted: Mapping[str, Any]) -> "FinetuningConfig":
         changed = super().changed_by(wanted)
         if changed.num_train_epochs != self.num_train_epochs and not wanted.get("num_train_steps"):
-            changed = dataclasses.replace(
-                changed, num_train_steps=0
-            )  # what the run resolved it to is that of other epochs
+            # The run has resolved num_train_steps from the earlier number of epochs.
+            changed = dataclasses.replace(changed, num_train_steps=0)
         return changed
 
-    def resolved(self, steps_per_epoch):
-        """A copy in which the values that follow from others are worked out. Args: steps_per_epoch: of the examples."""
-        # Where the clock alone ends a run, steps say nothing but what share of them is warm-up.
+    def resolved(self, steps_per_epoch: int) -> "FinetuningConfig":
+        """Returns a copy with the values that follow from other options.
+
+        Args:
+            steps_per_epoch: steps in one pass over the training examples.
+        """
+        # If only the clock ends the run, the number of steps matters only for the share of warm-up steps.
         steps = self.num_train_steps or max(1, round((self.num_train_epochs or 1.0) * steps_per_epoch))
         eval_steps = self.eval_steps or (steps_per_epoch if self.train_minutes else min(steps_per_epoch, steps))
         most_unsaved = eval_steps if self.keep_every_steps else min(eval_steps, _MOST_STEPS_UNSAVED)
@@ -213,8 +220,7 @@ class FinetuningConfig(TrainingConfig):
             changes["num_warmup_steps"] = steps // 10
         return dataclasses.replace(self, **changes)
 
-    def checked_against(self, model_config):
-        """Raises UserError where run and model do not fit each other; returns self."""
+    def checked_against(self, model_config: BertConfig) -> "FinetuningConfig":
         num_layers = model_config.num_hidden_layers
         if self.freeze_layers > num_layers:
             raise UserError(
@@ -222,21 +228,22 @@ class FinetuningConfig(TrainingConfig):
             )
         if self.reinit_layers and not self.init_checkpoint:
             raise UserError(
-                f"--reinit_layers={self.reinit_layers}: without weights of --init_checkpoint all layers are new; leave it out"
+                f"--reinit_layers={self.reinit_layers}: without weights of --init_checkpoint all layers are new; "
+                "leave it out"
             )
         if self.reinit_layers > num_layers:
             raise UserError(f"--reinit_layers={self.reinit_layers}: the encoder has {num_layers}; give so many at most")
         if self.reinit_layers and not 0 <= self.freeze_layers <= num_layers - self.reinit_layers:
             raise UserError(
-                f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins anew "
-                f"none can be frozen; give {num_layers - self.reinit_layers} at most"
+                f"--freeze_layers={self.freeze_layers}: of the {self.reinit_layers} layers that --reinit_layers begins "
+                f"anew none can be frozen; give {num_layers - self.reinit_layers} at most"
             )
         if self.consistency_weight and not (
             self.classifier_dropout or model_config.has_dropout and self.freeze_layers >= 0
         ):
             raise UserError(
-                f"--consistency_weight={self.consistency_weight}: without dropout both answers are the same; leave it out, or give "
-                "--classifier_dropout"
+                f"--consistency_weight={self.consistency_weight}: without dropout both answers are the same; leave it "
+                "out, or give --classifier_dropout"
             )
         if self.layers == "last_four" and num_layers < 4:
             raise UserError(f"--layers=last_four: the encoder has {num_layers}; give --layers=last or scalar_mix")

@@ -1,8 +1,9 @@
-"""PretrainingConfig: everything that decides a pre-training run besides the model. Loads no TensorFlow."""
+"""PretrainingConfig: the options of a pre-training run. The module does not load TensorFlow."""
 
 import dataclasses
 import math
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
 from pipelines.choices import FORMATS, MASKINGS, OBJECTIVES
@@ -13,7 +14,7 @@ class PretrainingConfig(TrainingConfig):
     """A pre-training run. Every field is a flag of the pretrain command; names follow google-research/bert.
 
     Raises:
-        UserError: a value out of its range; the message names flag, value and range.
+        UserError: a value is out of its range. The message names the flag, the value and the range.
     """
 
     input_files: tuple = field((), "Text files, glob patterns or directories, comma-separated.")
@@ -65,7 +66,7 @@ class PretrainingConfig(TrainingConfig):
         choices=("pooler", "masked_lm", "next_sentence"),
     )
 
-    KEY = "pretraining"  # of config.json
+    KEY = "pretraining"  # the key of these options in config.json
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"allow_missing"}
     FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {"max_predictions_per_seq": 0}
     ONLY_WITH = TrainingConfig.ONLY_WITH | {"max_ngram": ("masking", ("span",))}
@@ -92,21 +93,21 @@ class PretrainingConfig(TrainingConfig):
                 else f"--lexicon_file is for --masking=lexicon; got --masking={self.masking}"
             )
 
-    def resolved(self):
-        """A copy in which the values that follow from others are worked out."""
+    def resolved(self) -> "PretrainingConfig":
+        """Returns a copy with the values that follow from other options."""
         changes = {}
         if self.max_predictions_per_seq == self.FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
-            # The ceiling, so that a full row never has fewer slots than tokens to predict.
+            # Rounded up, so that a full row never has fewer slots than tokens to predict.
             changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
         if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
             changes["num_warmup_steps"] = self.num_train_steps // 10
         return dataclasses.replace(self, **changes)
 
-    def parts_not_needed(self):
-        """The parts that --init_checkpoint may lack: those that were named, and those that this run does not train."""
+    def parts_not_needed(self) -> tuple[str, ...]:
+        """The parts that --init_checkpoint may lack: --allow_missing, and the parts that this run does not train."""
         return (*self.allow_missing, *(("pooler", "next_sentence") if self.sentence_objective == "none" else ()))
 
-    def checked_against(self, model_config):
+    def checked_against(self, model_config: BertConfig) -> "PretrainingConfig":
         super().checked_against(model_config)
         if self.max_predictions_per_seq > self.max_seq_length:
             raise UserError(
@@ -121,7 +122,7 @@ class PretrainingConfig(TrainingConfig):
         return self
 
 
-# What decides the examples that are trained on; the rest is about text that is still to be prepared, or the training.
+# The options that decide the training examples. Other options concern the preparation of text, or the training.
 _DATA_NAMES = frozenset(
     (
         "corpus_dir",

@@ -1,9 +1,12 @@
-"""TrainingConfig: what every kind of training is told besides its data and its model. Loads no TensorFlow."""
+"""TrainingConfig: the options that pre-training and fine-tuning share. The module does not load TensorFlow."""
 
 import dataclasses
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError, nearest
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -12,19 +15,40 @@ OPTIMIZERS = ("adamw", "lamb", "muon", "adafactor")
 COMPILATIONS = ("step", "parts", "none")
 _HIDDEN_MATRIX = re.compile(r"layer_\d+/.*kernel$")
 SCHEDULES = ("linear", "polynomial", "cosine", "constant", "slanted_triangular", "warmup_stable_decay")
-
-
-# Newton-Schulz iterations of Muon's orthogonalization, each of three matrix products.
+# Newton-Schulz iterations of Muon's orthogonalization. Each takes three matrix products.
 MUON_ITERATIONS = 5
 
 
-def is_hidden_matrix(path, shape):
-    """Whether --optimizer=muon takes a variable as a matrix: those of the encoder's layers, and query_key_value as three."""
+def is_hidden_matrix(path: str, shape: Sequence[int]) -> bool:
+    """Whether --optimizer=muon updates a weight as a matrix. Such weights are the kernels of the encoder's layers.
+
+    Muon treats the kernel query_key_value as three matrices.
+
+    Args:
+        path: path of the variable.
+        shape: shape of the variable.
+    """
     return len(shape) == 2 and bool(_HIDDEN_MATRIX.search(path))
 
 
-def field(default, help_text, choices=None, minimum=None, below=None, most=None):
-    """A field that is a flag: its default, its help and the values that it may take."""
+def field(
+    default: Any,
+    help_text: str,
+    choices: Sequence[str] | None = None,
+    minimum: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """A dataclass field that is also a command-line flag.
+
+    Args:
+        default: the default value.
+        help_text: the text that --help shows.
+        choices: the values that are allowed.
+        minimum: the smallest value.
+        below: a limit that the value must stay below.
+        most: the largest value.
+    """
     return dataclasses.field(
         default=default,
         metadata={"help": help_text, "choices": choices, "minimum": minimum, "below": below, "most": most},
@@ -36,7 +60,7 @@ class TrainingConfig:
     """The base of PretrainingConfig and FinetuningConfig. Every field is a flag; names follow google-research/bert.
 
     Raises:
-        UserError: a value out of its range; the message names flag, value and range.
+        UserError: a value is out of its range. The message names the flag, the value and the range.
     """
 
     global_batch_size: int = field(32, "Rows a step, over all devices and machines.", minimum=1)
@@ -106,7 +130,7 @@ class TrainingConfig:
         0, "Trace so many steps, write WORKDIR/profile and print the ten most costly ops.", minimum=0
     )
 
-    # What may differ from the run's config.json when it is resumed.
+    # Options that may differ from the run's config.json when a command resumes the run.
     CHANGEABLE_ON_RESUME = frozenset(
         (
             "num_train_steps",
@@ -123,39 +147,44 @@ class TrainingConfig:
             "profile_steps",
         )
     )
-    # Values that stand for one that follows from others.
+    # Default values that the run replaces by a value that follows from other options.
     FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
 
-    # Options that are read with some values of another alone.
+    # Options that have an effect only with some values of another option.
     ONLY_WITH = {
         "decay_power": ("learning_rate_schedule", ("polynomial",)),
         "decay_share": ("learning_rate_schedule", ("warmup_stable_decay",)),
         **dict.fromkeys(("adam_beta_1", "adam_beta_2", "adam_epsilon"), ("optimizer", ("adamw", "lamb", "muon"))),
     }
 
-    def check_read(self, names):
-        """Raises UserError where one of these options has a value of its own that nothing would read."""
+    def check_read(self, names: Iterable[str]) -> None:
+        """Checks that options which the user set have an effect.
+
+        Args:
+            names: names of options.
+
+        Raises:
+            UserError: an option has no effect with the present value of another option.
+        """
         defaults = {entry.name: entry.default for entry in dataclasses.fields(self)}
         for name in names:
             other, values = self.ONLY_WITH.get(name, ("", ()))
             if other and getattr(self, name) != defaults[name] and getattr(self, other) not in values:
                 raise UserError(
-                    f"--{name}={getattr(self, name)}: is for --{other}={' or '.join(values)}, which is {getattr(self, other)} here; "
-                    "leave it out"
+                    f"--{name}={getattr(self, name)}: is for --{other}={' or '.join(values)}, which is "
+                    f"{getattr(self, other)} here; leave it out"
                 )
 
-    def has_ended(self, step, seconds):
-        """Whether a run that has taken so many steps in so many seconds is over."""
+    def has_ended(self, step: int, seconds: float) -> bool:
+        """Whether a run is over after `step` steps and `seconds` of training."""
         return seconds >= self.train_minutes * 60 if self.train_minutes else step >= self.num_train_steps
 
     @property
-    def has_many_lengths(self):
-        """Whether batches are of many lengths."""
+    def has_many_lengths(self) -> bool:
+        """Whether batches differ in the length of their rows."""
         return False
 
     def __post_init__(self):
-        if type(self.jit_compile) is bool:  # as runs of before had it
-            object.__setattr__(self, "jit_compile", "step" if self.jit_compile else "none")
         for entry in dataclasses.fields(self):
             self._check(entry)
         if self.save_checkpoints_steps and self.keep_every_steps % self.save_checkpoints_steps:
@@ -198,18 +227,19 @@ class TrainingConfig:
         if limits["most"] is not None and not value <= limits["most"]:
             raise UserError(f"--{name}={value}: expected {limits['most']} or less")
 
-    def with_precision(self, is_tpu):
-        """A copy with the compute type that "auto" stands for: bfloat16 on a TPU, whose arithmetic it is, else float32."""
+    def with_precision(self, is_tpu: bool) -> "TrainingConfig":
+        """Returns a copy with the compute type that "auto" stands for: bfloat16 on a TPU, else float32."""
         if self.precision != "auto":
             return self
         return dataclasses.replace(self, precision="bfloat16" if is_tpu else "float32")
 
-    def with_compilation(self, device):
-        """A copy with what "auto" stands for.
+    def with_compilation(self, device: str) -> "TrainingConfig":
+        """Returns a copy with the value of jit_compile that "auto" stands for.
 
-        On a CPU, where the run is long enough to make up for the seconds that compiling takes: parts. XLA's own products on a
-        CPU are slower than oneDNN's, in bfloat16 by much (BUILD.md, "Beside the peers"). A TPU compiles the
-        whole step whatever is said; "none" is what such a run has when it goes on elsewhere.
+        On a CPU it is "parts" if the run is long enough to make up for the seconds of compiling, else "none". "step"
+        would be slower there, because XLA's matrix products on a CPU are slower than oneDNN's, in bfloat16 by much
+        (BUILD.md, "Beside the peers"). On other devices it is "none". A TPU compiles the whole step in any case; the
+        value "none" then applies when the run goes on with another device.
 
         Args:
             device: "CPU", "GPU" or "TPU".
@@ -219,8 +249,12 @@ class TrainingConfig:
         is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500
         return dataclasses.replace(self, jit_compile="parts" if device == "CPU" and is_long else "none")
 
-    def contradictions(self, wanted):
-        """Names of the wanted values (a dict) that differ from this run's and may not change when it is resumed."""
+    def contradictions(self, wanted: Mapping[str, Any]) -> list[str]:
+        """Names of options that must not change when a command resumes this run, but differ.
+
+        Args:
+            wanted: dict name -> value that the user set.
+        """
         return [
             name
             for name, value in wanted.items()
@@ -229,14 +263,22 @@ class TrainingConfig:
             and value != self.FOLLOWS_FROM_OTHERS.get(name)
         ]
 
-    def changed_by(self, wanted):
-        """A copy with those wanted values (a dict) that may change when a run is resumed."""
+    def changed_by(self, wanted: Mapping[str, Any]) -> "TrainingConfig":
+        """Returns a copy with the wanted values of those options that may change when a command resumes this run.
+
+        Args:
+            wanted: dict name -> value that the user set.
+        """
         return dataclasses.replace(
             self, **{name: value for name, value in wanted.items() if name in self.CHANGEABLE_ON_RESUME}
         )
 
-    def checked_against(self, model_config):
-        """Raises UserError where run and model do not fit each other; returns self."""
+    def checked_against(self, model_config: BertConfig) -> "TrainingConfig":
+        """Returns self if the run fits the model.
+
+        Raises:
+            UserError: an option does not fit the model.
+        """
         if self.max_seq_length > model_config.max_position_embeddings:
             raise UserError(
                 f"--max_seq_length={self.max_seq_length} is above the model's max_position_embeddings "
@@ -245,15 +287,20 @@ class TrainingConfig:
         return self
 
     @classmethod
-    def from_dict(cls, values):
-        """Reads what to_dict wrote."""
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainingConfig":
+        """Reads the dict that to_dict returns.
+
+        Raises:
+            UserError: a key is unknown, or a value is out of its range.
+        """
         names = [entry.name for entry in dataclasses.fields(cls)]
         for key in values:
             if key not in names:
                 raise UserError(f"run configuration key {key!r} is not known: {nearest(key, names)}")
         return cls(**values)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all options as a dict for JSON."""
         return {
             name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
         }

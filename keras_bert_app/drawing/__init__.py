@@ -1,1 +1,1 @@
-"""Pictures. matplotlib is imported here alone, and only when something is drawn."""
+"""Pictures of corpora, runs and analyses. Only this package imports matplotlib, and only when it draws."""

@@ -1,6 +1,10 @@
-"""Attention of one text: all heads as small maps, and a page to look at one head closely."""
+"""Attention weights of one text: a picture of all heads, and an HTML page that shows one head in detail.
+
+Dimensions: L layers, N heads, U units (word pieces or words).
+"""
 
 import base64
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,11 +15,17 @@ from keras_bert_app.drawing.pages import page
 _MOST_LABELS = 40  # tokens that can be written beside a map
 
 
-def draw_attention(weights, tokens, focus, title):
-    """PNG bytes: a map for each head, rows attend to columns, and one of them large.
+def draw_attention(weights: np.ndarray, tokens: Sequence[str], focus: tuple[int, int], title: str) -> bytes:
+    """Draws a small map for each head and a large map for one of them. Rows attend to columns.
 
     Args:
-        weights: float [L, N, U, U]. tokens: U str. focus: (layer, head), from 0, the large one. title: above.
+        weights: float [L, N, U, U]. Attention weights.
+        tokens: U strings. The labels of the large map.
+        focus: (layer, head), both counted from 0. The head of the large map.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     num_layers, num_heads, size, _ = weights.shape
     side = max(0.45, min(0.9, 9 / num_heads))
@@ -57,12 +67,16 @@ def _map(axis, weights):
     axis.imshow(weights, cmap="Blues", norm=PowerNorm(0.5, vmin=0, vmax=1), interpolation="nearest")
 
 
-def attention_page(levels, focus, title):
-    """HTML of one file: an overview of layers and heads, one head in detail, between pieces or words.
+def attention_page(levels: Mapping[str, tuple], focus: tuple[int, int], title: str) -> str:
+    """Makes a self-contained HTML page: an overview of all heads, and one head in detail.
 
     Args:
-        levels: dict "pieces", "words" -> (weights float [L, N, U, U], tokens U str, special: [CLS] and [SEP]).
-        focus: (layer, head), from 0, that is shown at first. title: plain text.
+        levels: dict from "pieces" and "words" to (weights float [L, N, U, U], U tokens, positions of [CLS] and [SEP]).
+        focus: (layer, head), both counted from 0. The head that the page shows at first.
+        title: plain text.
+
+    Returns:
+        The text of an HTML file.
     """
     num_layers, num_heads = levels["words"][0].shape[:2]
     return page(
@@ -85,5 +99,5 @@ def attention_page(levels, focus, title):
 
 
 def _base64(weights):
-    """Weights as attention.js reads them."""
+    """Weights as attention.js reads them: little-endian 16-bit integers, 65535 for 1."""
     return base64.b64encode(np.round(np.clip(weights, 0, 1) * 65535).astype("<u2").tobytes()).decode()

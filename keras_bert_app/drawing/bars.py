@@ -1,4 +1,6 @@
-"""Figures beside their baselines, as bars."""
+"""Bar charts of a model's scores next to their baselines."""
+
+from collections.abc import Sequence
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
@@ -7,11 +9,15 @@ _OURS, _BASELINE = "#4477aa", "#888888"
 _COLUMNS = 4
 
 
-def draw_results(panels, title):
-    """PNG bytes: a panel for each measure, each with its own scale, a bar for each figure and its number beside it.
+def draw_results(panels: Sequence[tuple[str, dict, dict]], title: str) -> bytes:
+    """Draws a panel of horizontal bars for each measure. Each panel has its own scale.
 
     Args:
-        panels: list of (name, dict name -> figure of the model, dict name -> figure that it is compared with).
+        panels: list of (name of the measure, dict name -> score of the model, dict name -> score of a baseline).
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     columns = min(_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
@@ -20,7 +26,7 @@ def draw_results(panels, title):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis in axes[len(panels) :]:
             axis.set_axis_off()
-        for axis, (name, ours, baselines) in zip(axes, panels):
+        for axis, (name, ours, baselines) in zip(axes, panels, strict=False):  # spare axes are off
             figures = {**ours, **baselines}
             bars = axis.barh(
                 range(len(figures)),

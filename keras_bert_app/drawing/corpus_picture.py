@@ -1,4 +1,4 @@
-"""A corpus's report as a picture."""
+"""The report on a prepared corpus, drawn as one picture."""
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
@@ -22,14 +22,18 @@ _FATES = (
 )
 
 
-def draw_corpus_report(report, title):
-    """PNG bytes: histograms of lengths, scripts, what was dropped or repaired, most repeated lines.
+def draw_corpus_report(report: dict, title: str) -> bytes:
+    """Draws histograms of lengths, the scripts, the faults that were dropped or repaired, and the most repeated lines.
 
     Args:
-        report: what pipelines.corpus.corpus_report makes (report.json). title: above the picture.
+        report: the content of report.json, which pipelines.corpus.corpus_report makes.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(14, 8, f"{title}\n{_summary(report)}") as (figure, image):
-        # Apart, or long labels push the histograms about.
+        # Two subfigures, because long labels of the lower one would shrink the histograms of the upper one.
         above, below = figure.subfigures(2, 1, height_ratios=[1, 1.4])
         axes = {
             **above.subplot_mosaic([[*_LENGTHS]]),
@@ -53,7 +57,7 @@ def _summary(report):
 
 def _draw_lengths(axes, lengths, heading):
     """A histogram over powers of two."""
-    bins = lengths["bins"][1:]  # a document has a sentence; those without a word are in the mean
+    bins = lengths["bins"][1:]  # bin 0 counts values of 0, which have no place between powers of two
     axes.bar(range(len(bins)), [count for _, _, count in bins], color=_BARS, width=0.9)
     axes.set_title(heading)
     ticks = range(0, len(bins) + 1, 2 if len(bins) < 14 else 4)

@@ -1,4 +1,6 @@
-"""The curves of a run as a picture."""
+"""The curves of a pre-training run, drawn as one picture."""
+
+from collections.abc import Sequence
 
 from keras_bert_app.drawing.figures import picture
 
@@ -6,11 +8,15 @@ _TRAINING, _HELDOUT, _BASELINE = "#4477aa", "#cc3311", "#888888"
 _MARGINS = {"left": 0.04, "right": 0.99, "top": 0.88, "bottom": 0.08, "wspace": 0.28, "hspace": 0.36}
 
 
-def draw_curves(rows, title):
-    """PNG bytes: losses and accuracies of training and held-out text, learning rate, norms, and speed.
+def draw_curves(rows: Sequence[dict], title: str) -> bytes:
+    """Draws losses and accuracies of training and held-out text, the learning rate, norms and speed.
 
     Args:
-        rows: of metrics.jsonl, dicts in the order of the steps. title: above the picture.
+        rows: the lines of metrics.jsonl as dicts, in the order of the steps.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     training = [row for row in rows if "loss" in row]
     heldout = [row for row in rows if "eval_loss" in row]
@@ -26,7 +32,7 @@ def draw_curves(rows, title):
         ]
     with picture(14, 7, title, margins=_MARGINS) as (figure, image):
         axes = figure.subplots(2, len(panels) // 2 + 2).T.ravel()
-        for axis, (name, key, baseline) in zip(axes, panels):
+        for axis, (name, key, baseline) in zip(axes, panels, strict=False):  # the four last axes come below
             _line(axis, training, key, _TRAINING, "training")
             _line(axis, heldout, f"eval_{key}", _HELDOUT, "held out", marker="o")
             if baseline:
@@ -42,8 +48,9 @@ def draw_curves(rows, title):
                 ("tokens a second", ("tokens_per_second",), "linear"),
                 ("share of the time waiting for input", ("input_wait_share",), "linear"),
             ),
+            strict=True,
         ):
-            for key, color in zip(keys, ("#4477aa", "#ccbb44", "#228833")):
+            for key, color in zip(keys, ("#4477aa", "#ccbb44", "#228833"), strict=False):
                 _line(axis, training, key, color, key.replace("_", " "))
             axis.set_title(name)
             axis.set_yscale(scale)
@@ -59,4 +66,4 @@ def draw_curves(rows, title):
 def _line(axis, rows, key, color, label, **style):
     points = [(row["step"], row[key]) for row in rows if key in row]
     if points:
-        axis.plot(*zip(*points), color=color, label=label, linewidth=1.3, markersize=4, **style)
+        axis.plot(*zip(*points, strict=True), color=color, label=label, linewidth=1.3, markersize=4, **style)

@@ -1,4 +1,4 @@
-"""Counted statistics of pre-training examples as a picture."""
+"""The statistics of pre-training examples, drawn as one picture."""
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
@@ -9,11 +9,15 @@ _MOST_RUNS = 12
 _MAX_BINS = 64
 
 
-def draw_example_statistics(statistics, title):
-    """PNG bytes: lengths, predictions, what is shown in their place, masked runs, frequent labels.
+def draw_example_statistics(statistics: dict, title: str) -> bytes:
+    """Draws the lengths of rows and segments, the predictions, the masked runs and the most frequent labels.
 
     Args:
-        statistics: what keras_bert_app.inspection.statistics.Counter.result returns. title: above the picture.
+        statistics: the dict that keras_bert_app.inspection.statistics.Counter.result returns.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(15, 8, f"{title}\n{_summary(statistics)}") as (figure, image):
         axes = figure.subplot_mosaic(
@@ -130,7 +134,7 @@ def _draw_labels(axes, statistics):
 
 
 def _histogram(axes, distribution, highest, color, label, alpha=1.0):
-    """Shares of values 0 to highest, neighbouring values joined so that there are at most _MAX_BINS bars."""
+    """Draws the shares of the values 0 to `highest`. Neighbouring values share one of at most _MAX_BINS bars."""
     shares = _shares(distribution, highest)
     width = -(-len(shares) // _MAX_BINS)
     joined = [sum(shares[i : i + width]) for i in range(0, len(shares), width)]

@@ -1,7 +1,9 @@
-"""What all pictures share: their style, their heading, and PNG bytes of them."""
+"""The style, the heading and the PNG output that all pictures share."""
 
 import contextlib
 import io
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from keras_bert_app.drawing import fonts
 
@@ -16,13 +18,18 @@ _STYLE = {
 
 
 @contextlib.contextmanager
-def picture(width, height, heading, dpi=110, margins=None):
-    """A matplotlib Figure to draw on within the block, and io.BytesIO that holds its PNG after it.
+def picture(
+    width: float, height: float, heading: str, dpi: int = 110, margins: Mapping[str, float] | None = None
+) -> Iterator[tuple[Any, io.BytesIO]]:
+    """Gives a matplotlib Figure to draw on within the block, and a buffer that holds its PNG after the block.
 
     Args:
-        width, height: inches. heading: above the picture; its lines are shortened and drawn as the fonts can.
-        margins: of Figure.subplots_adjust, for panels that need no measuring, which takes half of the time. By default they
-            are laid out so that no labels meet.
+        width: inches.
+        height: inches.
+        heading: text above the picture. Long lines are shortened.
+        dpi: pixels per inch.
+        margins: arguments of Figure.subplots_adjust. By default matplotlib measures all labels to lay the panels out;
+            fixed margins save that half of the time.
     """
     import matplotlib
     from matplotlib.figure import Figure

@@ -1,4 +1,6 @@
-"""Pictures of a fine-tuning run: its curves, and its answers against the right ones."""
+"""Pictures of a fine-tuning run: its curves, its layer shares, and its answers against the right ones."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -7,16 +9,20 @@ from keras_bert_app.drawing.figures import picture
 
 _TRAINING, _DEV = "#4477aa", "#cc3311"
 _COLORS = (_TRAINING, _DEV, "#228833", "#ccbb44", "#aa3377", "#66ccee", "#999999", "#000000")
-_DASHES = ("-", "--", ":", "-.")  # of more lines than colours
+_DASHES = ("-", "--", ":", "-.")  # tell lines apart when there are more lines than colours
 _MOST_CLASSES = 30
 _MARGINS = {"left": 0.04, "right": 0.99, "top": 0.79, "bottom": 0.15, "wspace": 0.28}
 
 
-def draw_curves(rows, title):
-    """PNG bytes: training loss, dev scores, learning rate, norms.
+def draw_curves(rows: Sequence[dict], title: str) -> bytes:
+    """Draws the training loss, the dev scores, the learning rate and the norms.
 
     Args:
-        rows: of metrics.jsonl, dicts in the order of the steps. title: above the picture.
+        rows: the lines of metrics.jsonl as dicts, in the order of the steps.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     training = [row for row in rows if "loss" in row]
     dev = [row for row in rows if any(name.startswith("eval_") for name in row)]
@@ -24,8 +30,8 @@ def draw_curves(rows, title):
     with picture(14, 3.6, title, margins=_MARGINS) as (figure, image):
         axes = figure.subplots(1, 4)
         _lines(axes[0], training, ["loss"], "training loss")
-        one = scores[0].removeprefix("eval_").replace("_", " ") if len(scores) == 1 else ""
-        _lines(axes[1], dev, scores, f"dev {one}".strip(), marker="o")
+        only_score = scores[0].removeprefix("eval_").replace("_", " ") if len(scores) == 1 else ""
+        _lines(axes[1], dev, scores, f"dev {only_score}".strip(), marker="o")
         _lines(axes[2], training, ["learning_rate"], "learning rate")
         _lines(axes[3], training, ["gradient_norm", "update_norm"], "norms")
         axes[3].set_yscale("log")
@@ -34,8 +40,16 @@ def draw_curves(rows, title):
     return image.getvalue()
 
 
-def draw_layer_shares(shares, title):
-    """PNG bytes of what a scalar mix takes of the embeddings and of each layer."""
+def draw_layer_shares(shares: Sequence[float], title: str) -> bytes:
+    """Draws the weight that a scalar mix gives to the embeddings and to each layer.
+
+    Args:
+        shares: float [L + 1]. The first is the embeddings'.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
+    """
     with picture(6, 3.2, title) as (figure, image):
         axis = figure.subplots()
         axis.bar(range(len(shares)), shares, color=_TRAINING)
@@ -46,13 +60,18 @@ def draw_layer_shares(shares, title):
     return image.getvalue()
 
 
-def draw_answers(gold, predicted, names, title):
-    """PNG bytes of the answers against the right ones.
+def draw_answers(gold: Sequence, predicted: Sequence, names: Sequence, title: str) -> bytes:
+    """Draws predicted answers against right ones: classes as a confusion matrix, numbers as points.
 
     Args:
-        gold, predicted: [N] indices of classes, drawn as a confusion matrix, or floats where names is (), drawn as points.
-        names: of the classes; of many only the most frequent are drawn. Where right and predicted ones are classes of
-            different kinds, the names of both: (those of the former, those of the latter).
+        gold: [N] indices of classes, or floats when `names` is ().
+        predicted: [N] of the same kind.
+        names: the classes; of more than 30 the picture shows the most frequent. If right and predicted classes have
+            different names, (names of right classes, names of predicted classes).
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(7, 6.4, title) as (figure, image):
         axis = figure.subplots()
@@ -61,7 +80,7 @@ def draw_answers(gold, predicted, names, title):
             ends = [min(np.min(gold), np.min(predicted)), max(np.max(gold), np.max(predicted))]
             axis.plot(ends, ends, color="#888888", linewidth=1)
         else:
-            # Of dev examples without any label, right or predicted, there are none: an empty picture.
+            # Both lists are empty when no dev example has a label; the picture is then empty too.
             _draw_confusion(figure, axis, np.asarray(gold, np.int64), np.asarray(predicted, np.int64), names)
         axis.set_xlabel("predicted")
         axis.set_ylabel("right")
@@ -82,7 +101,7 @@ def _draw_confusion(figure, axis, gold, predicted, names):
     for spine in axis.spines.values():
         spine.set_visible(False)
     size = max(4, 11 - len(rows) // 3)
-    for row, column in zip(*np.nonzero(counts)):
+    for row, column in zip(*np.nonzero(counts), strict=True):
         axis.text(
             column,
             row,
@@ -94,9 +113,19 @@ def _draw_confusion(figure, axis, gold, predicted, names):
         )
 
 
-def most_frequent(counts, names, most):
-    """(counts, names of rows, names of columns) of a confusion matrix's most frequent classes, right and predicted ones taken
-    together; what was predicted instead of them is in a last column."""
+def most_frequent(
+    counts: np.ndarray, names: Sequence[str], most: int
+) -> tuple[np.ndarray, Sequence[str], Sequence[str]]:
+    """Reduces a confusion matrix to its most frequent classes. A last column, "others", holds all other predictions.
+
+    Args:
+        counts: int [C, C]. Rows are right classes, columns are predicted classes.
+        names: C strings.
+        most: how many classes stay. Right and predicted answers count together.
+
+    Returns:
+        (counts int [most, most + 1], names of the rows, names of the columns)
+    """
     kept = np.sort(np.argsort(-counts.sum(axis=0) - counts.sum(axis=1), kind="stable")[:most])
     others = counts[kept].sum(axis=1) - counts[np.ix_(kept, kept)].sum(axis=1)
     rows = [names[index] for index in kept]
@@ -109,7 +138,7 @@ def _lines(axis, rows, keys, name, **style):
         points = [(row["step"], row[key]) for row in rows if key in row]
         if points:
             axis.plot(
-                *zip(*points),
+                *zip(*points, strict=True),
                 color=color,
                 linestyle=dashes,
                 linewidth=1.3,

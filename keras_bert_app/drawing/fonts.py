@@ -3,7 +3,7 @@
 import functools
 import unicodedata
 
-# Beyond matplotlib's own DejaVu Sans: what the usual systems have for the scripts that it lacks.
+# Fonts of common systems for scripts that matplotlib's own DejaVu Sans lacks.
 _FALLBACKS = (
     "Noto Sans",
     "Noto Sans CJK JP",
@@ -22,7 +22,7 @@ _FALLBACKS = (
 
 @functools.cache
 def _fonts():
-    """Family names to draw with, in order, and the code points that they have."""
+    """The installed font families in the order of preference, and the code points that they cover."""
     from matplotlib import font_manager
 
     installed = {entry.name for entry in font_manager.fontManager.ttflist}
@@ -33,19 +33,19 @@ def _fonts():
     return families, code_points
 
 
-def families():
-    """Font families for rcParams["font.family"]; a character missing in one is taken from the next."""
+def families() -> list[str]:
+    """Font families for rcParams["font.family"]. matplotlib takes a character from the first family that has it."""
     return _fonts()[0]
 
 
-def drawable(text, max_characters=28):
-    """The text, shortened in the middle, with U+4E2D in place of a character that no installed font has."""
-    text = unicodedata.normalize("NFC", text)  # an uncased vocabulary holds Hangul in parts
+def drawable(text: str, max_characters: int = 28) -> str:
+    """Shortens a text in the middle, and escapes it (U+4E2D ...) if no installed font has all of its characters."""
+    text = unicodedata.normalize("NFC", text)  # an uncased vocabulary holds Hangul syllables in parts
     if len(text) > max_characters:
         half = (max_characters - 3) // 2
         text = f"{text[:half]}...{text[-half:]}"
     code_points = _fonts()[1]
     if all(ord(character) in code_points and character.isprintable() for character in text):
-        return text.replace("$", r"\$")  # else two of them would set mathematics
+        return text.replace("$", r"\$")  # matplotlib sets text between two dollar signs as mathematics
     escaped = [f"U+{ord(character):04X}" for character in text[:3]]
     return " ".join(escaped) + ("..." if len(text) > 3 else "")

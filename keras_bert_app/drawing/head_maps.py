@@ -1,4 +1,6 @@
-"""A number for each head, as maps of layers by heads."""
+"""One score per attention head, drawn as maps of layers by heads."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -7,12 +9,16 @@ from keras_bert_app.drawing.figures import picture
 _COLUMNS = 4
 
 
-def draw_head_maps(maps, title):
-    """PNG bytes of maps beside each other, each with its own scale.
+def draw_head_maps(maps: Sequence[tuple[str, np.ndarray, float | None]], title: str) -> bytes:
+    """Draws maps next to each other, each with its own scale.
 
     Args:
-        maps: list of (heading, float [layers, heads], baseline: a dashed line on the scale, or
-            None for none).
+        maps: list of (heading, scores float [layers, heads], baseline or None). The scale shows the baseline as a
+            dashed line.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     columns = min(_COLUMNS, len(maps))
     rows = -(-len(maps) // columns)
@@ -22,7 +28,7 @@ def draw_head_maps(maps, title):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis in axes[len(maps) :]:
             axis.set_axis_off()
-        for axis, (heading, values, baseline) in zip(axes, maps):
+        for axis, (heading, values, baseline) in zip(axes, maps, strict=False):  # spare axes are off
             most = 1.15 * max(np.max(values), baseline or 0, 0.01)
             drawn = axis.imshow(values, cmap="Blues", vmin=0, vmax=most, aspect="auto")
             scale = figure.colorbar(drawn, ax=axis, shrink=0.9, format=lambda value, _: f"{value:.0%}")

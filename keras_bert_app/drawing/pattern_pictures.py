@@ -1,4 +1,9 @@
-"""Pictures of what heads attend to: maps of layers by heads, and the heads as points, near where they attend alike."""
+"""Pictures of attention patterns: maps of layers by heads, and heads as points in the plane.
+
+Dimensions: L layers, N heads per layer, H = L x N heads, P patterns.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,12 +14,17 @@ _MARKS = "os^DvPX*"
 _MOST_NAMES = 160
 
 
-def draw_shares(shares, patterns, uniform, title):
-    """PNG bytes: a map for each pattern.
+def draw_shares(shares: np.ndarray, patterns: Sequence[str], uniform: np.ndarray, title: str) -> bytes:
+    """Draws a map for each pattern.
 
     Args:
-        shares: [L, N, patterns], the last one the entropy. patterns: their names. uniform: [patterns], of attention
-            that is alike to all, the baseline.
+        shares: float [L, N, P]. The last pattern is the entropy.
+        patterns: P names.
+        uniform: float [P]. The values of attention that is equal to all tokens, as a baseline.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     maps = [
         (f"to {name}" if name != "entropy" else name, shares[..., at], uniform[at]) for at, name in enumerate(patterns)
@@ -23,29 +33,34 @@ def draw_shares(shares, patterns, uniform, title):
     return draw_head_maps(maps, title)
 
 
-def draw_heads(distances, clusters, kinds, shape, title):
-    """PNG bytes: heads in the plane (multidimensional scaling); the colour is the layer, the shape the cluster.
+def draw_heads(
+    distances: np.ndarray, clusters: np.ndarray, kinds: Sequence[str], shape: tuple[int, int], title: str
+) -> bytes:
+    """Draws heads as points by multidimensional scaling. The colour is the layer, the shape is the cluster.
 
     Args:
-        distances: [heads, heads]. clusters: int [heads]. kinds: what each mostly attends to. shape: (L, N).
-        title: above the picture.
+        distances: float [H, H].
+        clusters: int [H].
+        kinds: H names of the pattern that each head mostly attends to.
+        shape: (L, N).
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
-    from matplotlib.lines import Line2D
     from sklearn.manifold import MDS
 
     scaling = MDS(n_components=2, metric="precomputed", n_init=4, init="random", random_state=0)
     points = scaling.fit_transform(distances)
     layers = np.repeat(np.arange(shape[0]), shape[1])
-    with picture(11, 7.5, f"{title}\nMDS of the distances; names are layer-head; the shape is the cluster") as (
-        figure,
-        image,
-    ):
+    heading = f"{title}\nMDS of the distances; names are layer-head; the shape is the cluster"
+    with picture(11, 7.5, heading) as (figure, image):
         axis = figure.subplots()
         for cluster in sorted(set(clusters)):
-            here = clusters == cluster
-            drawn = axis.scatter(
-                *points[here].T,
-                c=layers[here],
+            is_member = clusters == cluster
+            scatter = axis.scatter(
+                *points[is_member].T,
+                c=layers[is_member],
                 cmap="viridis",
                 vmin=0,
                 vmax=max(shape[0] - 1, 1),
@@ -55,35 +70,10 @@ def draw_heads(distances, clusters, kinds, shape, title):
                 linewidths=0.6,
             )
         if len(points) <= _MOST_NAMES:
-            for head, (x, y) in enumerate(points):
-                axis.annotate(
-                    f"{layers[head] + 1}-{head % shape[1] + 1}",
-                    (x, y),
-                    xytext=(4, 4),
-                    textcoords="offset points",
-                    fontsize=6,
-                    color="#444444",
-                )
-        handles = []
-        for cluster in sorted(set(clusters)):
-            of_kind = [kinds[head] for head in np.flatnonzero(clusters == cluster)]
-            kind = max(sorted(set(of_kind)), key=of_kind.count)
-            handles.append(
-                Line2D(
-                    [],
-                    [],
-                    linestyle="",
-                    marker=_MARKS[cluster % len(_MARKS)],
-                    color="#777777",
-                    markersize=8,
-                    label=f"cluster {cluster + 1}: {len(of_kind)} heads, mostly to {kind}"
-                    if kind != "broad"
-                    else f"cluster {cluster + 1}: {len(of_kind)} heads, mostly broad",
-                )
-            )
-        axis.legend(handles=handles, frameon=False, fontsize=8, loc="best")
+            _name_heads(axis, points, shape[1])
+        axis.legend(handles=_cluster_handles(clusters, kinds), frameon=False, fontsize=8, loc="best")
         bar = figure.colorbar(
-            drawn,
+            scatter,
             ax=axis,
             label="layer",
             ticks=range(0, shape[0], max(1, shape[0] // 12)),
@@ -95,3 +85,40 @@ def draw_heads(distances, clusters, kinds, shape, title):
         axis.set_yticks([])
         axis.set_aspect("equal", adjustable="datalim")
     return image.getvalue()
+
+
+def _name_heads(axis, points, num_heads):
+    for index, (x, y) in enumerate(points):
+        layer, head = divmod(index, num_heads)
+        axis.annotate(
+            f"{layer + 1}-{head + 1}",
+            (x, y),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=6,
+            color="#444444",
+        )
+
+
+def _cluster_handles(clusters, kinds):
+    """Entries of the legend: the number of heads in each cluster, and the most frequent kind."""
+    from matplotlib.lines import Line2D
+
+    handles = []
+    for cluster in sorted(set(clusters)):
+        cluster_kinds = [kinds[head] for head in np.flatnonzero(clusters == cluster)]
+        kind = max(sorted(set(cluster_kinds)), key=cluster_kinds.count)
+        handles.append(
+            Line2D(
+                [],
+                [],
+                linestyle="",
+                marker=_MARKS[cluster % len(_MARKS)],
+                color="#777777",
+                markersize=8,
+                label=f"cluster {cluster + 1}: {len(cluster_kinds)} heads, mostly to {kind}"
+                if kind != "broad"
+                else f"cluster {cluster + 1}: {len(cluster_kinds)} heads, mostly broad",
+            )
+        )
+    return handles

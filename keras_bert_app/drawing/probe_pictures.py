@@ -1,4 +1,6 @@
-"""What probes find at each layer, as curves."""
+"""The scores of probes by layer and by sentence length."""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -7,12 +9,16 @@ from keras_bert_app.drawing.figures import picture
 _TRAINED, _UNTRAINED, _BASELINE = "#4477aa", "#cc3311", "#888888"
 
 
-def draw_layers(panels, title):
-    """PNG bytes: a panel for each measure, the mean over seeds with bars of the standard deviation.
+def draw_layers(panels: Sequence[tuple], title: str) -> bytes:
+    """Draws a panel for each measure: the mean over seeds by layer, with bars of the standard deviation.
 
     Args:
-        panels: list of (name, float [layers, seeds], the same of untrained encoders or None, baseline or None where there
-            is none, its name).
+        panels: list of (name, scores float [layers, seeds], scores of untrained encoders or None, baseline or None,
+            name of the baseline).
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     columns = min(4, len(panels))
     rows = -(-len(panels) // columns)
@@ -20,7 +26,7 @@ def draw_layers(panels, title):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for axis in axes[len(panels) :]:
             axis.set_axis_off()
-        for axis, (name, trained, untrained, baseline, baseline_name) in zip(axes, panels):
+        for axis, (name, trained, untrained, baseline, baseline_name) in zip(axes, panels, strict=False):
             for scores, color, label in ((trained, _TRAINED, "trained"), (untrained, _UNTRAINED, "untrained")):
                 if scores is not None:
                     axis.errorbar(
@@ -44,16 +50,22 @@ def draw_layers(panels, title):
     return image.getvalue()
 
 
-def draw_lengths(panels, title):
-    """PNG bytes: a panel for each measure, over the lengths of sentences.
+def draw_lengths(panels: Sequence[tuple[str, dict]], title: str) -> bytes:
+    """Draws a panel for each measure: the score by the length of the sentence.
 
     Args:
-        panels: list of (name, dict kind -> dict length -> score), the kinds trained, untrained, baseline in this order.
+        panels: list of (name, dict kind -> dict length -> score). The kinds are trained, untrained and baseline, in
+            this order.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
+    styles = ((_TRAINED, "-"), (_UNTRAINED, "-"), (_BASELINE, "--"))
     with picture(4.6 * len(panels) + 1.4, 3.4, title) as (figure, image):
         axes = figure.subplots(1, len(panels), squeeze=False).ravel()
-        for axis, (name, kinds) in zip(axes, panels):
-            for (kind, scores), color, style in zip(kinds.items(), (_TRAINED, _UNTRAINED, _BASELINE), ("-", "-", "--")):
+        for axis, (name, kinds) in zip(axes, panels, strict=True):
+            for (kind, scores), (color, style) in zip(kinds.items(), styles, strict=False):
                 axis.plot(
                     list(scores),
                     list(scores.values()),
@@ -72,16 +84,20 @@ def draw_lengths(panels, title):
     return image.getvalue()
 
 
-def draw_mixes(tasks, title):
-    """PNG bytes: for each task the accuracy of each layer, and below what a mix of all layers takes of each.
+def draw_mixes(tasks: Sequence[tuple], title: str) -> bytes:
+    """Draws for each task the accuracy of each layer, and below it the weight of each layer in a mix of all layers.
 
     Args:
-        tasks: list of (name, float [layers, seeds], accuracy of the majority class, that of a mix of an untrained encoder's
-            layers, shares float [seeds, layers]).
+        tasks: list of (name, accuracies float [layers, seeds], accuracy of the majority class, accuracy of a mix of an
+            untrained encoder's layers, weights float [seeds, layers]).
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(3.7 * max(len(tasks), 2), 5.2, title) as (figure, image):
         axes = figure.subplots(2, len(tasks), squeeze=False, sharex=True)
-        for (above, below), (name, scores, majority, untrained, shares) in zip(axes.T, tasks):
+        for (above, below), (name, scores, majority, untrained, shares) in zip(axes.T, tasks, strict=True):
             layers = np.arange(len(scores))
             above.errorbar(
                 layers,
@@ -112,27 +128,33 @@ def draw_mixes(tasks, title):
     return image.getvalue()
 
 
-def draw_bars(tasks, scores, title):
-    """PNG bytes: for each task a bar for each kind of probe.
+def draw_bars(tasks: Sequence[str], scores: Mapping[str, Sequence], title: str) -> bytes:
+    """Draws for each task one bar per kind of probe.
 
     Args:
-        tasks: names. scores: dict kind -> for each task a list of accuracies over seeds.
+        tasks: names.
+        scores: dict kind -> for each task a list of accuracies, one for each seed.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     colors = (_BASELINE, "#ccbb44", _UNTRAINED, _TRAINED)
     with picture(8, 3.4, title) as (figure, image):
         axis = figure.subplots()
         width = 0.8 / len(scores)
-        for at, (color, (name, values)) in enumerate(zip(colors, scores.items())):
+        for at, (color, (name, accuracies)) in enumerate(zip(colors, scores.items(), strict=False)):
             places = np.arange(len(tasks)) + (at - (len(scores) - 1) / 2) * width
+            means = [np.mean(over_seeds) for over_seeds in accuracies]
             bars = axis.bar(
                 places,
-                [np.mean(one) for one in values],
+                means,
                 width * 0.95,
-                yerr=[np.std(one) for one in values],
+                yerr=[np.std(over_seeds) for over_seeds in accuracies],
                 color=color,
                 label=name,
             )
-            axis.bar_label(bars, [f"{np.mean(one):.0%}" for one in values], padding=2, fontsize=8)
+            axis.bar_label(bars, [f"{mean:.0%}" for mean in means], padding=2, fontsize=8)
         axis.set_xticks(range(len(tasks)), tasks)
         axis.set_ylim(0, 1.05)
         axis.set_ylabel("accuracy")

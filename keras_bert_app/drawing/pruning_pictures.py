@@ -1,16 +1,32 @@
-"""Importance of heads as a map, and a score as heads are closed."""
+"""A map of the importance of attention heads, and the score of a model as heads are removed."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_bert_app.drawing.figures import picture
 
 
-def draw_pruning(importance, percents, ours, random, name, title):
-    """PNG bytes.
+def draw_pruning(
+    importance: Sequence[Sequence[float]],
+    percents: Sequence[float],
+    ours: Sequence[float],
+    random: np.ndarray,
+    name: str,
+    title: str,
+) -> bytes:
+    """Draws the importance of each head, and the score for each share of removed heads.
 
     Args:
-        importance: list of L lists, of each layer's heads. percents: closed. ours: float [percents], the score by importance.
-        random: float [percents, seeds], of random orders. name: of the score.
+        importance: L lists, one value for each head of the layer.
+        percents: [P]. The shares of removed heads, in percent.
+        ours: float [P]. The scores when the least important heads go first.
+        random: float [P, seeds]. The scores when heads go in random order.
+        name: the name of the score.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     most = max(map(len, importance))
     values = np.array([[*layer, *[np.nan] * (most - len(layer))] for layer in importance])

@@ -1,4 +1,6 @@
-"""A word's vectors as points: a picture beside its baselines, a page to read the sentences; self-similarity by layer."""
+"""Vectors of a word's occurrences: a picture of them as points, a page with their sentences, and self-similarity."""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -9,21 +11,24 @@ from keras_bert_app.drawing.pages import page
 COLORS = ("#4477aa", "#cc3311", "#228833", "#ccbb44", "#aa3377")
 
 
-def draw_senses(described, title):
-    """PNG bytes: of each word a row of maps.
+def draw_senses(described: Mapping[str, dict], title: str) -> bytes:
+    """Draws a row of three maps for each word. The colour of a point is its cluster.
 
     Args:
-        described: dict word -> {"clusters": the number of each occurrence's, "maps": dict name -> list of [x, y], "typical":
-            words around each cluster}. title: above the picture.
+        described: dict word -> {"clusters": the cluster of each occurrence, "maps": dict name -> list of [x, y],
+            "typical": for each cluster the words that are frequent around it}.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(12.5, 3.9 * len(described) + 0.9, title) as (figure, image):
-        for number, (axes, (word, found)) in enumerate(
-            zip(figure.subplots(len(described), 3, squeeze=False), described.items())
-        ):
-            clusters = np.array(found["clusters"])
-            for axis, (name, points) in zip(axes, found["maps"].items()):
+        rows = figure.subplots(len(described), 3, squeeze=False)
+        for axes, (word, occurrences) in zip(rows, described.items(), strict=True):
+            clusters = np.array(occurrences["clusters"])
+            for axis, (name, points) in zip(axes, occurrences["maps"].items(), strict=False):
                 points = np.array(points)
-                for cluster, words in enumerate(found["typical"]):
+                for cluster, words in enumerate(occurrences["typical"]):
                     here = clusters == cluster
                     axis.scatter(
                         *points[here].T,
@@ -40,11 +45,16 @@ def draw_senses(described, title):
     return image.getvalue()
 
 
-def draw_self_similarity(trained, untrained, title):
-    """PNG bytes.
+def draw_self_similarity(trained: Mapping[str, Sequence[float]], untrained: Sequence[float], title: str) -> bytes:
+    """Draws the self-similarity of words by layer. The last curve, in black, is the mean over all words.
 
     Args:
-        trained: dict name -> float [L + 1]. untrained: float [L + 1], of all words. title: above the picture.
+        trained: dict name -> float [L + 1]. The values of a trained encoder.
+        untrained: float [L + 1]. The mean over all words in an untrained encoder.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(7.5, 4.2, title) as (figure, image):
         axis = figure.subplots()
@@ -68,10 +78,16 @@ def draw_self_similarity(trained, untrained, title):
     return image.getvalue()
 
 
-def senses_page(described, title):
-    """HTML of one file: a map for each word and layer, its sentences on pointing, the nearest ones on clicking.
+def senses_page(described: Mapping[str, dict], title: str) -> str:
+    """Makes a self-contained HTML page with a map for each word and layer.
+
+    The page shows a sentence when the user points at it, and the nearest sentences on a click.
 
     Args:
-        described: dict word -> what analysis.sense_maps.described gives.
+        described: dict word -> the dict that analysis.sense_maps.described returns.
+        title: plain text.
+
+    Returns:
+        The text of an HTML file.
     """
     return page("senses", title, {"words": described, "colors": COLORS})

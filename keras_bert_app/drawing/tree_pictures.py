@@ -1,4 +1,6 @@
-"""Sentences with two trees over their words: one above, one below."""
+"""Sentences with two dependency trees: one above the words, one below."""
+
+from collections.abc import Sequence
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
@@ -7,11 +9,15 @@ _GOLD, _RIGHT, _WRONG = "#000000", "#4477aa", "#cc3311"
 _PER_CHARACTER, _GAP = 0.088, 0.14  # inches
 
 
-def draw_trees(sentences, title):
-    """PNG bytes. Edges below the words are blue where they stand above too, red and dashed where not.
+def draw_trees(sentences: Sequence[tuple], title: str) -> bytes:
+    """Draws two trees for each sentence. A lower edge is blue if the upper tree has it too, else red and dashed.
 
     Args:
-        sentences: list of (words, edges above, edges below), edges as pairs of places of words.
+        sentences: list of (words, upper edges, lower edges). An edge is a pair of word positions.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     drawn = [([fonts.drawable(word, 20) for word in words], above, below) for words, above, below in sentences]
     width = max([sum(len(word) * _PER_CHARACTER + _GAP for word in words) for words, _, _ in drawn], default=3) + 0.4
@@ -19,12 +25,12 @@ def draw_trees(sentences, title):
         axes = figure.subplots(max(len(drawn), 1), 1, squeeze=False).ravel()
         for axis in axes:
             axis.set_axis_off()
-        for axis, (words, above, below) in zip(axes, drawn):
-            _draw_one(axis, words, above, below, max(width, 7))
+        for axis, (words, above, below) in zip(axes, drawn, strict=False):  # one empty axis when there is no sentence
+            _draw_sentence(axis, words, above, below, max(width, 7))
     return image.getvalue()
 
 
-def _draw_one(axis, words, above, below, width):
+def _draw_sentence(axis, words, above, below, width):
     centres, at = [], 0.0
     for word in words:
         size = len(word) * _PER_CHARACTER + _GAP
@@ -36,7 +42,7 @@ def _draw_one(axis, words, above, below, width):
     for edges, sign in ((above, 1), (below, -1)):
         for edge in edges:
             first, second = sorted(edge)
-            height = abs(second - first) ** 0.6  # arcs over arcs
+            height = abs(second - first) ** 0.6  # long arcs pass over short ones
             highest = max(highest, height)
             color = _GOLD if sign > 0 else _RIGHT if frozenset(edge) in gold else _WRONG
             _arc(axis, centres[first], centres[second], sign, height, color, "--" if color == _WRONG else "-")

@@ -1,4 +1,4 @@
-"""A vocabulary's report as a picture."""
+"""The report on a vocabulary, drawn as one picture."""
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
@@ -9,11 +9,15 @@ _MAX_SCRIPTS = 10
 _MAX_SPLITS = 15
 
 
-def draw_vocabulary_report(report, title):
-    """PNG bytes: words by number of pieces, coverage by script, longest splits.
+def draw_vocabulary_report(report: dict, title: str) -> bytes:
+    """Draws the words by number of pieces, the coverage by script, and the longest splits.
 
     Args:
-        report: what pipelines.wordpiece.vocabulary_report.vocabulary_report returns. title: above the picture.
+        report: the dict that pipelines.wordpiece.vocabulary_report.vocabulary_report returns.
+        title: the heading of the picture.
+
+    Returns:
+        The bytes of a PNG file.
     """
     with picture(12, 8, f"{title}\n{_summary(report)}", dpi=120) as (figure, image):
         axes = figure.subplot_mosaic([["pieces", "splits"], ["scripts", "splits"]], width_ratios=[1.1, 1])
@@ -32,7 +36,7 @@ def _summary(report):
 
 
 def _draw_pieces(axes, report):
-    """Bars of the share of words cut into 1, 2, ... pieces, the last of them "8 or more"."""
+    """Draws the shares of words that are cut into 1, 2, ..., "8 or more" pieces."""
     by_pieces = dict(report["words_by_pieces"])
     unknown = by_pieces.pop("[UNK]")
     shares = [0] * _MAX_PIECES
@@ -49,7 +53,7 @@ def _draw_pieces(axes, report):
 
 
 def _draw_scripts(axes, report):
-    """A stacked bar for each script: words that are an entry, that are cut, that are [UNK]."""
+    """Draws a stacked bar for each script: words of one piece, words of several pieces, and [UNK]."""
     scripts = [(name, script) for name, script in report["scripts"].items() if script["words"]][:_MAX_SCRIPTS]
     names = [f"{name}  ({script['words']:,})" for name, script in scripts]
     left = [0.0] * len(scripts)
@@ -60,7 +64,7 @@ def _draw_scripts(axes, report):
     ):
         widths = [share(script) / script["words"] for _, script in scripts]
         axes.barh(names, widths, left=left, color=color, label=label, height=0.7)
-        left = [start + width for start, width in zip(left, widths)]
+        left = [start + width for start, width in zip(left, widths, strict=True)]
     for row, (_, script) in enumerate(scripts):
         axes.text(
             1.01,
@@ -79,7 +83,7 @@ def _draw_scripts(axes, report):
 
 
 def _draw_splits(axes, report):
-    """Bars of the words cut into most pieces, with their occurrences."""
+    """Draws the words with the most pieces, and their occurrences."""
     splits = report["longest_splits"][:_MAX_SPLITS]
     axes.set_title("Words cut into most pieces")
     if not splits:

@@ -1,5 +1,5 @@
-"""What training a configuration costs: parameters, FLOP, memory, time. Arithmetic alone: nothing here loads TensorFlow.
+"""Estimates of the parameters, FLOP, memory and time of a pre-training run. Nothing here loads TensorFlow.
 
-Dimensions are those of keras_bert_app.modeling: B rows, S positions, H hidden size, N attention heads, D size of a
-head, W = N x D of one layer, I intermediate size, P predictions a row, V vocabulary entries.
+Dimensions are those of keras_bert_app.modeling: B rows, S positions, H hidden size, N attention heads, D head size,
+W = N x D of one layer, I intermediate size, P predictions per row, V vocabulary entries, L layers.
 """

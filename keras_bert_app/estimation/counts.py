@@ -1,15 +1,21 @@
-"""Exact counts: a model's parameters, and the FLOP of matrix products, its own and its optimizer's."""
+"""Exact counts: the parameters of a model, and the FLOP of the matrix products of a step and of the optimizer."""
 
 import math
+from collections.abc import Sequence
 
-from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.config.training_config import MUON_ITERATIONS, is_hidden_matrix
 
 
-def weight_shapes(config, parts=PARTS):
-    """dict part -> dict path -> shape of every weight of BertPretrainer(config, parts=parts).
+def weight_shapes(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str, dict[str, tuple[int, ...]]]:
+    """The shape of every weight of BertPretrainer(config, parts=parts).
 
-    The encoder is told in two, embeddings and layers.
+    Args:
+        config: BertConfig.
+        parts: parts of the model, see bert_config.PARTS.
+
+    Returns:
+        dict part -> dict path -> shape. The part "encoder" is split into "embeddings" and "layers".
     """
     hidden = config.hidden_size
     tables = {
@@ -21,7 +27,7 @@ def weight_shapes(config, parts=PARTS):
     for index, num_heads in enumerate(config.head_counts):
         layers |= _layer_shapes(config, num_heads * config.head_size, f"encoder/layer_{index}")
     own_table = {} if config.tie_word_embeddings else {"masked_lm/output_embeddings": (config.vocab_size, hidden)}
-    of_part = {
+    shapes_by_part = {
         "embeddings": {
             **{f"encoder/embeddings/{name}": (size, hidden) for name, size in tables.items()},
             **_norm("encoder/embeddings/layer_norm", hidden),
@@ -36,25 +42,38 @@ def weight_shapes(config, parts=PARTS):
         },
         "next_sentence": _dense("next_sentence/projection", hidden, 2),
     }
-    return {part: shapes for part, shapes in of_part.items() if part in ("embeddings", "layers", *parts)}
+    return {part: shapes for part, shapes in shapes_by_part.items() if part in ("embeddings", "layers", *parts)}
 
 
-def parameters(config, parts=PARTS):
-    """dict part -> number of weights; the word embeddings, with which the masked-LM head multiplies too, count once."""
+def parameters(config: BertConfig, parts: Sequence[str] = PARTS) -> dict[str, int]:
+    """The number of weights of each part. Word embeddings that the masked-LM head shares count once.
+
+    Args:
+        config: BertConfig.
+        parts: parts of the model.
+
+    Returns:
+        dict part -> number of weights.
+    """
     return {part: sum(map(math.prod, shapes.values())) for part, shapes in weight_shapes(config, parts).items()}
 
 
-def flop_per_token(config, length, num_predictions):
-    """FLOP of a training step for each of its B x S positions: 3((L - 1)(24H^2 + 4SH) + 4H^2 + ((P + 1)/S)(20H^2 + 4SH) +
-    (P/S)2(H^2 + HV)) where I = 4H.
+def flop_per_token(config: BertConfig, length: int, num_predictions: int) -> float:
+    """FLOP of a training step for each of its B x S positions.
 
-    The last layer's output is computed at [CLS] and the predictions alone, for which key and value are of all positions.
-    Counted are the products of the layers and of the masked-LM head, a multiplication and an addition as two; once
-    forward, twice that backward. All else is left out: next to nothing where H is large (pooler, next-sentence head,
-    segments, normalization, activations, dropout) or by the step and not by the token (optimizer_flop).
+    With I = 4H the result is
+    3((L - 1)(24H^2 + 4SH) + 4H^2 + ((P + 1)/S)(20H^2 + 4SH) + (P/S)2(H^2 + HV)).
+
+    The last layer computes its output at [CLS] and at the predictions only, but keys and values at all positions.
+    The count has the matrix products of the layers and of the masked-LM head. A multiplication and an addition count
+    as two FLOP. The backward pass takes twice the FLOP of the forward pass. The count leaves out operations that are
+    small where H is large: pooler, next-sentence head, segments, normalization, activations and dropout. The optimizer
+    works per step, not per token; see optimizer_flop.
 
     Args:
-        length: S. num_predictions: P, the slots of a row, used or not.
+        config: BertConfig.
+        length: S.
+        num_predictions: P, the slots of a row, whether used or not.
     """
     hidden, inner = config.hidden_size, config.intermediate_size
     forward = num_predictions / length * 2 * hidden * (hidden + config.vocab_size)
@@ -65,16 +84,22 @@ def flop_per_token(config, length, num_predictions):
     return 3 * forward
 
 
-def optimizer_flop(config, optimizer, parts=PARTS):
-    """FLOP of an optimizer's matrix products, once a step on every device: only Muon has them.
+def optimizer_flop(config: BertConfig, optimizer: str, parts: Sequence[str] = PARTS) -> int:
+    """FLOP of the optimizer's matrix products for one step on one device. Only Muon has matrix products.
 
-    Of a matrix m x n, m the smaller, an iteration takes X X^T (2m^2 n), its square (2m^3) and their sum times X (2m^2 n).
+    An iteration of Muon on a matrix X of m x n, with m <= n, takes three products: X X^T (2m^2 n), its square (2m^3),
+    and their sum times X (2m^2 n).
+
+    Args:
+        config: BertConfig.
+        optimizer: a value of --optimizer.
+        parts: parts of the model.
     """
     if optimizer != "muon":
         return 0
     flop = 0
-    for of_part in weight_shapes(config, parts).values():
-        for path, shape in of_part.items():
+    for shapes in weight_shapes(config, parts).values():
+        for path, shape in shapes.items():
             if is_hidden_matrix(path, shape):
                 matrices = 3 if path.endswith("query_key_value/kernel") else 1
                 small, large = sorted((shape[0], shape[1] // matrices))

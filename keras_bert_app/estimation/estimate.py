@@ -1,25 +1,32 @@
-"""Puts the counts together: what a configuration takes on some devices."""
+"""The estimate of a pre-training run on given devices: parameters, FLOP, memory, time and cost."""
 
 import dataclasses
+from collections.abc import Callable
 
-from keras_bert_app.config.bert_config import PARTS
+from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import memory
 from keras_bert_app.estimation.counts import flop_per_token, optimizer_flop, parameters
+from keras_bert_app.estimation.hardware import Device
 
-# Of a device's memory; the rest is for the runtime, its scratch space and gaps between arrays. An assumption.
+# An assumption: the runtime, its scratch space and gaps between arrays take the rest of a device's memory.
 USABLE_SHARE = 0.9
 _SECONDS_PER_DAY = 86_400
-# (--sentence_objective, tokens a row) -> positions of rows, padding included, that a word takes: English Wikipedia's
-# (benchmarks/estimate_check).
+# (--sentence_objective, tokens per row) -> positions per word, padding included, as benchmarks.step.estimate_check
+# measures them on English Wikipedia.
 _POSITIONS_PER_WORD = {("nsp", 128): 2.28, ("nsp", 512): 4.78}
 
 
-def positions_per_word(objective, length):
-    """What was measured for rows of that kind.
+def positions_per_word(objective: str, length: int) -> float:
+    """The measured number of positions that a word takes, padding included.
+
+    Args:
+        objective: a value of --sentence_objective.
+        length: tokens per row.
 
     Raises:
-        UserError: nothing was.
+        UserError: there is no measurement for such rows.
     """
     if (objective, length) not in _POSITIONS_PER_WORD:
         measured = " and ".join(
@@ -36,12 +43,14 @@ def positions_per_word(objective, length):
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """How long a run is: one of the three.
+    """The length of a run, given as steps, as minutes, or as words of text.
 
     Attributes:
-        num_train_steps: steps; 0 for none. minutes: of training; 0 for none.
-        corpus_words, num_epochs, positions_per_word: words of text, times that it is read, and positions of rows,
-            padding included, that a word takes; 0 words for none.
+        num_train_steps: steps; 0 if not given.
+        minutes: minutes of training; 0 if not given.
+        corpus_words: words of the training text; 0 if not given.
+        num_epochs: how often the run reads the text.
+        positions_per_word: positions of rows that a word takes, padding included.
     """
 
     num_train_steps: int = 0
@@ -50,8 +59,8 @@ class Work:
     num_epochs: float = 1.0
     positions_per_word: float | None = None
 
-    def steps(self, positions_per_step, step_seconds):
-        """Steps of the run; None where nothing says how long it is."""
+    def steps(self, positions_per_step: int, step_seconds: float) -> int | None:
+        """The steps of the run; None if its length is not given."""
         if self.num_train_steps:
             return self.num_train_steps
         if self.corpus_words:
@@ -59,41 +68,47 @@ class Work:
         return round(60 * self.minutes / step_seconds) if self.minutes else None
 
 
-def estimate(config, run, device, num_devices, work, utilization, price_per_hour=None):
-    """What training takes, as a dict; times in seconds unless they say otherwise, memory in bytes of one device.
+def estimate(
+    config: BertConfig,
+    run: PretrainingConfig,
+    device: Device,
+    num_devices: int,
+    work: Work,
+    utilization: float,
+    price_per_hour: float | None = None,
+) -> dict:
+    """Estimates what training takes.
 
     Args:
-        config: BertConfig. run: PretrainingConfig, resolved, its precision and compilation too. device, num_devices: of hardware.parse.
-        work: Work.
-        utilization: share of the peak that a step reaches, all that is no matrix product and what devices wait for each
-            other included. price_per_hour: of one device, in any currency, or None.
+        config: BertConfig.
+        run: PretrainingConfig, resolved, with its precision and compilation.
+        device: one chip, from hardware.parse.
+        num_devices: the number of chips.
+        work: the length of the run.
+        utilization: the share of the peak that a step reaches, with all waiting and all other operations included.
+        price_per_hour: price of one device in any currency, or None.
+
+    Returns:
+        dict of figures. Memory is in bytes of one device. Times are in seconds unless the key names another unit.
 
     Raises:
-        UserError: the rows cannot be shared evenly over devices and parts.
+        UserError: the rows of a batch do not divide over devices and parts.
     """
-    share = num_devices * run.gradient_accumulation_steps
-    if run.global_batch_size % share:
-        raise UserError(
-            f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
-            f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
-            f"{share}"
-        )
-    rows = run.global_batch_size // share
-    of_part = parameters(config, _parts(run))
-    per_token = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
+    share, rows = _share_and_rows(run, num_devices)
+    parts = parameters(config, _parts(run))
+    token_flop = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
     positions = run.global_batch_size * run.max_seq_length
     peak = device.peaks[run.precision]
     # Every device updates all weights by itself.
-    of_optimizer = optimizer_flop(config, run.optimizer, _parts(run))
-    step_seconds = (positions * per_token / num_devices + of_optimizer) / (peak * utilization)
-
+    update_flop = optimizer_flop(config, run.optimizer, _parts(run))
+    step_seconds = (positions * token_flop / num_devices + update_flop) / (peak * utilization)
     needed = _memory(config, run, device, rows)
-    found = {
-        "parameters": {**of_part, "total": sum(of_part.values())},
-        "flop_per_token": per_token,
-        "flop_per_step": per_token * positions,
+    figures = {
+        "parameters": {**parts, "total": sum(parts.values())},
+        "flop_per_token": token_flop,
+        "flop_per_step": token_flop * positions,
         "positions_per_step": positions,
-        "optimizer_flop_per_step": of_optimizer,
+        "optimizer_flop_per_step": update_flop,
         "num_devices": num_devices,
         "peak_flop_per_second": peak,
         "utilization": utilization,
@@ -107,30 +122,49 @@ def estimate(config, run, device, num_devices, work, utilization, price_per_hour
     }
     if device.memory:
         largest = most_rows(config, run, device)
-        found |= {
+        figures |= {
             "fits": needed.peak <= USABLE_SHARE * device.memory,
             "largest_rows_at_a_time": largest,
             "largest_global_batch_size": largest * share,
         }
-    steps = work.steps(positions, step_seconds)
-    if steps is not None:
-        seconds = steps * step_seconds
-        found |= {
-            "num_train_steps": steps,
-            "positions": steps * positions,
-            "flop": steps * (positions * per_token + num_devices * of_optimizer),
-            "days": seconds / _SECONDS_PER_DAY,
-            "device_hours": num_devices * seconds / 3600,
-        }
-        if work.corpus_words:
-            found["positions_per_word"] = work.positions_per_word
-        if price_per_hour is not None:
-            found["cost"] = found["device_hours"] * price_per_hour
-    return found
+    return figures | _run_figures(figures, work, price_per_hour)
 
 
-def most_rows(config, run, device):
-    """The most rows that a device, whose memory is known, can have at a time."""
+def _share_and_rows(run, num_devices):
+    """(parts of a global batch, rows in each part). A part is what a device has at a time."""
+    share = num_devices * run.gradient_accumulation_steps
+    if run.global_batch_size % share:
+        raise UserError(
+            f"--global_batch_size={run.global_batch_size} does not divide over {num_devices} devices in "
+            f"{run.gradient_accumulation_steps} parts (--gradient_accumulation_steps); take a multiple of "
+            f"{share}"
+        )
+    return share, run.global_batch_size // share
+
+
+def _run_figures(figures, work, price_per_hour):
+    """The figures of the whole run; {} if its length is not given."""
+    steps = work.steps(figures["positions_per_step"], figures["step_seconds"])
+    if steps is None:
+        return {}
+    seconds = steps * figures["step_seconds"]
+    step_flop = figures["flop_per_step"] + figures["num_devices"] * figures["optimizer_flop_per_step"]
+    run_figures = {
+        "num_train_steps": steps,
+        "positions": steps * figures["positions_per_step"],
+        "flop": steps * step_flop,
+        "days": seconds / _SECONDS_PER_DAY,
+        "device_hours": figures["num_devices"] * seconds / 3600,
+    }
+    if work.corpus_words:
+        run_figures["positions_per_word"] = work.positions_per_word
+    if price_per_hour is not None:
+        run_figures["cost"] = run_figures["device_hours"] * price_per_hour
+    return run_figures
+
+
+def most_rows(config: BertConfig, run: PretrainingConfig, device: Device) -> int:
+    """The largest number of rows that fits into a device at a time. The device's memory must be known."""
     return largest_rows(lambda rows: _memory(config, run, device, rows).peak <= USABLE_SHARE * device.memory)
 
 
@@ -142,8 +176,12 @@ def _parts(run):
     return ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS
 
 
-def largest_rows(fits):
-    """The most rows for which fits(rows) holds, 0 for none; it holds for all that are fewer."""
+def largest_rows(fits: Callable[[int], bool]) -> int:
+    """The largest number of rows for which fits(rows) is true; 0 if there is none.
+
+    Args:
+        fits: a function that is true up to some number and false above it.
+    """
     if not fits(1):
         return 0
     low, high = 1, 2

@@ -1,4 +1,4 @@
-"""Accelerators by name: the peaks and the memory that their makers publish."""
+"""Accelerators by name, with the peak FLOP/s and the memory that their makers publish."""
 
 import dataclasses
 import re
@@ -13,11 +13,11 @@ class Device:
     """One chip.
 
     Attributes:
-        peaks: precision -> FLOP/s of dense matrix products, as TensorFlow does them on that chip by default.
-        memory: bytes; None where it is not known.
-        named_parts: what the number in a name such as v4-8 counts, so many to a chip.
-        multiplies_bfloat16: see memory.training_memory. kind: "TPU", "GPU" or "CPU", on which defaults
-            depend.
+        peaks: dict precision -> FLOP/s of dense matrix products, as TensorFlow computes them on this chip by default.
+        memory: bytes; None if unknown.
+        named_parts: the number in a name such as v4-8 counts parts; a chip has this many.
+        multiplies_bfloat16: see memory.training_memory.
+        kind: "TPU", "GPU" or "CPU". Some defaults depend on it.
     """
 
     peaks: dict
@@ -27,7 +27,7 @@ class Device:
     kind: str = "GPU"
 
     @property
-    def is_tpu(self):
+    def is_tpu(self) -> bool:
         return self.kind == "TPU"
 
 
@@ -35,14 +35,14 @@ def _device(bfloat16, float32, memory, **more):
     return Device({"bfloat16": bfloat16 * 1e12, "float32": float32 * 1e12}, memory, **more)
 
 
-# TFLOP/s of one chip without sparsity, bfloat16 and float32. TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e;
-# XLA takes products of float32 in bfloat16 there unless told otherwise. GPUs: NVIDIA's data sheets of A100, H100 (SXM),
-# L4 and T4, read in copies of them; half of what they say "with sparsity"; float32 is TF32, TensorFlow's default from Ampere on. The T4's
-# tensor cores know neither TF32 nor bfloat16, so that both run at its plain float32 rate.
+# TFLOP/s of one chip without sparsity, for bfloat16 and float32.
+# TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e. XLA multiplies float32 in bfloat16 on TPUs by default.
+# GPUs: NVIDIA's data sheets of A100, H100 (SXM), L4 and T4; half of the figures "with sparsity". The float32 figure is
+# TF32, TensorFlow's default from Ampere on. The T4 has tensor cores for neither TF32 nor bfloat16, so that both run at
+# its plain float32 rate.
 DEVICES = {
-    "v4": _device(
-        275, 275, 32 * _GIB, kind="TPU", named_parts=2
-    ),  # Google counts TensorCores in names up to v4, two a chip
+    # Names up to v4 count TensorCores, and a chip has two.
+    "v4": _device(275, 275, 32 * _GIB, kind="TPU", named_parts=2),
     "v5e": _device(197, 197, 16 * _GB, kind="TPU"),
     "v6e": _device(918, 918, 32 * _GB, kind="TPU"),
     "a100": _device(312, 156, 40 * _GB),
@@ -50,18 +50,23 @@ DEVICES = {
     "h100": _device(989.5, 494.5, 80 * _GB),
     "l4": _device(121, 60, 24 * _GB),
     "t4": _device(8.1, 8.1, 16 * _GB),
-    "cpu": Device({}, None, kind="CPU", multiplies_bfloat16=False),  # most; those with AMX or AVX512-BF16 do
+    "cpu": Device({}, None, kind="CPU", multiplies_bfloat16=False),  # only CPUs with AMX or AVX512-BF16 do
 }
 
 
-def parse(name, peak_gflops=0.0, memory_gb=0.0):
-    """(Device, how many) of a name as in v5e-8, a100-80gb-4 or cpu; alone it is one chip.
+def parse(name: str, peak_gflops: float = 0.0, memory_gb: float = 0.0) -> tuple[Device, int]:
+    """Reads a device name such as v5e-8, a100-80gb-4 or cpu. A name without a number means one chip.
 
     Args:
-        peak_gflops, memory_gb: 10^9 FLOP/s and 10^9 bytes of one chip, in place of what is published; 0 for that.
+        name: a key of DEVICES, with or without "-" and a number.
+        peak_gflops: 10^9 FLOP/s of one chip; 0 for the published figure.
+        memory_gb: 10^9 bytes of one chip; 0 for the published figure.
+
+    Returns:
+        (the device, the number of chips)
 
     Raises:
-        UserError: no such device; a number that it cannot have; a CPU without its peak.
+        UserError: the device is unknown, the number is impossible, or a CPU has no peak.
     """
     match = re.fullmatch(r"(.+?)(?:-(\d+))?", name.lower())
     kind, count = (match[1], int(match[2] or 0)) if match else (name, 0)

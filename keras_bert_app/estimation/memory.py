@@ -1,21 +1,25 @@
 """Memory of a training step on one replica, in bytes.
 
-It follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, as TensorFlow runs them without XLA
-or with its kernels for parts (--jit_compile=parts), and as XLA compiles them whole for a TPU; of a step that it compiles whole
-for another device it tells what that takes without, which is more. What changes there changes here (tests/estimation compares
-with the traced step, benchmarks/estimate_check with the allocator of a running one, BUILD.md, "TPU", with compiled programs).
+The count follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, for three kinds of step: without
+XLA, with --jit_compile=parts, and compiled whole for a TPU. For --jit_compile=step on another device the count is that
+of a step without XLA, which takes more. Change this module when those packages change. Three comparisons check it:
+tests/estimation with the traced step, benchmarks.step.estimate_check with the allocator of a running step, and
+BUILD.md, "TPU", with compiled programs.
 """
 
 import dataclasses
 import math
-import typing
+from collections.abc import Callable, Sequence
 
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.config.training_config import is_hidden_matrix
 from keras_bert_app.estimation.counts import parameters, weight_shapes
 
-_FLOAT = 4  # of weights, gradients, slots, normalization, softmax and losses, whatever the compute type
+# Bytes per value of weights, gradients, slots, normalization, softmax and losses, whatever the compute type.
+_FLOAT = 4
 _COMPUTE = {"float32": 4, "bfloat16": 2}
-# Arrays that the backward pass of an activation reads, its output left out and with it.
+# How many arrays the backward pass of an activation reads: (without the activation's output, with its output).
 _READ_BY_ACTIVATION = {"gelu_tanh": (4, 4), "gelu_exact": (3, 3), "relu": (0, 1), "silu": (1, 1), "tanh": (0, 1)}
 
 
@@ -24,12 +28,13 @@ class Memory:
     """Bytes of one replica.
 
     Attributes:
-        weights, slots: there all the time, float32.
-        activations: what the forward pass keeps for the backward pass, with copies of the weights in the compute type,
-            and sums of gradients over parts of the rows.
-        logits: what the masked-LM head has beside them when the backward pass begins: gradients of logits, which on a TPU are
-            part of the products that read them, and of the table.
-        gradients: what there is of them when the weights are updated.
+        weights: float32 weights, which stay all the time.
+        slots: float32 slots of the optimizer, which stay all the time.
+        activations: values that the forward pass keeps for the backward pass, copies of the weights in the compute
+            type, and sums of gradients over parts of the rows.
+        logits: gradients of the logits and of the word embeddings when the backward pass begins. A TPU keeps no
+            gradients of the logits, because the products that read them compute them.
+        gradients: the gradients at the update of the weights.
     """
 
     weights: int
@@ -39,120 +44,141 @@ class Memory:
     gradients: int
 
     @property
-    def peak(self):
-        """The most at one time: activations have gone when all gradients have come."""
+    def peak(self) -> int:
+        """The largest sum at one time. The activations are gone when all gradients exist."""
         return self.weights + self.slots + max(self.activations + self.logits, self.gradients)
 
 
-def training_memory(config, run, parts, rows, multiplies_bfloat16=True, is_tpu=False):
+def training_memory(
+    config: BertConfig,
+    run: PretrainingConfig,
+    parts: Sequence[str],
+    rows: int,
+    multiplies_bfloat16: bool = True,
+    is_tpu: bool = False,
+) -> Memory:
     """Memory of a step in which a replica has `rows` rows at a time.
 
     Args:
-        run: PretrainingConfig, resolved. parts: of the model. multiplies_bfloat16: whether the device has products of
-            bfloat16; where it has none, TensorFlow takes copies in float32. is_tpu: whether XLA compiles it whole for a TPU.
+        config: BertConfig.
+        run: PretrainingConfig, resolved.
+        parts: parts of the model.
+        rows: B.
+        multiplies_bfloat16: whether the device multiplies bfloat16. Otherwise TensorFlow makes copies in float32.
+        is_tpu: whether XLA compiles the whole step for a TPU.
     """
     weights = _FLOAT * sum(parameters(config, parts).values())
     table = _FLOAT * config.vocab_size * config.hidden_size
-    of_logit = 0 if is_tpu else _FLOAT
+    logit_bytes = 0 if is_tpu else _FLOAT
     if run.precision == "bfloat16" and not is_tpu:
-        of_logit += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
+        logit_bytes += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
     is_in_parts = run.gradient_accumulation_steps > 1
-    # Clipping is in the kernel of the update, or its results stand beside the gradients, one array more at a time.
+    # The update's kernel clips with --jit_compile=parts and on a TPU. Otherwise clipped gradients need a second set.
     sets = 1 if is_tpu else (1 if run.jit_compile == "parts" else 2) + is_in_parts
     return Memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
-        # In a loop over parts there are the sums so far; the first part's gradients stay to its end beside them, but on a TPU.
+        # A loop over parts keeps the sums so far. Except on a TPU it also keeps the first part's gradients to its end.
         activations=activations(config, run, parts, rows, is_tpu) + is_in_parts * (1 if is_tpu else 2) * weights,
-        # The logits' gradients, and in the compute type; that of the table.
-        logits=of_logit * rows * run.max_predictions_per_seq * config.vocab_size + table,
+        # The gradients of the logits in float32 and in the compute type, and the gradient of the word embeddings.
+        logits=logit_bytes * rows * run.max_predictions_per_seq * config.vocab_size + table,
         gradients=sets * weights + table,
     )
 
 
-def slot_numbers(config, optimizer, parts):
-    """How many numbers an optimizer keeps beside the weights."""
-    shapes = {path: shape for of_part in weight_shapes(config, parts).values() for path, shape in of_part.items()}
-    if optimizer == "muon":  # its momentum and the norm of its update, or AdamW's two
+def slot_numbers(config: BertConfig, optimizer: str, parts: Sequence[str]) -> int:
+    """How many numbers an optimizer keeps besides the weights."""
+    shapes = {path: shape for part in weight_shapes(config, parts).values() for path, shape in part.items()}
+    if optimizer == "muon":  # momentum and the norm of the update for a hidden matrix, else the two slots of AdamW
         return sum(
             math.prod(shape) + 1 if is_hidden_matrix(path, shape) else 2 * math.prod(shape)
             for path, shape in shapes.items()
         )
     if optimizer != "adafactor":
         return 2 * sum(map(math.prod, shapes.values()))
-    # Means of rows and of columns (query, key and value are three matrices), or all of a vector; the norm of an update.
+    # Adafactor keeps the means of rows and of columns of a matrix (query, key and value are three matrices), all values
+    # of a vector, and the norm of each update.
     return sum(
         1 + (shape[0] if len(shape) == 1 else shape[0] * (3 if "query_key_value" in path else 1) + shape[1])
         for path, shape in shapes.items()
     )
 
 
-def activations(config, run, parts, rows, is_tpu=False):
-    """Bytes that the forward pass of so many rows leaves for the backward pass."""
+def activations(
+    config: BertConfig, run: PretrainingConfig, parts: Sequence[str], rows: int, is_tpu: bool = False
+) -> int:
+    """Bytes that the forward pass of `rows` rows keeps for the backward pass."""
     kept = (_kept_on_tpu if is_tpu else _kept_in_parts if run.jit_compile == "parts" else _kept)(config, run)
     size, hidden = _COMPUTE[run.precision], config.hidden_size
-    of_token, of_row, of_step = kept.embeddings, kept.pooler if "pooler" in parts else 0, kept.step
-    if size != _FLOAT and not is_tpu:  # kernels and the table in the compute type
-        of_step += (
-            size
-            * sum(
-                math.prod(shape)
-                for of_part in weight_shapes(config, parts).values()
-                for path, shape in of_part.items()
-                if path.endswith("kernel")
-            )
-            + size * config.vocab_size * hidden
+    token_bytes, row_bytes, step_bytes = kept.embeddings, kept.pooler if "pooler" in parts else 0, kept.step
+    if size != _FLOAT and not is_tpu:  # copies of the kernels and of the word embeddings in the compute type
+        kernels = sum(
+            math.prod(shape)
+            for shapes in weight_shapes(config, parts).values()
+            for path, shape in shapes.items()
+            if path.endswith("kernel")
         )
+        step_bytes += size * kernels + size * config.vocab_size * hidden
     if config.head_counts:
         *others, last = config.head_counts
-        of_token += sum(
+        token_bytes += sum(
             kept.attending(num_heads) + kept.attended(num_heads) for num_heads in others
         ) + kept.attended_in_last(last)
-        of_row += (run.max_predictions_per_seq + 1) * kept.attending(last)  # [CLS] and the predictions
-        if size == _FLOAT and not is_tpu:  # the thirds of its kernel and bias of query, key and value
-            of_step += size * 3 * (hidden + 1) * last * config.head_size
-    return rows * (run.max_seq_length * of_token + run.max_predictions_per_seq * kept.prediction + of_row) + of_step
+        row_bytes += (run.max_predictions_per_seq + 1) * kept.attending(last)  # [CLS] and the predictions
+        if size == _FLOAT and not is_tpu:  # slices of the last layer's kernel and bias for query, key and value
+            step_bytes += size * 3 * (hidden + 1) * last * config.head_size
+    prediction_bytes = run.max_predictions_per_seq * kept.prediction
+    return rows * (run.max_seq_length * token_bytes + prediction_bytes + row_bytes) + step_bytes
 
 
 @dataclasses.dataclass(frozen=True)
 class _Kept:
-    """Bytes that the backward pass reads: of a token's embeddings, of a prediction, of a row's pooler; by a layer's number of heads, of a
-    place that attends, and of one that is attended to, in the last layer too; of a step, whatever its rows."""
+    """Bytes that the forward pass keeps for the backward pass. Three of them depend on the number of heads of a layer.
+
+    Attributes:
+        embeddings: bytes per token in the embeddings.
+        prediction: bytes per prediction.
+        pooler: bytes per row.
+        attending: function of the number of heads. Bytes per position that attends to others.
+        attended: the same. Bytes per position that others attend to.
+        attended_in_last: the same for the last layer.
+        step: bytes per step, whatever the number of rows.
+    """
 
     embeddings: int
     prediction: int
     pooler: int
-    attending: typing.Callable
-    attended: typing.Callable
-    attended_in_last: typing.Callable
+    attending: Callable[[int], int]
+    attended: Callable[[int], int]
+    attended_in_last: Callable[[int], int]
     step: int = 0
 
 
 def _kept(config, run):
-    """The _Kept of TensorFlow's own ops."""
+    """Bytes of a step without XLA."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
     drops, drops_probabilities = config.hidden_dropout_prob > 0, config.attention_probs_dropout_prob > 0
     norm = _FLOAT * (hidden + 1)
-    beside_output, with_output = _READ_BY_ACTIVATION[config.hidden_act]
+    activation, activation_with_output = _READ_BY_ACTIVATION[config.hidden_act]
     mask = hidden if drops else 0  # one byte for each value
-    # Probabilities in float32; beside them those left by dropout and its mask, or the same in the compute type.
-    of_probability = _FLOAT + (size + 1 if drops_probabilities else size if size != _FLOAT else 0)
+    # Probabilities in float32, and either their copy after dropout with its mask, or their copy in the compute type.
+    probability_bytes = _FLOAT + (size + 1 if drops_probabilities else size if size != _FLOAT else 0)
 
     def attending(num_heads):
-        # The scaled query, what the heads gave; the states before either half.
+        # The scaled query, the outputs of the heads, and the input of the attention and of the feed-forward network.
         states = size * (2 * num_heads * config.head_size + 2 * hidden)
-        inner = size * config.intermediate_size * (1 + beside_output)  # the next product reads the output
-        return states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * of_probability
+        inner = size * config.intermediate_size * (1 + activation)  # 1: the next product reads the output
+        return states + inner + 2 * (norm + mask) + num_heads * run.max_seq_length * probability_bytes
 
-    def attended(num_heads):  # query, key and value as they came out
+    def attended(num_heads):  # query, key and value
         return size * 3 * num_heads * config.head_size
 
-    def attended_in_last(num_heads):  # key and value, and the states that they are of
+    def attended_in_last(num_heads):  # key and value, and the states that they are computed from
         return size * (2 * num_heads * config.head_size + hidden)
 
     return _Kept(
         norm + mask + _FLOAT * (config.type_vocab_size + 1),
-        size * hidden * (2 + with_output) + norm + _FLOAT * (config.vocab_size + 2),
+        size * hidden * (2 + activation_with_output) + norm + _FLOAT * (config.vocab_size + 2),
         2 * size * hidden,
         attending,
         attended,
@@ -161,43 +187,45 @@ def _kept(config, run):
 
 
 def _kept_in_parts(config, run):
-    """As _kept, of a step with --jit_compile=parts: what goes into each kernel, and what goes into a product."""
+    """Bytes of a step with --jit_compile=parts: the inputs of its kernels and of its matrix products."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
     def attending(num_heads):
-        # The query as a product and scaled, what the heads gave; each half's product and its sum; the inner product and its
-        # activation; scores, what dropout left of probabilities, and their sums.
-        of_head = _FLOAT + size * (3 * config.head_size + 2 * run.max_seq_length)
-        return num_heads * of_head + size * (4 * hidden + 2 * config.intermediate_size)
+        # For each head: the query before and after scaling, the output, the scores, the probabilities after dropout,
+        # and the sum of a softmax. For each layer: the product and the sum of both halves, the inner product, and its
+        # activation.
+        head_bytes = _FLOAT + size * (3 * config.head_size + 2 * run.max_seq_length)
+        return num_heads * head_bytes + size * (4 * hidden + 2 * config.intermediate_size)
 
-    def attended(num_heads):  # key and value as a product and apart
+    def attended(num_heads):  # key and value, as one product and as separate arrays
         return size * 4 * num_heads * config.head_size
 
-    def attended_in_last(num_heads):  # and the states that they are of
+    def attended_in_last(num_heads):  # in addition the states that key and value are computed from
         return attended(num_heads) + size * hidden
 
-    # Rows of two tables, which row of the second it was, and which word; the mask. What comes of them is the first layer's
-    # input, which is counted in place of the last one's output.
-    of_embeddings = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
-    # Logits as they came out of the product, where the losses do not take the same.
-    of_logits = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
+    # Word and segment embeddings of a token, its one-hot segment, its word id, and the mask. Their sum is the input of
+    # the first layer; it is counted where the output of the last layer would be.
+    embedding_bytes = _FLOAT * (2 * hidden + config.type_vocab_size + 2)
+    # Logits in float32, and in the compute type as the product gives them.
+    logits_bytes = (_FLOAT + (0 if size == _FLOAT else size)) * config.vocab_size
     return _Kept(
-        of_embeddings,
-        4 * size * hidden + of_logits + 4 * _FLOAT,
+        embedding_bytes,
+        4 * size * hidden + logits_bytes + 4 * _FLOAT,
         3 * size * hidden,
         attending,
         attended,
         attended_in_last,
-        step=_FLOAT * run.max_seq_length * hidden,
-    )  # the positions, which go into a kernel
+        step=_FLOAT * run.max_seq_length * hidden,  # position embeddings, which are an input of a kernel
+    )
 
 
 def _kept_on_tpu(config, run):
-    """As _kept, of a step that XLA compiles whole for a TPU: what is cheap to compute it computes anew."""
+    """Bytes of a step that XLA compiles whole for a TPU. XLA recomputes values that are cheap to compute."""
     size, hidden = _COMPUTE[run.precision], config.hidden_size
 
     def attending(num_heads):
-        # Query and what the heads gave; the inner product; each half's sum. Sums of softmax and of LayerNorms.
+        # The query, the outputs of the heads, the inner product, the sums of both halves; the sums of softmax and of
+        # LayerNorm.
         kept = size * (2 * num_heads * config.head_size + config.intermediate_size + 2 * hidden)
         return kept + _FLOAT * (num_heads + 4)
 

@@ -1,1 +1,1 @@
-"""Trained models to SavedModels that take raw text, and back."""
+"""Export of trained models to SavedModels that take raw text, and loading of such exports."""

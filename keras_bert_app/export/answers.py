@@ -1,6 +1,7 @@
-"""Asking an exported model; needs the SavedModel alone, no code of the model."""
+"""Questions to an exported model. They need the SavedModel only, not the code of the model."""
 
 import os
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -8,16 +9,19 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
 
 
-def fill_mask(saved_model, texts):
-    """The likeliest pieces for every [MASK] of every text.
+def fill_mask(saved_model: str, texts: list[str]) -> tuple[list, list[bool]]:
+    """Finds the likeliest pieces for every [MASK] of every text.
 
     Args:
-        saved_model: see saved_models.load. texts: list of strings; bytes that are no UTF-8 (as the shell may hand them
-            over) are left out.
+        saved_model: str. See saved_models.load.
+        texts: list of str. Bytes that are not UTF-8, which a shell may pass on, are dropped.
 
     Returns:
-        (answers, truncated): for each text a list of masks, each a list of (piece, probability), likeliest first; and
-        for each text whether it was too long and cut.
+        (answers, truncated). For each text, answers has a list of masks, and a mask is a list of (piece, probability),
+        likeliest first. truncated says for each text whether it was too long and was cut.
+
+    Raises:
+        UserError: the export does not fill masks.
     """
     signatures = saved_models.load(saved_model).signatures
     arguments = signatures["serving_default"].structured_input_signature[1]
@@ -30,21 +34,26 @@ def fill_mask(saved_model, texts):
     if "tokens" not in outputs:
         raise UserError(f"{saved_model}: does not fill masks; give an export of a pre-training run")
     answers = []
-    for tokens, probabilities in zip(outputs["tokens"].numpy(), outputs["probabilities"].numpy()):
+    for tokens, probabilities in zip(outputs["tokens"].numpy(), outputs["probabilities"].numpy(), strict=True):
         answers.append(
             [
-                [(piece.decode("utf-8"), float(probability)) for piece, probability in zip(*mask)]
-                for mask in zip(tokens, probabilities)
+                [(piece.decode("utf-8"), float(probability)) for piece, probability in zip(*mask, strict=True)]
+                for mask in zip(tokens, probabilities, strict=True)
                 if mask[1].any()
             ]
         )
     return answers, outputs["truncated"].numpy().tolist()
 
 
-def fill_mask_lines(saved_model, texts):
-    """fill_mask as lines to print: each text, then a line for each of its masks."""
+def fill_mask_lines(saved_model: str, texts: list[str]) -> Iterator[str]:
+    """Yields the answers of fill_mask as lines to print: each text, then a line for each of its masks.
+
+    Args:
+        saved_model: str. See saved_models.load.
+        texts: list of str. See fill_mask.
+    """
     answers, truncated = fill_mask(saved_model, texts)
-    for text, masks, was_cut in zip(texts, answers, truncated):
+    for text, masks, was_cut in zip(texts, answers, truncated, strict=True):
         yield os.fsencode(text).decode("utf-8", errors="replace")
         if was_cut:
             yield "  (longer than the model's positions: only its beginning was read)"

@@ -1,30 +1,40 @@
-"""The best answers to one question from the logits of its windows, in graph; tasks.answer_spans does it for files.
+"""The best answers to one question from the logits of its windows, in graph.
 
-Dimensions: W windows, S the longest row, P tokens of the context, M possible answers.
+tasks.families.answer_spans does the same for files. Dimensions: W windows, S the longest row, P tokens of the
+context, C its characters, M possible answers.
 """
 
 import tensorflow as tf
 
 from pipelines.ragged import row_ids
 
-_TRIED = 20  # possible answers for each one that is kept: of several with the same text one is
+# Possible answers tried for each answer kept: of several answers with the same text, only one is kept.
+_TRIED = 20
 
 
-def n_best(windows, characters, start_chars, end_chars, tokens, run, has_null):
-    """The answers to one question, as `signature` has them.
+def n_best(windows: list, characters, start_chars, end_chars, tokens, run, has_null: bool) -> dict:
+    """Computes the answers to one question.
 
     Args:
-        windows: logits float64 [W, S, 2], -infinity at padding; bool [W, S], whether a token has most context here; bool
-            [W, S], whether it is of the context; int32 [W, S], its place among all tokens of a batch.
-        characters: string [C], of the context. start_chars, end_chars: int32 [P], of the context's tokens, which are those
-            of the places `tokens` int32 [P]. run: FinetuningConfig. has_null: whether there may be no answer.
+        windows: list of four tensors for the windows. [0] float64 [W, S, 2]: the logits, -infinity at padding.
+            [1] bool [W, S]: whether a token has its most context in this window. [2] bool [W, S]: whether the token
+            belongs to the context. [3] int32 [W, S]: the place of the token among the tokens of the batch.
+        characters: string [C]. The characters of the context.
+        start_chars: int32 [P]. The first character of each token of the context.
+        end_chars: int32 [P]. The end of each token of the context, exclusive.
+        tokens: int32 [P]. The places of the context's tokens among the tokens of the batch.
+        run: FinetuningConfig. The limits of answers.
+        has_null: bool. Whether a question may have no answer.
+
+    Returns:
+        dict of tensors, as `signature` describes them.
     """
     texts, scores, start = _different_texts(windows, characters, start_chars, end_chars, tokens, run, has_null)
-    shares = tf.nn.softmax(scores)
+    probabilities = tf.nn.softmax(scores)
     chosen, odds = tf.constant(0), {}
     if has_null:
         is_null = texts == ""
-        # The best that is an answer; where there is none, no answer stands for itself.
+        # The best answer that is a text. If there is none, "no answer" stands in for it.
         chosen, null = (tf.argmax(tf.cast(which, tf.int32), output_type=tf.int32) for which in (~is_null, is_null))
         null_odds = scores[null] - scores[chosen]
         chosen = tf.where(null_odds > run.null_score_diff_threshold, null, chosen)
@@ -35,22 +45,30 @@ def n_best(windows, characters, start_chars, end_chars, tokens, run, has_null):
         return tf.ensure_shape(tf.concat([values, tf.fill([size - tf.size(values)], value)], axis=0), [size])
 
     answer, first = texts[chosen], start[chosen]
-    shares = tf.cast(shares, tf.float32)
+    probabilities = tf.cast(probabilities, tf.float32)
     return {
         **odds,
         "answer": answer,
-        "probability": shares[chosen],
+        "probability": probabilities[chosen],
         "score": tf.cast(scores[chosen], tf.float32),
         "start": first,
         "end": tf.where(first < 0, -1, first + tf.strings.length(answer, unit="UTF8_CHAR")),
         "nbest_answers": padded(texts, ""),
-        "nbest_probabilities": padded(shares, 0.0),
+        "nbest_probabilities": padded(probabilities, 0.0),
         "nbest_starts": padded(start, -1),
     }
 
 
-def signature(run, has_null):
-    """What n_best gives: dict of tf.TensorSpec."""
+def signature(run, has_null: bool) -> dict[str, tf.TensorSpec]:
+    """Describes the results of n_best.
+
+    Args:
+        run: FinetuningConfig. The number of answers.
+        has_null: bool. Whether a question may have no answer.
+
+    Returns:
+        dict from name to tf.TensorSpec.
+    """
     scalars = {
         "answer": tf.string,
         "probability": tf.float32,
@@ -67,10 +85,10 @@ def signature(run, has_null):
 
 
 def _different_texts(windows, characters, start_chars, end_chars, tokens, run, has_null):
-    """Texts, scores and first characters of the best answers, each text once; arguments as of n_best."""
+    """Texts, scores and first characters of the best answers, each text once. Arguments as in n_best."""
     most, longest = run.n_best_size, tf.shape(windows[0])[1]
     scores, first, last = _candidates(*windows, tf.minimum(most, longest), run.max_answer_length)
-    # The best places may all be in the question.
+    # All the best places may lie in the question. In that case try every place.
     scores, first, last = tf.cond(
         tf.size(scores) > 0,
         lambda: (scores, first, last),
@@ -91,22 +109,30 @@ def _different_texts(windows, characters, start_chars, end_chars, tokens, run, h
     texts = tf.strings.unsorted_segment_join(
         tf.gather(characters, places.flat_values), row_ids(places.row_splits), tf.size(scores)
     )
-    # Of equal texts the first one stays: tf.unique keeps the order.
+    # tf.unique keeps the order, so the best of several equal texts stays.
     texts, number = tf.unique(texts)
-    if has_null:  # where no answer would be the only one, the best that is an answer is kept to measure it by
+    if has_null:  # keep the best answer that is a text, so that "no answer" has a score to compare with
         most += tf.cast(tf.reduce_all(texts[:most] == ""), tf.int32)
     at = tf.math.unsorted_segment_min(tf.range(tf.size(number)), number, tf.size(texts))[:most]
     texts, scores, start = texts[:most], tf.gather(scores, at), tf.gather(start, at)
-    # No answer is among them where there may be none, be it one too many, and where there is nothing else.
+    # Add "no answer" if it is possible and missing, even as one answer too many. Also add it if there is nothing else.
     is_missing = ~tf.reduce_any(texts == "") if has_null else tf.size(texts) == 0
     return with_null(tf.cast(is_missing, tf.int32), ((texts, ""), (scores, null), (start, -1)))
 
 
 def _candidates(logits, is_best, is_context, place, size, max_answer_length):
-    """Scores float64 [M], first and last token int32 [M] of the possible answers in windows; see n_best.
+    """Computes the possible answers in windows.
 
     Args:
-        size: so many of the best first and last tokens of each window are tried.
+        logits: see n_best, windows[0].
+        is_best: see n_best, windows[1].
+        is_context: see n_best, windows[2].
+        place: see n_best, windows[3].
+        size: int32 scalar. How many of the best first and last tokens of each window to try.
+        max_answer_length: int. The most tokens of an answer.
+
+    Returns:
+        (score float64, first token int32, last token int32), each [M].
     """
     (start_logits, starts), (end_logits, ends) = (tf.math.top_k(logits[:, :, which], size) for which in (0, 1))
     lengths = ends[:, None, :] - starts[:, :, None] + 1
@@ -121,8 +147,8 @@ def _candidates(logits, is_best, is_context, place, size, max_answer_length):
 
 
 def _with_accents(characters, ends):
-    """Ends [M] of parts of a text, moved behind the accents that follow: an uncased tokenizer left them out of its pieces."""
-    # The end of the text is no accent.
+    """Moves ends [M] of parts of a text behind the accents that follow, which uncased pieces leave out."""
+    # The added "" stands for the end of the text, which is no accent.
     others = tf.where(~tf.strings.regex_full_match(tf.concat([characters, [""]], axis=0), r"\p{Mn}"))[:, 0]
     moved = tf.gather(others, tf.searchsorted(others, tf.cast(tf.maximum(ends, 0), tf.int64)))
     return tf.where(ends < 0, ends, tf.cast(moved, tf.int32))

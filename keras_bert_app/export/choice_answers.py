@@ -1,9 +1,12 @@
-"""SavedModels of multiple choice: which of an example's choices is right."""
+"""SavedModels of multiple choice: the right one of an example's choices."""
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from keras_bert_app.export import rows
 from keras_bert_app.export.specs import FROM_GROUPS, about_run, text_spec, variables
+from keras_bert_app.modeling.execution import PLAIN, Execution
 
 _EXAMPLE = {
     "context": ["She opened the umbrella because"],
@@ -13,13 +16,15 @@ _EXAMPLE = {
 
 
 class ChoiceModule(tf.Module):
-    """Raw contexts and choices to probabilities, and the same over ids.
+    """Signatures that choose among raw texts, or among rows of ids.
 
     Args:
-        finetuned: tasks.scoring.FinetunedRun. inputs: ("context", "choices") or ("context", "question", "choices").
+        finetuned: tasks.scoring.FinetunedRun. The run that answers.
+        inputs: ("context", "choices") or ("context", "question", "choices").
+        execution: Execution. How the signature over ids is traced; LiteRT needs another one.
     """
 
-    def __init__(self, finetuned, inputs):
+    def __init__(self, finetuned, inputs: Sequence[str], execution: Execution = PLAIN):
         super().__init__(name="multiple_choice")
         self.model_variables = variables(finetuned.model)
         self.about = about_run(finetuned, {"serving_default": {name: _EXAMPLE[name] for name in inputs}})
@@ -28,15 +33,17 @@ class ChoiceModule(tf.Module):
         def answers(context, question, choices):
             encoded, counts, truncated = _rows(tokenizer, max_seq_length, context, question, choices)
             logits = model(rows.grouped(encoded, counts))["logits"]
-            # Choices that are "" stand anywhere: the rows that are there go to the places of those that are not "".
-            is_there = choices != ""
+            # A choice "" may stand anywhere. The logits of the real choices go to their own places.
+            is_choice = choices != ""
             size = tf.shape(choices, out_type=tf.int64)
-            given = tf.RaggedTensor.from_tensor(logits, lengths=counts).flat_values
-            logits = tf.tensor_scatter_nd_update(tf.fill(size, logits.dtype.min), tf.where(is_there), given)
-            shares = tf.where(is_there, tf.nn.softmax(logits), 0.0)
+            logits_of_choices = tf.RaggedTensor.from_tensor(logits, lengths=counts).flat_values
+            logits = tf.tensor_scatter_nd_update(
+                tf.fill(size, logits.dtype.min), tf.where(is_choice), logits_of_choices
+            )
+            probabilities = tf.where(is_choice, tf.nn.softmax(logits), 0.0)
             return {
                 "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
-                "probabilities": shares,
+                "probabilities": probabilities,
                 "truncated": truncated,
             }
 
@@ -54,27 +61,37 @@ class ChoiceModule(tf.Module):
 
         @tf.function(input_signature=FROM_GROUPS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            logits = model(
-                {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
-            )["logits"]
-            is_there = input_mask[:, :, 0] > 0
-            shares = tf.nn.softmax(tf.where(is_there, logits, logits.dtype.min))
+            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            logits = model(encoded, execution=execution)["logits"]
+            is_choice = input_mask[:, :, 0] > 0
+            probabilities = tf.nn.softmax(tf.where(is_choice, logits, logits.dtype.min))
             return {
-                "choice": tf.argmax(shares, axis=1, output_type=tf.int32),
-                "probabilities": tf.where(is_there, shares, 0.0),
+                "choice": tf.argmax(probabilities, axis=1, output_type=tf.int32),
+                "probabilities": tf.where(is_choice, probabilities, 0.0),
             }
 
         self.exported = {"serving_default": serve, "ids": ids}
 
 
 def _rows(tokenizer, max_seq_length, context, question, choices):
-    """(inputs of the encoder [N, S], rows of each example int32 [B], truncated bool [B]); multiple_choice.featurize."""
-    is_there = choices != ""
-    counts = tf.reduce_sum(tf.cast(is_there, tf.int32), axis=1)
-    example = tf.cast(tf.where(is_there)[:, 0], tf.int32)
+    """Makes the rows of choices in graph, as multiple_choice.featurize does.
+
+    Args:
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        max_seq_length: int. The most tokens of a row.
+        context: string [B].
+        question: string [B], "" for none.
+        choices: string [B, choices], "" for none.
+
+    Returns:
+        (inputs of the encoder, dict of int32 [N, S]; rows of each example, int32 [B]; truncated, bool [B]).
+    """
+    is_choice = choices != ""
+    counts = tf.reduce_sum(tf.cast(is_choice, tf.int32), axis=1)
+    example = tf.cast(tf.where(is_choice)[:, 0], tf.int32)
     has_question = tf.gather(question != "", example)
     context, question = tokenizer.tokenize(context), tokenizer.tokenize(question)
-    choice = tokenizer.tokenize(tf.boolean_mask(choices, is_there))
+    choice = tokenizer.tokenize(tf.boolean_mask(choices, is_choice))
     parts = [
         tuple(tf.gather(values, example) for values in rows.spans(context)),
         tuple(tf.gather(values, example) for values in rows.spans(question)),
@@ -104,6 +121,15 @@ def _rows(tokenizer, max_seq_length, context, question, choices):
 
 
 def _beginnings(tokens, starts, lengths):
-    """RaggedTensor of the tokens from starts on, so many each."""
+    """Cuts spans out of flat tokens.
+
+    Args:
+        tokens: int32 [T].
+        starts: int32 [N]. The first token of each span.
+        lengths: int32 [N]. The number of tokens of each span.
+
+    Returns:
+        RaggedTensor int32 [N, (tokens)].
+    """
     places = tf.ragged.range(starts, starts + lengths)
     return places.with_flat_values(tf.gather(tf.concat([tokens, [0]], axis=0), places.flat_values))

@@ -1,15 +1,22 @@
-"""Work on many rows a part at a time, in graph."""
+"""Computation over many rows in parts, in graph."""
+
+from collections.abc import Callable
 
 import tensorflow as tf
 
-_PLACES_AT_A_TIME = 1 << 15  # 256 rows of 128: a request of many long texts must not take all memory
+# 256 rows of 128: a request with many long texts must not take all memory.
+_PLACES_AT_A_TIME = 1 << 15
 
 
-def logits_of_rows(model, inputs):
-    """Logits [N, S, n] of a model over rows, a part of the rows at a time.
+def logits_of_rows(model: Callable, inputs: dict):
+    """Computes the logits of rows, some rows at a time.
 
     Args:
-        model: gives {"logits": [rows, S, n]}. inputs: dict of its inputs, each [N, S].
+        model: function of the inputs that returns {"logits": [rows, S, n]}, with a `classifier` layer.
+        inputs: dict of tensors [N, S].
+
+    Returns:
+        float32 [N, S, n].
     """
     shape = tf.shape(inputs["input_word_ids"])
     rows_at_a_time = tf.maximum(1, _PLACES_AT_A_TIME // tf.maximum(1, shape[1]))
@@ -28,14 +35,17 @@ def logits_of_rows(model, inputs):
     return logits
 
 
-def in_chunks(function, count, size, specs, nothing=None):
-    """The results of function(start, end) over [0, count), one part after the other, joined along their first axis.
+def in_chunks(function: Callable, count, size, specs: list[tf.TensorSpec], nothing: list | None = None) -> list:
+    """Computes function(start, end) over [0, count) in parts and joins the results along their first axis.
 
-    Memory is that of one part and of the results.
+    The memory is that of one part and of the results.
 
     Args:
-        function: gives a list of tensors [end - start, ...]. count, size: int32 scalars. specs: their tf.TensorSpecs,
-            [None, ...]. nothing: list of the results of no rows, for specs of which further dimensions are not known.
+        function: function of start and end that returns a list of tensors [end - start, ...].
+        count: int32 scalar. The number of items.
+        size: int32 scalar. The most items of a part.
+        specs: list of tf.TensorSpec of the results, [None, ...].
+        nothing: list of the results for no items. Required if a spec has further unknown dimensions.
 
     Returns:
         list of tensors [count, ...].
@@ -43,7 +53,9 @@ def in_chunks(function, count, size, specs, nothing=None):
 
     def step(start, *results):
         end = tf.minimum(start + size, count)
-        return end, *(tf.concat([before, part], axis=0) for before, part in zip(results, function(start, end)))
+        return end, *(
+            tf.concat([before, part], axis=0) for before, part in zip(results, function(start, end), strict=True)
+        )
 
     nothing = nothing or [tf.zeros([0, *spec.shape[1:]], spec.dtype) for spec in specs]
     return tf.while_loop(

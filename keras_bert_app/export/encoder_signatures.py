@@ -1,32 +1,39 @@
 """The encoder over ids as a SavedModel, with TF-Hub's interface for text encoders."""
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
-from keras_bert_app.export.signatures import there
-from keras_bert_app.export.specs import FROM_IDS, About
+from keras_bert_app.export.specs import FROM_IDS, About, available_outputs
+from keras_bert_app.modeling.execution import PLAIN, Execution
 
 
 class EncoderModule(tf.Module):
-    """The encoder over ids, in core TensorFlow ops only: it loads where tensorflow-text's kernels are missing.
+    """The encoder over ids.
 
-    Loaded, it can be called with a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S], and gives
-    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list of every layer's [B, S, H]; its
-    trainable_variables get gradients, so that it can be trained on. It runs without dropout.
+    It has core TensorFlow ops only, so it loads without the kernels of tensorflow-text.
+
+    The loaded object is a function of a dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]. It returns
+    sequence_output [B, S, H], pooled_output [B, H] and encoder_outputs, a list of the [B, S, H] of every layer. It runs
+    without dropout. Its trainable_variables get gradients, so a training program can use it.
 
     Args:
-        encoder: BertEncoder. example_ids: list of ids, a row that shows how it is called.
+        encoder: BertEncoder. The encoder to export.
+        example_ids: list of int. A row for the example of a request.
+        execution: Execution. How the signatures are traced; LiteRT needs another one.
     """
 
-    # TF-Hub's interface wants attributes under these names, where tf.Module has properties, which are not saved.
+    # TF-Hub's interface needs attributes of these names. tf.Module has properties of these names, which are not saved.
     variables = trainable_variables = None
 
-    def __init__(self, encoder, example_ids=(0,)):
+    def __init__(self, encoder, example_ids: Sequence[int] = (0,), execution: Execution = PLAIN):
         super().__init__(name="encoder_ids")
         self.variables = self.trainable_variables = [variable.value for variable in encoder.weights]
 
         @tf.function(autograph=False, input_signature=[{spec.name: spec for spec in FROM_IDS}])
         def call(inputs):
-            return there(encoder(inputs), "sequence_output", "pooled_output", "encoder_outputs")
+            outputs = encoder(inputs, execution=execution)
+            return available_outputs(outputs, "sequence_output", "pooled_output", "encoder_outputs")
 
         @tf.function(autograph=False, input_signature=FROM_IDS)
         def serve(input_word_ids, input_mask, input_type_ids):
@@ -34,7 +41,7 @@ class EncoderModule(tf.Module):
                 {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
             )
             layers = {f"encoder_outputs_{i}": layer for i, layer in enumerate(outputs["encoder_outputs"])}
-            return {**there(outputs, "sequence_output", "pooled_output"), **layers}
+            return {**available_outputs(outputs, "sequence_output", "pooled_output"), **layers}
 
         self.__call__ = call
         self.exported = {"serving_default": serve}

@@ -1,7 +1,8 @@
-"""Export of a fine-tuned run: its task's answers from raw text, and the same from ids."""
+"""Export of a fine-tuned run: the answers of its task, for raw text and for rows of ids."""
 
 import dataclasses
 import json
+import os
 
 import tensorflow as tf
 
@@ -14,113 +15,139 @@ from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.files import read_json
+from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints, seeds, work_directory
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import results
 from keras_bert_app.tasks.families import multiple_choice, question_answering, sequences, tagging
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.training import strategies
 
-MAX_WINDOWS = 64  # of a long text: enough for 8,000 tokens, and a bound on the time that one text can cost
+MAX_WINDOWS = 64  # of a long text: they hold 8,000 tokens and bound the time for one text
 
 
 class IdsModule(tf.Module):
-    """The signature over ids of another module, alone: it loads where tensorflow-text's kernels are missing."""
+    """The signature over ids of another module, alone. It loads without the kernels of tensorflow-text.
 
-    def __init__(self, module):
+    Args:
+        module: tf.Module of a task, with a signature "ids".
+    """
+
+    def __init__(self, module: tf.Module):
         super().__init__(name=f"{module.name}_ids")
         self.about = dataclasses.replace(module.about, kind="ids", examples={})
         self.model_variables = module.model_variables
         self.exported = {"serving_default": module.exported["ids"]}
 
 
-def is_finetuned(path):
-    """Whether a fine-tuning run, or several seeds of one, live in a directory."""
+def is_finetuned(path: str | os.PathLike) -> bool:
+    """Returns whether a directory holds a fine-tuning run, or several seeds of one.
+
+    Args:
+        path: str. A directory, or a handle such as hf://.
+    """
     try:
         values = read_json(work_directory.path_in(seeds.best_run(str(path)), "config.json"))
-    except (UserError, tf.errors.UnimplementedError):  # of a handle, hf:// or a preset's, there is no such file system
+    except (UserError, tf.errors.UnimplementedError):  # no file system reads a handle such as hf://
         return False
     return FinetuningConfig.KEY in values
 
 
-def refuse_single_checkpoint(path):
-    """Raises UserError where a path is one checkpoint of a fine-tuning run: its answers are made with the best one, as tuned for it."""
+def refuse_single_checkpoint(path: str) -> None:
+    """Refuses a single checkpoint of a fine-tuning run.
+
+    The best checkpoint gives the answers, with its tuned values.
+
+    Args:
+        path: str. A work directory or a checkpoint.
+
+    Raises:
+        UserError: the path is a checkpoint of a fine-tuning run.
+    """
     if checkpoints.is_checkpoint_name(path) and not work_directory.is_started(path):
         directory, _ = checkpoints.find(path)
         if is_finetuned(directory):
             raise UserError(
-                f"--workdir={path}: is a checkpoint of a fine-tuned run, whose best weights are exported; give --workdir={directory}"
+                f"--workdir={path}: is a checkpoint of a fine-tuned run, whose best weights are exported; give "
+                f"--workdir={directory}"
             )
 
 
-def export_finetuned(workdir, export_dir, max_windows=MAX_WINDOWS, has_litert=False):
-    """Writes EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION from the best weights of a run.
+def export_finetuned(
+    workdir: str, export_dir: str, max_windows: int = MAX_WINDOWS, has_litert: bool = False
+) -> tuple[str, str]:
+    """Exports the best weights of a run as EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION.
 
     Args:
-        workdir: of the run; of several seeds the best one is taken. max_windows: most windows of a long text, of tagging
-            and question answering. has_litert: whether a LiteRT model is laid beside the ids export.
+        workdir: str. The work directory of the run. Of several seeds, the best one is exported.
+        export_dir: str. The directory of the versions.
+        max_windows: int. The most windows of a long text, for tagging and question answering.
+        has_litert: bool. Whether to write a LiteRT model into the ids export.
 
     Returns:
         (directory of the raw-text export, directory of the ids export).
 
     Raises:
-        UserError: no fine-tuning run lives there, or it has saved nothing yet.
+        UserError: the directory holds no fine-tuning run, or the run has not saved anything yet.
     """
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_task")
-    # Answers in the numbers of one machine, whatever the run was trained on.
+    # The export computes in float32 on one device, whatever the run was trained on.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
-    values = read_json(work_directory.path_in(finetuned.directory, "config.json"))
+    existing = ExistingRun.read(finetuned.directory)
 
-    def make():
-        return _module(finetuned, values["inputs"], max_windows)
+    def make_module(execution=PLAIN):
+        return _module(finetuned, existing.values["inputs"], max_windows, execution)
 
-    module = make()
+    module = make_module()
     files = {
         "config.json": (json.dumps(finetuned.model.config.to_dict(), indent=2) + "\n").encode(),
-        "vocab.txt": work_directory.read_vocabulary(finetuned.directory),
+        "vocab.txt": existing.vocabulary(),
     }
     facts = _facts(finetuned)
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
-    of_ids = IdsModule(module)
-    converted = litert_export.files(lambda: IdsModule(make())) if has_litert else {}
-    ids = saved_models.write_saved_model(of_ids, f"{export_dir}_ids", version, {**files, **converted}, facts)
-    # The raw-text export comes last: once it is there, both are.
+    ids_module = IdsModule(module)
+    converted = litert_export.files(lambda execution: IdsModule(make_module(execution))) if has_litert else {}
+    ids = saved_models.write_saved_model(ids_module, f"{export_dir}_ids", version, {**files, **converted}, facts)
+    # The raw-text export comes last: if it exists, both exist.
     return saved_models.write_saved_model(module, export_dir, version, files, facts), ids
 
 
-def _module(finetuned, inputs, max_windows):
+def _module(finetuned, inputs, max_windows, execution=PLAIN):
     family = finetuned.task.family
     if family is sequences:
-        return SequenceModule(finetuned, inputs)
+        return SequenceModule(finetuned, inputs, execution)
     if family is multiple_choice:
-        return ChoiceModule(finetuned, inputs)
-    return {tagging: TaggingModule, question_answering: QuestionAnsweringModule}[family](finetuned, max_windows)
+        return ChoiceModule(finetuned, inputs, execution)
+    return {tagging: TaggingModule, question_answering: QuestionAnsweringModule}[family](
+        finetuned, max_windows, execution
+    )
 
 
 def _facts(finetuned):
-    """What a model card tells of a run, dict heading -> lines."""
+    """The facts of a model card about a run, dict from heading to lines."""
     run, task = finetuned.run, finetuned.task
-    found = results.of_best_weights(finetuned.directory)
+    scores = results.of_best_weights(finetuned.directory)
     facts = {
         "Trained on": [
             f"task {task.name}: {task.summary}",
-            f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, batches of {run.global_batch_size} examples, "
-            f"learning rate {run.learning_rate:g}, seed {run.seed}"
-            + (f"; the weights of step {found['best_step']:,} of {found['num_train_steps']:,}" if found else ""),
+            f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, batches of "
+            f"{run.global_batch_size} examples, learning rate {run.learning_rate:g}, seed {run.seed}"
+            + (f"; the weights of step {scores['best_step']:,} of {scores['num_train_steps']:,}" if scores else ""),
             shape_text(finetuned.model.config),
         ]
     }
-    if found:
-        baseline = found["baseline"]
+    if scores:
+        baseline = scores["baseline"]
         facts["Scores"] = [
-            f"{name} {value:.4f} on {found['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
+            f"{name} {value:.4f} on {scores['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
             f"needs no model ({baseline['what']})"
-            for name, value in found["dev"].items()
+            for name, value in scores["dev"].items()
         ]
     facts["Limits"] = [
-        f"texts of the kind, language and casing of the training data; rows of {run.max_seq_length} tokens, and an answer says "
-        "when something of a text was not read (truncated)",
+        f"texts of the kind, language and casing of the training data; rows of {run.max_seq_length} tokens, and an "
+        "answer says when something of a text was not read (truncated)",
         "probabilities are the model's own and were not calibrated",
     ]
     return facts

@@ -1,4 +1,4 @@
-"""What a pre-trained model says of whole texts, in graph: how likely they are, and whether one follows another.
+"""Scores of texts by a pre-trained model, in graph: their likelihood, and whether one follows another.
 
 Dimensions: B texts, S places of the longest row, N pieces of all texts, T of the longest, V vocabulary entries.
 """
@@ -12,26 +12,36 @@ from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.export.specs import text_spec
 from pipelines.ragged import row_ids
 
-_PLACES_AT_A_TIME = 4096  # a batch of 32 rows of 128: what an encoder works on at full speed, and in little memory
-_ROWS_AT_A_TIME = 256  # of short texts; each row has V logits
+# A batch of 32 rows of 128: enough for the full speed of an encoder, in little memory.
+_PLACES_AT_A_TIME = 4096
+# The limit for short texts, since each row has V logits.
+_ROWS_AT_A_TIME = 256
 
 
-def tokenize_function(tokenizer, special_tokens_in_text=False):
-    """tf.function from string [B] to RaggedTensor int32 [B, (pieces)]; functions that call it share its graph.
+def tokenize_function(tokenizer, special_tokens_in_text: bool = False):
+    """Makes a tf.function from string [B] to RaggedTensor int32 [B, (pieces)].
+
+    Functions that call it share its graph.
 
     Args:
-        special_tokens_in_text: whether "[MASK]" in a text is the mask, and not ordinary text.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        special_tokens_in_text: bool. Whether "[MASK]" in a text is the mask, not ordinary text.
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.special_tokens_in_text = special_tokens_in_text
     return tf.function(tokenizer.tokenize, input_signature=[text_spec()], autograph=False)
 
 
-def single_rows(tokenizer, pieces, max_seq_length):
-    """(inputs of the encoder for rows [CLS] text [SEP], truncated bool [B]); a longer text loses its end.
+def single_rows(tokenizer, pieces, max_seq_length: int):
+    """Makes the rows [CLS] text [SEP]. A longer text loses its end.
 
     Args:
+        tokenizer: BertTokenizer. The tokenizer of the model.
         pieces: RaggedTensor int32 [B, (pieces)].
+        max_seq_length: int. The most tokens of a row.
+
+    Returns:
+        (inputs of the encoder, truncated bool [B]).
     """
     start, length = rows.spans(pieces)
     room = max_seq_length - 2
@@ -39,66 +49,88 @@ def single_rows(tokenizer, pieces, max_seq_length):
 
 
 def masked_lm_logits(model, tokenizer, states, positions):
-    """float32 [M, V] of some places.
+    """Computes the masked-LM logits of some places.
 
     Args:
-        states: [B, S, H]. positions: int32 [M], places in the flat batch, row x S + column.
+        model: BertPretrainer. The model with the masked-LM head.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        states: [B, S, H]. The output of the encoder.
+        positions: int32 [M]. Places in the flat batch, row x S + column.
+
+    Returns:
+        float32 [M, V].
     """
     flat = tf.reshape(states, [1, -1, states.shape[-1]])
-    # The table may have more rows than the vocabulary has entries; those are no answers.
+    # The embedding table may have more rows than the vocabulary has entries. Those rows are no answers.
     logits = model.masked_lm(flat, model.encoder.embeddings.word_table, positions[None])
     return logits[0, :, : tokenizer.vocab_size]
 
 
-def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length):
-    """The sum of log p(piece | all others) over the pieces of a text, each masked in turn (Salazar et al. 2020, Masked
-    Language Model Scoring).
+def pseudo_log_likelihood(model, tokenizer, vocabulary, pieces, max_seq_length: int) -> dict:
+    """Sums log p(piece | all others) over the pieces of each text, with one piece masked at a time.
+
+    Source: Salazar et al. 2020, Masked Language Model Scoring.
 
     Args:
-        vocabulary: string [V]. pieces: RaggedTensor int32 [B, (pieces)].
+        model: BertPretrainer. The model with the masked-LM head.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        vocabulary: string [V].
+        pieces: RaggedTensor int32 [B, (pieces)].
+        max_seq_length: int. The most tokens of a row.
 
     Returns:
-        dict: score float32 [B], natural logarithms, 0 for a text of no pieces; num_tokens int32 [B]; tokens string and
-        token_log_probabilities float32 [B, T], padded with "" and 0; truncated bool [B]: only the beginning was scored.
+        dict with
+            score: float32 [B]. Natural logarithm; 0 for a text without pieces.
+            num_tokens: int32 [B]. The number of scored pieces.
+            tokens: string [B, T], padded with "".
+            token_log_probabilities: float32 [B, T], padded with 0.
+            truncated: bool [B]. Whether only the beginning was scored.
     """
     truncated = pieces.row_lengths() > max_seq_length - 2
     pieces = pieces[:, : max_seq_length - 2]
     start, length = rows.spans(pieces)
     inputs = rows.pack(tokenizer, pieces.flat_values, (start, length))
-    # int32 [N]: the row of each piece, and its column, after [CLS]
+    # int32 [N]: the row of each piece, and its column in the row; column 0 is [CLS]
     row = row_ids(pieces.row_splits)
     column = tf.range(tf.size(row)) - tf.gather(start, row) + 1
 
     def log_probabilities(first, last):
-        """float32 [rows]: each row a text with one of its pieces masked."""
-        of_row, at = row[first:last], column[first:last]
-        # Texts come one after the other, so that most parts hold rows of like lengths.
+        """float32 [rows]: in each row one piece of a text is masked."""
+        of_row, masked_column = row[first:last], column[first:last]
+        # The pieces of a text are neighbours, so the rows of a part mostly have similar lengths.
         longest = tf.reduce_max(tf.gather(length, of_row)) + 2
         part = {name: tf.gather(values[:, :longest], of_row) for name, values in inputs.items()}
-        is_asked = tf.range(longest) == at[:, None]
-        part["input_word_ids"] = tf.where(is_asked, tokenizer.mask_id, part["input_word_ids"])
-        states = model.encoder(part, output_positions=at[:, None])["sequence_output"]
+        is_masked = tf.range(longest) == masked_column[:, None]
+        part["input_word_ids"] = tf.where(is_masked, tokenizer.mask_id, part["input_word_ids"])
+        states = model.encoder(part, output_positions=masked_column[:, None])["sequence_output"]
         logits = masked_lm_logits(model, tokenizer, states, tf.range(last - first))
         return [tf.gather(tf.nn.log_softmax(logits), pieces.flat_values[first:last], batch_dims=1)]
 
     size = tf.clip_by_value(_PLACES_AT_A_TIME // tf.shape(inputs["input_mask"])[1], 1, _ROWS_AT_A_TIME)
-    (found,) = in_chunks(log_probabilities, tf.size(row), size, [tf.TensorSpec([None], tf.float32)])
+    (log_p,) = in_chunks(log_probabilities, tf.size(row), size, [tf.TensorSpec([None], tf.float32)])
     return {
-        "score": tf.math.unsorted_segment_sum(found, row, tf.size(length)),
+        "score": tf.math.unsorted_segment_sum(log_p, row, tf.size(length)),
         "num_tokens": length,
         "tokens": pieces.with_flat_values(tf.gather(vocabulary, pieces.flat_values)).to_tensor(),
-        "token_log_probabilities": pieces.with_flat_values(found).to_tensor(),
+        "token_log_probabilities": pieces.with_flat_values(log_p).to_tensor(),
         "truncated": truncated,
     }
 
 
-def next_sentence(model, tokenizer, pieces_a, pieces_b, max_seq_length):
-    """dict: is_next_probability float32 [B], that text b follows text a; truncated bool [B].
+def next_sentence(model, tokenizer, pieces_a, pieces_b, max_seq_length: int) -> dict:
+    """Computes the probability that text b follows text a.
 
-    Of a pair that is too long the longer text loses its end.
+    If a pair is too long, the longer text loses its end.
 
     Args:
-        pieces_a, pieces_b: RaggedTensors int32 [B, (pieces)].
+        model: BertPretrainer. The model with the next-sentence head.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        pieces_a: RaggedTensor int32 [B, (pieces)].
+        pieces_b: RaggedTensor int32 [B, (pieces)].
+        max_seq_length: int. The most tokens of a row.
+
+    Returns:
+        dict with is_next_probability, float32 [B], and truncated, bool [B].
     """
     (a_start, a_length), (b_start, b_length) = rows.spans(pieces_a), rows.spans(pieces_b)
     room = tf.fill(tf.shape(a_length), max_seq_length - 3)

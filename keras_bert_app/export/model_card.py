@@ -1,4 +1,4 @@
-"""The README.md beside an exported model: what it is, how it was made, how to call it."""
+"""The README.md of an exported model: its kind, its origin, and how to call it."""
 
 import json
 
@@ -7,11 +7,17 @@ import tensorflow as tf
 _SERVER = "http://localhost:8501/v1/models"
 
 
-def card(about, signatures, name, facts):
-    """Markdown of an export.
+def card(about, signatures: dict, name: str, facts: dict[str, list[str]]) -> str:
+    """Writes the model card of an export.
 
     Args:
-        about: specs.About. signatures: dict name -> SignatureDef. name: of the model. facts: dict heading -> list of lines.
+        about: specs.About. The kind of the export and its examples.
+        signatures: dict from signature name to SignatureDef.
+        name: str. The name of the model.
+        facts: dict from heading to list of lines.
+
+    Returns:
+        str: Markdown.
     """
     lines = [f"# {name}", "", f"A TensorFlow SavedModel of kind {about.kind}, written by keras_bert_app."]
     for heading, items in facts.items():
@@ -32,16 +38,17 @@ def card(about, signatures, name, facts):
         lines += ["", "```sh", f"curl {_SERVER}/{name}:predict -d '{quoted}'", "```"]
     lines += [
         "",
-        "A TensorFlow model is a program: load only those that you trust. `manifest.json` has the sha256 of every file.",
+        "A TensorFlow model is a program: load only those that you trust. "
+        "`manifest.json` has the sha256 of every file.",
         "",
     ]
     return "\n".join(lines)
 
 
 def _shown(tensors):
-    """Names, types and shapes of a SignatureDef's inputs or outputs."""
-    found = []
+    """Formats the names, types and shapes of a SignatureDef's inputs or outputs."""
+    entries = []
     for name, info in sorted(tensors.items()):
         shape = ", ".join("?" if size.size < 0 else str(size.size) for size in info.tensor_shape.dim)
-        found.append(f"`{name}` {tf.dtypes.as_dtype(info.dtype).name} [{shape}]")
-    return ", ".join(found)
+        entries.append(f"`{name}` {tf.dtypes.as_dtype(info.dtype).name} [{shape}]")
+    return ", ".join(entries)

@@ -1,29 +1,38 @@
-"""One vector for a text from the states of its pieces.
+"""Pooling of the states of a text's pieces to one vector.
 
-Dimensions: B texts, S places of the longest, H hidden size.
+Dimensions: B texts, S places of the longest text, H hidden size.
 """
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.modeling.task_model import pooled
 
-# "mean_max" and "cls_mean" are their two parts side by side, [B, 2H]; the others are [B, H].
+# "mean_max" and "cls_mean" concatenate two vectors, [B, 2H]. The others give [B, H].
 POOLINGS = ("cls", "mean", "max", "mean_max", "cls_mean", "first_last")
-# The last layer has been bent to the task of pre-training; the one below it is the better sentence vector (Xiao 2018,
+# Pre-training adapts the last layer to its task. The layer below gives better sentence vectors (Xiao 2018,
 # bert-as-service).
 DEFAULT_LAYER = -2
 
 
-def layers_read(pooling, layer, num_layers):
-    """The numbers of the layers that a pooling reads, ascending: 0 is the embeddings' output, then 1 to num_layers.
+def layers_read(pooling: str, layer: int | None, num_layers: int) -> tuple[int, ...]:
+    """Finds the numbers of the layers that a pooling reads.
+
+    Layer 0 is the output of the embeddings; then come the layers 1 to num_layers.
 
     Args:
-        pooling: of POOLINGS. layer: such a number, or one from the top (-1 the last layer); None for DEFAULT_LAYER, and
-            for "first_last", which reads layer 1 and the last (Su et al. 2021, BERT-whitening).
+        pooling: str. One of POOLINGS.
+        layer: int. A number of a layer, or a negative number that counts from the top (-1 is the last layer). None for
+            DEFAULT_LAYER. "first_last" takes None only: it reads layer 1 and the last (Su et al. 2021, BERT-whitening).
+        num_layers: int. The number of layers of the model.
+
+    Returns:
+        tuple of int, ascending.
 
     Raises:
-        UserError: there is no such pooling or layer.
+        UserError: the pooling or the layer does not exist.
     """
     if pooling not in POOLINGS:
         raise UserError(f"--pooling={pooling} is not known: {nearest(pooling, POOLINGS)}")
@@ -43,29 +52,38 @@ def layers_read(pooling, layer, num_layers):
     return (layer if layer >= 0 else num_layers + 1 + layer,)
 
 
-def places_of_pieces(input_word_ids, input_mask, special_ids=()):
-    """bool [B, S], the places that are pooled: the pieces of the text, without special ones.
+def places_of_pieces(input_word_ids, input_mask, special_ids: Sequence[int] = ()):
+    """Finds the places to pool: the pieces of a text without the special pieces.
 
-    So that every row has a vector, a text of no pieces is pooled over its special ones, a row of padding over all of it.
+    Every row gets a vector. If a text has no pieces, its special pieces are pooled; a row of padding is pooled whole.
 
     Args:
-        special_ids: the ids of [CLS] and [SEP], or none to have them pooled too.
+        input_word_ids: int32 [B, S].
+        input_mask: int32 [B, S].
+        special_ids: the ids of [CLS] and [SEP], or () to pool them too.
+
+    Returns:
+        bool [B, S].
     """
-    is_there = input_mask > 0
-    is_piece = is_there
+    is_token = input_mask > 0
+    is_piece = is_token
     for special_id in special_ids:
         is_piece &= input_word_ids != special_id
-    for fallback in (is_there, tf.ones_like(is_there)):
+    for fallback in (is_token, tf.ones_like(is_token)):
         is_piece = tf.where(tf.reduce_any(is_piece, axis=1, keepdims=True), is_piece, fallback)
     return is_piece
 
 
-def pool(states, is_pooled, pooling):
-    """One vector for each text, float32 [B, H] or [B, 2H].
+def pool(states: Sequence, is_pooled, pooling: str):
+    """Pools the states of each text to one vector.
 
     Args:
-        states: the layers of layers_read, each [B, S, H]; [B, 1, H] will do for "cls". is_pooled: bool [B, S]; "cls" and "cls_mean" read [CLS], at
-            place 0, whatever it says. pooling: of POOLINGS.
+        states: the layers of layers_read, each [B, S, H]. For "cls", [B, 1, H] is enough.
+        is_pooled: bool [B, S]. "cls" and "cls_mean" always read [CLS] at place 0.
+        pooling: str. One of POOLINGS.
+
+    Returns:
+        float32 [B, H] or [B, 2H].
     """
     if pooling == "first_last":
         return sum(pooled(layer, is_pooled, "mean") for layer in states) / len(states)

@@ -1,4 +1,4 @@
-"""Text to the inputs of an encoder as a SavedModel of its own, with TF-Hub's interface for preprocessors.
+"""The way from text to the inputs of an encoder, with TF-Hub's interface for preprocessors.
 
 https://www.tensorflow.org/hub/common_saved_model_apis/text
 """
@@ -15,18 +15,19 @@ _EXAMPLE = "A cat sat on the mat."
 
 
 class PreprocessorModule(tf.Module):
-    """Raw text to input_word_ids, input_mask and input_type_ids.
+    """A function from raw text to input_word_ids, input_mask and input_type_ids.
 
-    Loaded, it can be called with strings [B] and gives a dict of int32 [B, seq_length]. For pairs, and to change the
-    tokens in between, it has two parts: `tokenize`, strings [B] to a RaggedTensor int32 [B, (words), (pieces)]; and
-    `bert_pack_inputs`, a list of one or two such segments (or of [B, (pieces)]) and seq_length to the dict.
+    The loaded object is a function of strings [B]; it returns a dict of int32 [B, seq_length]. Pairs of texts need its
+    two parts. `tokenize` makes a RaggedTensor int32 [B, (words), (pieces)] from strings [B]. `bert_pack_inputs` makes
+    the dict from seq_length and a list of one or two such segments, or of segments [B, (pieces)].
     tokenize.get_special_tokens_dict() gives the ids of the special pieces.
 
     Args:
-        tokenizer: BertTokenizer. seq_length: S where none is asked for.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        seq_length: int. The default length of a row.
     """
 
-    def __init__(self, tokenizer, seq_length=SEQ_LENGTH):
+    def __init__(self, tokenizer, seq_length: int = SEQ_LENGTH):
         super().__init__(name="preprocessor")
         self.about = About("preprocessor", {"serving_default": {"text": [_EXAMPLE]}}, max_seq_length=seq_length)
         tokenize = masked_lm_scoring.tokenize_function(tokenizer)
@@ -43,7 +44,7 @@ class PreprocessorModule(tf.Module):
 
 
 def _callable(function):
-    """An object that can be called when it is loaded, and have attributes."""
+    """Makes an object that can be called after loading and can have attributes."""
     module = tf.Module()
     module.__call__ = function
     return module
@@ -55,7 +56,7 @@ def _words_function(tokenizer, tokenize):
     @tf.function(autograph=False, input_signature=[text_spec()])
     def tokenize_words(text):
         pieces = tokenize(text)
-        # Words begin at pieces that continue none.
+        # A word begins at each piece that does not continue a word.
         begins = tf.where(~tf.gather(is_continuation, pieces.flat_values))[:, 0]
         num_before = tf.searchsorted(begins, pieces.row_splits, out_type=tf.int64)
         return tf.RaggedTensor.from_nested_row_splits(
@@ -66,7 +67,7 @@ def _words_function(tokenizer, tokenize):
 
 
 def _pieces(words):
-    """[B, (words), (pieces)] as [B, (pieces)]."""
+    """Flattens [B, (words), (pieces)] to [B, (pieces)]."""
     of_words, of_pieces = words.nested_row_splits
     return tf.RaggedTensor.from_row_splits(words.flat_values, tf.gather(of_pieces, of_words), validate=False)
 
@@ -92,7 +93,7 @@ def _pack_function(tokenizer, default_seq_length):
         segments = [segment if segment.shape.rank == 2 else _pieces(segment) for segment in inputs]
         return _pack(tokenizer, segments, seq_length)
 
-    # What is saved are the forms in which it was called: one or two segments, of pieces or of words of pieces.
+    # TensorFlow saves the traced forms only: one or two segments, of pieces or of words.
     for shape in ([None, None], [None, None, None]):
         for count in (1, 2):
             bert_pack_inputs.get_concrete_function(
@@ -102,10 +103,15 @@ def _pack_function(tokenizer, default_seq_length):
 
 
 def _pack(tokenizer, segments, seq_length):
-    """dict of int32 [B, seq_length]; of what is too long the longer segment loses its end.
+    """Packs segments into rows. If a row is too long, the longer segment loses its end.
 
     Args:
+        tokenizer: BertTokenizer. The tokenizer of the model.
         segments: one or two RaggedTensors int32 [B, (pieces)].
+        seq_length: int32 scalar. The length of a row.
+
+    Returns:
+        dict of int32 [B, seq_length].
     """
     tokens = tf.concat([*(segment.flat_values for segment in segments), [tokenizer.pad_id]], axis=0)
     spans = [rows.spans(segment) for segment in segments]

@@ -1,6 +1,7 @@
-"""SavedModels of question answering: the part of a text that answers a question, and the next best ones.
+"""SavedModels of question answering: the answer to a question in a text, and the next best answers.
 
-What tasks.answer_spans does of files, in graph. Dimensions: B questions, N windows, S the longest row.
+The graph does for raw texts what tasks.families.answer_spans does for files. Dimensions: B questions, N windows,
+S the longest row.
 """
 
 import tensorflow as tf
@@ -8,23 +9,28 @@ import tensorflow as tf
 from keras_bert_app.export import best_answers, rows
 from keras_bert_app.export.chunks import logits_of_rows
 from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 
 _EXAMPLE = {
     "question": "Where was Marie Curie born?",
     "context": "Marie Curie was born in Warsaw in 1867. She moved to Paris in 1891, where she studied physics.",
 }
-_LENGTH_SHARE = 0.01  # of a window's length in how much context a token has there: run_squad.py, _check_is_max_context
+# A token's context in a window counts in tokens, plus this share of the window's length (run_squad.py,
+# _check_is_max_context).
+_LENGTH_SHARE = 0.01
 
 
 class QuestionAnsweringModule(tf.Module):
-    """Raw questions and contexts to answers, and the logits over ids.
+    """Signatures that answer raw questions about contexts, or give the logits for rows of ids.
 
     Args:
-        finetuned: tasks.scoring.FinetunedRun. max_windows: of a context; what is beyond them is not read.
+        finetuned: tasks.scoring.FinetunedRun. The run that answers.
+        max_windows: int. The most windows of a context; the model does not read the text beyond them.
+        execution: Execution. How the signature over ids is traced; LiteRT needs another one.
     """
 
-    def __init__(self, finetuned, max_windows):
+    def __init__(self, finetuned, max_windows: int, execution: Execution = PLAIN):
         super().__init__(name="question_answering")
         self.model_variables = variables(finetuned.model)
         self.about = about_run(finetuned, {"serving_default": {name: [text] for name, text in _EXAMPLE.items()}})
@@ -37,9 +43,8 @@ class QuestionAnsweringModule(tf.Module):
 
         @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            logits = self.model(
-                {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
-            )["logits"]
+            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            logits = self.model(encoded, execution=execution)["logits"]
             return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
         self.exported = {"serving_default": serve, "ids": ids}
@@ -59,7 +64,7 @@ class QuestionAnsweringModule(tf.Module):
             (tf.gather(text_start, example) + start + tf.size(question.flat_values), window),
         )
         logits = tf.cast(logits_of_rows(self.model, inputs), tf.float64)
-        # [N, S] Where in all contexts' tokens each token of a row stands, and whether it is of a context at all.
+        # [N, S]: whether a token of a row belongs to a context, and its place among the tokens of all contexts.
         offset = tf.gather(question_length, example) + 2
         column = tf.range(tf.shape(logits)[1])
         in_window = column - offset[:, None]
@@ -70,36 +75,47 @@ class QuestionAnsweringModule(tf.Module):
         logits = tf.where(is_token[:, :, None], logits, -float("inf"))
         by_question = tf.RaggedTensor.from_row_lengths(tf.range(tf.size(example)), counts)
 
-        def of_one(item):
-            chosen, characters, some = item
-            of_windows = [tf.gather(part, chosen) for part in (logits, is_best, is_context, place)]
+        def best_of_question(item):
+            window_numbers, characters, places = item
+            windows = [tf.gather(part, window_numbers) for part in (logits, is_best, is_context, place)]
             return best_answers.n_best(
-                of_windows,
+                windows,
                 characters,
-                tf.gather(start_chars.flat_values, some),
-                tf.gather(end_chars.flat_values, some),
-                some,
+                tf.gather(start_chars.flat_values, places),
+                tf.gather(end_chars.flat_values, places),
+                places,
                 run,
                 self.has_null,
             )
 
-        everywhere = pieces.with_flat_values(tf.range(tf.size(pieces.flat_values)))
+        places_of_contexts = pieces.with_flat_values(tf.range(tf.size(pieces.flat_values)))
         outputs = tf.map_fn(
-            of_one,
-            (by_question, tf.strings.unicode_split(context, "UTF-8"), everywhere),
+            best_of_question,
+            (by_question, tf.strings.unicode_split(context, "UTF-8"), places_of_contexts),
             fn_output_signature=best_answers.signature(run, self.has_null),
         )
         end = tf.gather(start, tf.cumsum(counts) - 1) + tf.gather(window, tf.cumsum(counts) - 1)
         return {**outputs, "num_windows": counts, "truncated": (all_lengths > question_length) | (end < length)}
 
     def _cut_questions(self, question):
-        """(pieces of the questions, of max_query_length at most; how many they had, int32 [B])."""
+        """Returns the pieces of the questions, max_query_length at most, and their full lengths, int32 [B]."""
         pieces = self.tokenizer.tokenize(question)
         return pieces[:, : self.run.max_query_length], tf.cast(pieces.row_lengths(), tf.int32)
 
     @staticmethod
     def _is_max_context(is_context, in_window, window, place, num_tokens):
-        """Bool [N, S]: whether a token has, of the windows that hold it, most context in this one; the first of equals."""
+        """Finds the window in which each token has most context.
+
+        Args:
+            is_context: bool [N, S]. Whether a token belongs to a context.
+            in_window: int32 [N, S]. The place of a token in its window.
+            window: int32 [N]. The number of tokens of a window.
+            place: int32 [N, S]. The place of a token among the tokens of all contexts.
+            num_tokens: int32 scalar. The number of tokens of all contexts.
+
+        Returns:
+            bool [N, S]: whether the token has its most context in this window; of equal windows the first counts.
+        """
         context = tf.minimum(in_window, window[:, None] - 1 - in_window)
         score = tf.cast(context, tf.float64) + _LENGTH_SHARE * tf.cast(window, tf.float64)[:, None]
         score = tf.where(is_context, score, -1.0)

@@ -1,4 +1,6 @@
-"""Rows of token ids in graph: for texts that a model is asked about what tasks.features does for files.
+"""Rows of token ids in graph.
+
+This module does for texts in a request what tasks.features does for files.
 
 Dimensions: B examples, N rows, S the longest row, T tokens of all texts. Core TensorFlow ops only.
 """
@@ -11,20 +13,29 @@ from pipelines.ragged import row_ids
 
 
 def spans(pieces):
-    """(first token, number of tokens), both int32 [B], of a RaggedTensor's rows in its flat values."""
+    """Finds the rows of a RaggedTensor in its flat values.
+
+    Args:
+        pieces: RaggedTensor [B, (pieces)].
+
+    Returns:
+        (first token, number of tokens), both int32 [B].
+    """
     return tf.cast(pieces.row_starts(), tf.int32), tf.cast(pieces.row_lengths(), tf.int32)
 
 
-def kept_lengths(lengths, room):
-    """How many tokens each part of a row may keep, as tasks.features.truncated.
+def kept_lengths(lengths: list, room) -> list:
+    """Computes how many tokens each part of a row may keep, as tasks.features.truncated does.
 
     Args:
-        lengths: list of k int32 [B], tokens of each part. room: int32 [B], the most tokens together.
+        lengths: list of k int32 [B]. The tokens of each part.
+        room: int32 [B]. The most tokens of all parts together.
 
     Returns:
         list of k int32 [B].
     """
-    # What the longest may keep at most: found from the shortest part up, as those that fit leave their room to the rest.
+    # `level` is the most that a long part may keep. The loop begins with the shortest part: a part that fits leaves its
+    # room to the others.
     left, level = room, tf.fill(tf.shape(room), tf.int32.max)
     rest = tf.zeros_like(room)
     for at, length in enumerate(tf.unstack(tf.sort(tf.stack(lengths), axis=0))):
@@ -42,14 +53,19 @@ def kept_lengths(lengths, room):
     return kept
 
 
-def windows(lengths, room, stride, most):
-    """The windows over texts, the first at the beginning, each `stride` tokens after the one before; at least one a text.
+def windows(lengths, room, stride, most: int):
+    """Lays windows over texts.
+
+    The first window starts at the beginning, and each text has at least one window.
 
     Args:
-        lengths: int32 [B]. room: int32 [B], tokens of a window. stride: int32 [B], at most room. most: int, of a text.
+        lengths: int32 [B]. The tokens of each text.
+        room: int32 [B]. The tokens of a window.
+        stride: int32 [B]. The distance between the starts of two windows, at most `room`.
+        most: int. The most windows of a text.
 
     Returns:
-        (example, start, length), each int32 [N], and the number of windows int32 [B].
+        (example, start, length, each int32 [N]; the number of windows of each text, int32 [B]).
     """
     counts = 1 + (tf.maximum(lengths - room, 0) + stride - 1) // stride
     counts = tf.minimum(counts, most)
@@ -59,16 +75,22 @@ def windows(lengths, room, stride, most):
     return example, start, tf.minimum(tf.gather(room, example), tf.gather(lengths, example) - start), counts
 
 
-def pack(tokenizer, tokens, a, b=None):
-    """The inputs of an encoder, dict of int32 [N, S], from spans of flat tokens.
+def pack(tokenizer, tokens, a: tuple, b: tuple | None = None) -> dict:
+    """Makes the inputs of an encoder from spans of flat tokens.
 
     Args:
-        tokens: int32 [T]. a, b: (first token, number of tokens), int32 [N] each; b None for rows of one segment.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        tokens: int32 [T].
+        a: (first token, number of tokens) of the first segment, int32 [N] each.
+        b: the same for the second segment, or None for rows of one segment.
+
+    Returns:
+        dict of int32 [N, S].
     """
     has_b = b is not None
     b = b or (tf.zeros_like(a[0]), tf.zeros_like(a[1]))
     lengths = a[1] + b[1] + (3 if has_b else 2)
-    # A table of no tokens cannot be gathered from, and of no rows nothing is the longest.
+    # The padding id and the length 3 keep tf.gather and tf.reduce_max defined for a batch without tokens or rows.
     tokens = tf.concat([tokens, [tokenizer.pad_id]], axis=0)
     ids, mask, types, _ = packing.pack_pairs(
         tokens,
@@ -82,10 +104,18 @@ def pack(tokenizer, tokens, a, b=None):
     return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
 
 
-def grouped(inputs, counts):
-    """Rows [N, S] of B examples as [B, G, S]; a row that is not there has a mask of zeros. Args: counts: int32 [B]."""
+def grouped(inputs: dict, counts) -> dict:
+    """Groups rows [N, S] by example as [B, G, S]. Missing rows have a mask of zeros.
+
+    Args:
+        inputs: dict of int32 [N, S]. The inputs of an encoder.
+        counts: int32 [B]. The rows of each example.
+
+    Returns:
+        dict of int32 [B, G, S].
+    """
     splits = tf.concat([[0], tf.cumsum(counts)], axis=0)
-    # An LSTM over groups wants one step at least, also in a batch of no examples.
+    # An LSTM over groups needs at least one step, even in a batch without examples.
     missing = tf.cast(tf.size(counts) == 0, tf.int32)
     return {
         name: tf.pad(
@@ -96,10 +126,16 @@ def grouped(inputs, counts):
 
 
 def substrings(text, row, starts, ends):
-    """Parts of texts, string [W], in memory that does not grow with the product of parts and texts.
+    """Cuts parts out of texts. The memory does not grow with the product of parts and texts.
 
     Args:
-        text: string [B]. row: int32 [W], which text. starts, ends: int32 [W], in characters, the end exclusive.
+        text: string [B].
+        row: int32 [W]. The text of each part.
+        starts: int32 [W]. The first character of each part.
+        ends: int32 [W]. The end of each part in characters, exclusive.
+
+    Returns:
+        string [W].
     """
     characters = tf.strings.unicode_split(text, "UTF-8")
     first = tf.gather(tf.cast(characters.row_starts(), tf.int32), row)

@@ -1,7 +1,9 @@
-"""Writing and reading exports: NAME/VERSION/ with saved_model.pb, variables and what tells of them.
+"""Writing and reading of exports.
 
-That is config.json, vocab.txt, export.json (for programs), README.md (for people), warm-up requests for servers, and
-manifest.json with the sha256 of all.
+An export is a directory NAME/VERSION/ with saved_model.pb, the variables and more.
+
+config.json and vocab.txt describe the model, export.json describes the export to programs, and README.md to people.
+Servers warm up with the requests in assets.extra. manifest.json has the sha256 of all these files.
 """
 
 import dataclasses
@@ -13,42 +15,48 @@ import tempfile
 import time
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which loading a raw-text export needs
+import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which raw-text exports need
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.model_card import card
 from keras_bert_app.serving import saved_model_files
+from pipelines import storage
 
 _GRAPH = "saved_model.pb"
 _A_DAY = 86_400.0  # seconds
 _WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
 
-def write_saved_model(module, export_dir, version, files, facts=None):
-    """Writes EXPORT_DIR/VERSION/ whole or not at all: under a temporary name first, then renamed.
+def write_saved_model(
+    module: tf.Module, export_dir: str, version: int, files: dict[str, bytes], facts: dict | None = None
+) -> str:
+    """Writes EXPORT_DIR/VERSION/ whole or not at all. An existing version is an error and stays as it is.
 
-    To an object store (gs://), where renaming a directory copies its files one by one, it is copied from a local directory;
-    saved_model.pb, without which no program loads a version, comes last.
+    An object store (gs://) renames a directory by copying its files. There the export is copied from a local directory,
+    and saved_model.pb, without which no program loads a version, comes last.
 
     Args:
-        module: tf.Module with
-            exported: dict signature name -> tf.function with an input_signature; about: specs.About.
-        version: int. files: dict name -> bytes of files to lay beside saved_model.pb.
-        facts: dict heading -> lines of the model card.
+        module: tf.Module with `exported`, a dict from signature name to tf.function with an input_signature, and with
+            `about`, a specs.About.
+        export_dir: str. The directory of the versions.
+        version: int. The number of the version.
+        files: dict from name to bytes of files to write next to saved_model.pb.
+        facts: dict from heading to lines of the model card.
 
     Returns:
-        the directory written.
+        str: the directory of the version.
     """
     directory, name = os.path.join(export_dir, str(version)), os.path.basename(export_dir)
-    if "://" in export_dir:
+    if storage.is_remote(export_dir):
         with tempfile.TemporaryDirectory() as temporary:
             _write_files(module, temporary, name, files, facts)
             _copy(temporary, directory)
         return directory
-    _remove_broken_off(export_dir)
-    # Its own: another process may write there at the same time. Who comes second to a version's name is told so.
+    _remove_abandoned(export_dir)
+    # Another process may write the same version, so the name is this process's own. The rename refuses an existing
+    # directory: whoever comes second gets an error. storage.whole_directory would replace the directory.
     temporary = os.path.join(export_dir, f"writing-{version}-{os.getpid()}-{platform.node()}")
     try:
         _write_files(module, temporary, name, files, facts)
@@ -60,24 +68,27 @@ def write_saved_model(module, export_dir, version, files, facts=None):
     return directory
 
 
-def _remove_broken_off(export_dir):
-    """Removes what exports left behind whose processes are no more; of another machine or container what is a day old."""
+def _remove_abandoned(export_dir):
+    """Removes directories of exports whose processes have ended.
+
+    The process of another machine or container cannot be checked: its directory counts as abandoned after a day.
+    """
     for name in os.listdir(export_dir) if os.path.isdir(export_dir) else ():
-        if found := re.fullmatch(r"writing-\d+-(\d+)(?:-(.*))?", name):
-            path, is_here = os.path.join(export_dir, name), found[2] in (None, platform.node())
-            if not _is_alive(int(found[1])) if is_here else time.time() - os.stat(path).st_mtime > _A_DAY:
+        if match := re.fullmatch(r"writing-\d+-(\d+)-(.*)", name):
+            path, is_here = os.path.join(export_dir, name), match[2] == platform.node()
+            if not _is_alive(int(match[1])) if is_here else time.time() - os.stat(path).st_mtime > _A_DAY:
                 tf.io.gfile.rmtree(path)
 
 
 def _is_alive(process):
     if process == os.getpid():
-        return False  # what a killed one left: in a container every process may have the same number
+        return False  # a killed process left it: in a container every process may have the same number
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # of another user
+        pass  # the process of another user
     return True
 
 
@@ -89,7 +100,7 @@ def _copy(source, target):
 
 
 def _write_files(module, directory, name, files, facts):
-    """The SavedModel NAME, and what tells of it."""
+    """Writes the SavedModel, the given files and their descriptions."""
     tf.saved_model.save(module, directory, signatures=module.exported)
     texts = {
         "export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
@@ -103,15 +114,15 @@ def _write_files(module, directory, name, files, facts):
 
 
 def _signatures(directory):
-    """dict name -> SignatureDef of what a function can be called as: read from the file, since tracing takes seconds."""
+    """Reads dict name -> SignatureDef of the callable signatures from the file. Tracing takes seconds."""
     with tf.io.gfile.GFile(os.path.join(directory, _GRAPH), "rb") as file:
         model = saved_model_pb2.SavedModel.FromString(file.read())
-    found = model.meta_graphs[0].signature_def
-    return {name: found[name] for name in found if found[name].inputs}
+    definitions = model.meta_graphs[0].signature_def
+    return {name: definitions[name] for name in definitions if definitions[name].inputs}
 
 
 def _write_warm_up(module, name, path):
-    """Writes the examples as the requests with which TensorFlow Serving warms a model up; nothing where there are none."""
+    """Writes the examples as warm-up requests for TensorFlow Serving; no file if there are no examples."""
     if not module.about.examples:
         return
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -124,18 +135,38 @@ def _write_warm_up(module, name, path):
             writer.write(log.SerializeToString())
 
 
-def next_version(*export_dirs):
-    """The first version number that is free below all of them."""
+def next_version(*export_dirs: str) -> int:
+    """Finds the first version number that is free in all directories.
+
+    Args:
+        *export_dirs: str. Directories of versions.
+    """
     return max([0, *(version for export_dir in export_dirs for version in versions(export_dir))]) + 1
 
 
-def versions(export_dir):
-    """The version numbers below EXPORT_DIR, ascending."""
+def versions(export_dir: str) -> list[int]:
+    """Lists the version numbers below EXPORT_DIR.
+
+    Args:
+        export_dir: str. The directory of the versions.
+
+    Returns:
+        list of int, ascending.
+    """
     return list(saved_model_files.version_directories(export_dir))
 
 
-def read_file(export_dir, version, name):
-    """The bytes of a file that lies beside a version's saved_model.pb, or None."""
+def read_file(export_dir: str, version: int, name: str) -> bytes | None:
+    """Reads a file of a version.
+
+    Args:
+        export_dir: str. The directory of the versions.
+        version: int. The number of the version.
+        name: str. The name of the file.
+
+    Returns:
+        bytes, or None if there is no such file.
+    """
     path = os.path.join(export_dir, str(version), name)
     if not tf.io.gfile.exists(path):
         return None
@@ -143,27 +174,40 @@ def read_file(export_dir, version, name):
         return file.read()
 
 
-def find(path):
-    """The directory of one version: the path itself when it holds a saved_model.pb, else its largest version."""
+def find(path: str | os.PathLike) -> str:
+    """Finds the directory of one version.
+
+    Args:
+        path: str. A directory with a saved_model.pb, which is the result, or a directory of versions.
+
+    Returns:
+        str: the directory, that of the largest version if there are several.
+
+    Raises:
+        UserError: there is no version.
+    """
     path = str(path).rstrip("/")
     if tf.io.gfile.exists(os.path.join(path, _GRAPH)):
         return path
-    found = saved_model_files.version_directories(path)
-    if not found:
+    directories = saved_model_files.version_directories(path)
+    if not directories:
         raise UserError(
             f"{path}: no SavedModel there; expected a directory that `export` wrote, with or without its version number"
         )
-    return found[max(found)]
+    return directories[max(directories)]
 
 
-def load(path):
-    """A loaded SavedModel whose files are all as they were written.
+def load(path: str | os.PathLike):
+    """Loads a SavedModel after it has verified all its files.
+
+    Args:
+        path: str. See find.
 
     Returns:
         the object of tf.saved_model.load, with `signatures`.
 
     Raises:
-        UserError: nothing there, a file of the manifest is missing or changed, or one is there that it does not name.
+        UserError: there is no version, a file is missing or changed, or the manifest does not name a file.
     """
     directory = find(path)
     saved_model_files.check_manifest(directory)

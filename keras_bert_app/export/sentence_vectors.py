@@ -1,8 +1,9 @@
-"""Sentence vectors: a SavedModel that takes raw text, and the same in this process."""
+"""Sentence vectors: the SavedModel that makes them from raw text, and the same module in this process."""
 
 import dataclasses
 import functools
 import json
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -14,6 +15,7 @@ from keras_bert_app.export.pretrained_export import TRAINING, facts, training_re
 from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import seeds
 from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -26,11 +28,12 @@ class Pooling:
     """How the states of a text become its vector.
 
     Attributes:
-        pooling: of export.pooling.POOLINGS. layer: see export.pooling.layers_read.
-        normalize: whether vectors are of length 1, so that their product is their cosine.
-        pool_special_tokens: whether [CLS] and [SEP] are pooled too, as sentence-transformers does. They are attended to
-            in any case.
-        max_seq_length: longer texts lose their end; 0 for all positions that the model has.
+        pooling: str. One of export.pooling.POOLINGS.
+        layer: int. See export.pooling.layers_read.
+        normalize: bool. Whether vectors have length 1, so that the product of two vectors is their cosine.
+        pool_special_tokens: bool. Whether to pool [CLS] and [SEP] too, as sentence-transformers does. The model attends
+            to them in any case.
+        max_seq_length: int. Longer texts lose their end; 0 for all positions of the model.
     """
 
     pooling: str = "mean"
@@ -42,23 +45,33 @@ class Pooling:
 
 @dataclasses.dataclass(frozen=True)
 class AboutEmbeddings(About):
-    """About, and how the vectors were made: a Pooling."""
+    """The description of an export of embeddings: About, and the Pooling as `how`."""
 
     how: Pooling = Pooling()
 
 
 class EmbeddingModule(tf.Module):
-    """Raw texts to their vectors, and the same over ids; and how many tokens each text has.
+    """Signatures that make vectors from raw texts or from rows of ids, and that count the tokens of texts.
 
     Args:
-        encoder: BertEncoder without the layers above the one that is asked for. tokenizer: BertTokenizer.
-        how: Pooling whose layer and max_seq_length are resolved. layers: numbers of the layers that are read.
+        encoder: BertEncoder without the layers above the topmost pooled layer.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        how: Pooling with a resolved layer and max_seq_length.
+        layers: tuple of int. The numbers of the pooled layers.
+        execution: Execution. How the encoder is traced; LiteRT needs another one.
 
     Attributes:
-        anew: function that gives the like, traced by itself.
+        anew: function of an Execution that makes an equal module with its own traces.
     """
 
-    def __init__(self, encoder, tokenizer, how, layers):
+    def __init__(
+        self,
+        encoder,
+        tokenizer: BertTokenizer,
+        how: Pooling,
+        layers: Sequence[int],
+        execution: Execution = PLAIN,
+    ):
         super().__init__(name="embeddings")
         self.anew = functools.partial(EmbeddingModule, encoder, tokenizer, how, layers)
         self.model_variables = variables(encoder)
@@ -66,13 +79,12 @@ class EmbeddingModule(tf.Module):
         tokenize = masked_lm_scoring.tokenize_function(tokenizer)
 
         def vectors(inputs):
-            outputs = encoder(
-                inputs, output_positions=tf.zeros_like(inputs["input_mask"][:, :1]) if how.pooling == "cls" else None
-            )
+            cls_positions = tf.zeros_like(inputs["input_mask"][:, :1]) if how.pooling == "cls" else None
+            outputs = encoder(inputs, output_positions=cls_positions, execution=execution)
             states = [outputs["embedding_output"], *outputs["encoder_outputs"]]
             is_pooled = poolings.places_of_pieces(inputs["input_word_ids"], inputs["input_mask"], special_ids)
-            found = poolings.pool([states[number] for number in layers], is_pooled, how.pooling)
-            return tf.math.l2_normalize(found, axis=1) if how.normalize else found
+            pooled_states = poolings.pool([states[number] for number in layers], is_pooled, how.pooling)
+            return tf.math.l2_normalize(pooled_states, axis=1) if how.normalize else pooled_states
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def embed(text):
@@ -81,12 +93,12 @@ class EmbeddingModule(tf.Module):
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def num_tokens(text):
-            # What a text costs, so that who has many can batch those of like lengths.
+            # A caller with many texts can batch those of similar lengths.
             return {"num_tokens": rows.spans(tokenize(text))[1] + 2}
 
         @tf.function(autograph=False, input_signature=[text_spec()])
         def rows_of_ids(text):
-            # What comes before the encoder, for a runtime that has the encoder alone.
+            # A runtime such as LiteRT has only the encoder and needs its inputs.
             inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenize(text), how.max_seq_length)
             return {**inputs, "truncated": truncated}
 
@@ -111,17 +123,19 @@ class EmbeddingModule(tf.Module):
         self.about = AboutEmbeddings("embeddings", examples, max_seq_length=how.max_seq_length, how=how)
 
 
-def embedding_module(path, how=Pooling(), log=lambda line: None):
-    """An EmbeddingModule of a model in any layout.
+def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], None] = lambda line: None) -> tuple:
+    """Builds an EmbeddingModule from a model in any layout.
 
     Args:
-        path: see interop.load.load_weights. how: Pooling. log: called with the lines of the report of what was loaded.
+        path: str. See interop.load.load_weights.
+        how: Pooling. How to make the vectors.
+        log: function of one line of the loading report.
 
     Returns:
-        (EmbeddingModule, Weights whose layers are those that it computes).
+        (EmbeddingModule, Weights with the layers that the module computes).
 
     Raises:
-        UserError: nothing to load there, or the model cannot be pooled so.
+        UserError: the path holds no model, or the model cannot be pooled in this way.
     """
     weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
     for line in lines:
@@ -145,15 +159,25 @@ def embedding_module(path, how=Pooling(), log=lambda line: None):
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
 
 
-def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, has_litert=False):
-    """Writes EXPORT_DIR/VERSION, the next free version, from a model.
+def export_embeddings(
+    path: str,
+    export_dir: str,
+    how: Pooling = Pooling(),
+    log: Callable[[str], None] = lambda line: None,
+    has_litert: bool = False,
+) -> str:
+    """Exports a model as EXPORT_DIR/VERSION, where VERSION is the next free version.
 
     Args:
-        path, how, log: see embedding_module. has_litert: whether the way from ids to vectors is written as LiteRT too, which
-            `embed` and `search` run where it is there.
+        path: str. See embedding_module.
+        export_dir: str. The directory of the versions.
+        how: Pooling. How to make the vectors.
+        log: function of one line of the loading report.
+        has_litert: bool. Whether to write the signature from ids to vectors as LiteRT too. `embed` and `search` run the
+            LiteRT model if the export has one.
 
     Returns:
-        the directory written.
+        str: the directory of the version.
 
     Raises:
         UserError: see embedding_module.
@@ -171,12 +195,12 @@ def export_embeddings(path, export_dir, how=Pooling(), log=lambda line: None, ha
         files |= litert_export.files(module.anew, "ids")
     version = saved_models.next_version(export_dir)
     return saved_models.write_saved_model(
-        module, export_dir, version, files, {"Vectors": _told(module.about.how), **facts(path, weights)}
+        module, export_dir, version, files, {"Vectors": _pooling_lines(module.about.how), **facts(path, weights)}
     )
 
 
-def _told(how):
-    """What a model card tells of the vectors. Args: how: a resolved Pooling."""
+def _pooling_lines(how):
+    """Lines of a model card about the vectors. The layer of the Pooling is resolved."""
     layers = f"layers 1 and {how.layer}" if how.pooling == "first_last" else f"layer {how.layer}"
     lines = [f"{how.pooling} of {layers}", "of length 1" if how.normalize else "of any length"]
     if how.pooling != "cls":

@@ -1,9 +1,12 @@
-"""SavedModels of tasks over one text or two: a class, a number, or a set of labels."""
+"""SavedModels of tasks with one text or a pair: a class, a number, or a set of labels."""
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from keras_bert_app.export import rows
 from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD
 from keras_bert_app.tasks.features import head_length
 from pipelines.ragged import row_ids
@@ -16,13 +19,15 @@ _TEXTS = {
 
 
 class SequenceModule(tf.Module):
-    """Raw texts, or pairs of them, to what a fine-tuned model says of each, and the same over ids.
+    """Signatures that give the answers of a task for raw texts, for pairs of texts, or for rows of ids.
 
     Args:
-        finetuned: tasks.scoring.FinetunedRun. inputs: ("text",) or ("text_a", "text_b").
+        finetuned: tasks.scoring.FinetunedRun. The run that answers.
+        inputs: ("text",) or ("text_a", "text_b").
+        execution: Execution. How the signature over ids is traced; LiteRT needs another one.
     """
 
-    def __init__(self, finetuned, inputs):
+    def __init__(self, finetuned, inputs: Sequence[str], execution: Execution = PLAIN):
         super().__init__(name=finetuned.task.kind)
         self.model_variables = variables(finetuned.model)
         self.about = about_run(finetuned, {"serving_default": {name: [_TEXTS[name]] for name in inputs}})
@@ -47,11 +52,8 @@ class SequenceModule(tf.Module):
 
         @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            return self._answers(
-                model({"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids})[
-                    "logits"
-                ]
-            )
+            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            return self._answers(model(encoded, execution=execution)["logits"])
 
         self.exported = {"serving_default": serve, "ids": ids}
 
@@ -60,22 +62,27 @@ class SequenceModule(tf.Module):
             return {"score": logits[:, 0]}
         labels = tf.tile(self.labels[None], [tf.shape(logits)[0], 1])
         if self.about.kind == MULTI_LABEL:
-            shares = tf.sigmoid(logits)
-            return {"labels": labels, "probabilities": shares, "is_chosen": shares > THRESHOLD}
-        shares = tf.nn.softmax(logits)
+            probabilities = tf.sigmoid(logits)
+            return {"labels": labels, "probabilities": probabilities, "is_chosen": probabilities > THRESHOLD}
+        probabilities = tf.nn.softmax(logits)
         return {
             "labels": labels,
-            "probabilities": shares,
-            "label": tf.gather(self.labels, tf.argmax(shares, axis=1)),
-            "probability": tf.reduce_max(shares, axis=1),
+            "probabilities": probabilities,
+            "label": tf.gather(self.labels, tf.argmax(probabilities, axis=1)),
+            "probability": tf.reduce_max(probabilities, axis=1),
         }
 
 
 def _rows(pieces, tokenizer, run):
-    """(inputs of the encoder, whether something of a text is in no row: bool [B]); sequences.featurize in graph.
+    """Makes the rows of texts in graph, as sequences.featurize does.
 
     Args:
         pieces: list of one or two RaggedTensors int32 [B, (pieces)].
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        run: FinetuningConfig. The lengths of rows and how to read long texts.
+
+    Returns:
+        (inputs of the encoder; bool [B], whether a part of a text is in no row).
     """
     tokens = tf.concat([part.flat_values for part in pieces], axis=0)
     (start, length), *others = [rows.spans(part) for part in pieces]
@@ -90,7 +97,7 @@ def _rows(pieces, tokenizer, run):
     if run.long_documents == "head":
         return rows.pack(tokenizer, tokens, (start, tf.minimum(length, room))), truncated
     if run.long_documents == "head_tail":
-        # The places of what is kept, [T], beyond the head further on by what is left out.
+        # [T] The places of the kept tokens. Places of the tail are shifted by the number of tokens left out.
         kept = tf.ragged.range(tf.minimum(length, room))
         of_row = row_ids(kept.row_splits)
         skipped = tf.gather(tf.where(truncated, length - room, 0), of_row)

@@ -1,7 +1,7 @@
-"""Words of raw text in graph, as the files of tagging tasks have them: punctuation at a word's edges stands alone.
+"""Splitting of raw text into words in graph, as the files of tagging tasks split it.
 
-A word is what stands between spaces, without the punctuation at its edges, each character of which is a word; so is
-every CJK character. "U.S.-based", "1,000" and "don't" stay whole, but for 's, 're, 've, 'll, 'd and 'm at the end.
+Spaces separate words. Each punctuation character at an edge of a word is a word of its own, and so is every CJK
+character. "U.S.-based", "1,000" and "don't" stay whole. The endings 's, 're, 've, 'll, 'd and 'm are separate words.
 """
 
 import re
@@ -19,10 +19,10 @@ _CJK = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f
 
 
 class WordSplitter:
-    """Groups the pieces of texts to words.
+    """A function that groups the pieces of texts into words.
 
     Args:
-        tokenizer: BertTokenizer.
+        tokenizer: BertTokenizer. The tokenizer that makes the pieces.
     """
 
     def __init__(self, tokenizer):
@@ -32,7 +32,7 @@ class WordSplitter:
         def flags(holds):
             return tf.constant(np.array([holds(piece) for piece in pieces]))
 
-        # [V]. Of an unknown word it is not known what it is made of: it stands alone, as a CJK character does.
+        # [V]. The characters of an unknown word are unknown: [UNK] is a word of its own, as a CJK character is.
         self.is_continuation = tf.constant(np.array([piece.startswith("##") for piece in tokenizer.vocabulary]))
         self.is_letters = flags(
             lambda piece: not _is_punctuation(piece) and not _CJK.fullmatch(piece) and piece != "[UNK]"
@@ -42,19 +42,21 @@ class WordSplitter:
         self.is_ending = flags(lambda piece: piece.lower() in _ENDINGS)
 
     def split(self, text):
-        """(pieces, first piece of each word, characters of each word) of texts.
+        """Splits texts into pieces and words.
 
         Args:
             text: string [B].
 
         Returns:
-            pieces: RaggedTensor int32 [B, (pieces)]; first: RaggedTensor int32 [B, (words)], places in the pieces' flat
-            values; starts, ends: RaggedTensors int32 [B, (words)], characters of the text, the end exclusive.
+            pieces: RaggedTensor int32 [B, (pieces)].
+            first: RaggedTensor int32 [B, (words)]. The first piece of each word, a place in the values of `pieces`.
+            starts: RaggedTensor int32 [B, (words)]. The first character of each word in its text.
+            ends: RaggedTensor int32 [B, (words)]. The end of each word in its text, exclusive.
         """
         pieces, _, _, start, end = self.tokenizer.tokenize_with_offsets(text)
         ids, starts, ends = pieces.flat_values, start.flat_values, end.flat_values
         row = row_ids(pieces.row_splits)
-        # [P] Whether a piece touches the one before.
+        # [P] Whether a piece touches the piece before it.
         touches = tf.concat([[False], (starts[1:] == ends[:-1]) & (row[1:] == row[:-1])], axis=0)[: tf.size(ids)]
         letters = tf.gather(self.is_letters, ids)
         after_letters = touches & _shifted(letters, 1)
@@ -82,12 +84,12 @@ class WordSplitter:
 
 
 def _shifted(values, by):
-    """Bool [P]: of each place what holds one place before it (1) or after it (-1); False beyond the ends."""
+    """Bool [P]: the value one place before each place (by=1) or after it (by=-1); False beyond the ends."""
     if by > 0:
         return tf.concat([[False], values[:-1]], axis=0)[: tf.size(values)]
     return tf.concat([values[1:], [False]], axis=0)[: tf.size(values)]
 
 
 def _is_punctuation(piece):
-    """Whether BERT's tokenizer makes a word of it: one character of category P, or of ASCII's symbols."""
+    """Returns whether BERT's tokenizer splits at a piece: one character of category P, or an ASCII symbol."""
     return len(piece) == 1 and (unicodedata.category(piece)[0] == "P" or piece in "$+<=>^`|~")

@@ -1,1 +1,1 @@
-"""What a trainer is fed: its examples to read, and counted."""
+"""Pre-training examples as a trainer gets them, as text to read and as statistics."""

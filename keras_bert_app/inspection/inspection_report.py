@@ -1,21 +1,43 @@
-"""Counted statistics as lines of text."""
+"""The statistics of pre-training examples as lines of text."""
 
-from keras_bert_app.terminal import screen
+from collections.abc import Iterator
+
+from keras_bert_app.terminal.text_columns import isolated, printable, width, wrapped
 
 _BAR_WIDTH = 30
 _MOST_RUNS = 8
-_FEW_BLOCKS = 4  # ended blocks under which the rate is mostly that of the start
+_FEW_BLOCKS = 4  # with fewer finished blocks the measured speed is mostly that of the start
 
 
-def report_lines(statistics, columns=100):
-    """Lines of a table of what statistics.Counter.result returns, for a terminal so many columns wide."""
+def report_lines(statistics: dict, columns: int = 100) -> Iterator[str]:
+    """Yields the lines of a table.
+
+    Args:
+        statistics: the dict that statistics.Counter.result returns.
+        columns: width of the terminal.
+    """
     s = statistics
-    seq_length = s["max_seq_length"]
     yield f"{s['examples']:,} examples in {s['batches']:,} batches"
+    for name, value in _named_figures(s):
+        yield from wrapped([(word, "") for word in value.split(" ")], f"  {name:24}", columns, False)
+    yield ""
+    yield "length of masked runs, in pieces (share of the runs; neighbouring units count as one run)"
+    yield from _bars(s["masked_run_length"])
+    yield ""
+    yield "most frequent labels (share of the labels; share of the text)"
+    labels = [(isolated(printable(label["piece"])), label) for label in s["most_frequent_labels"]]
+    longest = max((width(text) for text, _ in labels), default=0)
+    for text, label in labels:
+        padding = " " * (longest - width(text))
+        yield f"  {text}{padding}  {label['share']:7.2%}  {label['share_of_text']:7.2%}"
+
+
+def _named_figures(s):
+    """(name, text) of each figure of the statistics `s`."""
     rows = [
         (
             "tokens a row",
-            f"mean {s['tokens_per_row']['mean']:.1f} of {seq_length}; "
+            f"mean {s['tokens_per_row']['mean']:.1f} of {s['max_seq_length']}; "
             f"{_quartiles(s['tokens_per_row'])}; padding {s['padding_share']:.2%}",
         ),
         ("rows filled to the end", f"{s['full_row_share']:.2%}; their text was cut to fit (or fits by chance)"),
@@ -54,18 +76,7 @@ def report_lines(statistics, columns=100):
             ),
         )
     )
-    for name, value in rows:
-        yield from screen.wrapped([(word, "") for word in value.split(" ")], f"  {name:24}", columns, False)
-    yield ""
-    yield "length of masked runs, in pieces (share of the runs; neighbouring units count as one run)"
-    yield from _bars(s["masked_run_length"])
-    yield ""
-    yield "most frequent labels (share of the labels; share of the text)"
-    labels = [(screen.isolated(screen.printable(label["piece"])), label) for label in s["most_frequent_labels"]]
-    longest = max((screen.width(text) for text, _ in labels), default=0)
-    for text, label in labels:
-        padding = " " * (longest - screen.width(text))
-        yield f"  {text}{padding}  {label['share']:7.2%}  {label['share_of_text']:7.2%}"
+    return rows
 
 
 def _quartiles(distribution):

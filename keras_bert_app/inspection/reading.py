@@ -1,13 +1,14 @@
-"""An example as people read it: pieces, segments, what is hidden and what is to be found there.
+"""A pre-training example as readable text: its pieces, its segments, its masks and its labels.
 
-Dimensions: B rows, S positions, P predictions a row.
+Dimensions: B rows, S positions, P predictions per row, M predictions in the batch.
 """
 
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 
-from keras_bert_app.terminal import screen
+from keras_bert_app.terminal.text_columns import isolated, painted, printable, wrapped
 
 HIDDEN, KEPT, RANDOM = 0, 1, 2
 KINDS = ("hidden", "kept", "random")
@@ -22,24 +23,38 @@ _LABELS = {
 
 
 class Look(typing.NamedTuple):
-    """How lines are written: in colour or not, how many columns wide, and whether the output takes Unicode."""
+    """How to write lines.
+
+    Attributes:
+        color: whether to use colours.
+        width: columns of the terminal.
+        is_unicode: whether the output can show Unicode.
+    """
 
     color: bool
     width: int
     is_unicode: bool = True
 
     @property
-    def arrow(self):
+    def arrow(self) -> str:
         return "→" if self.is_unicode else "->"
 
-    def piece(self, text):
-        """A piece as it can be shown."""
-        text = screen.printable(text)
-        return screen.isolated(text) if self.is_unicode else text
+    def piece(self, text: str) -> str:
+        """The text of a piece, with escapes where the output needs them."""
+        text = printable(text)
+        return isolated(text) if self.is_unicode else text
 
 
 class Predictions(typing.NamedTuple):
-    """The M tokens of some rows that are predicted, row by row, positions ascending; all int [M]."""
+    """The predicted tokens of a batch in the order of rows and positions.
+
+    Attributes:
+        rows: int [M].
+        positions: int [M].
+        labels: int [M]. The original pieces.
+        shown: int [M]. The pieces that the model sees.
+        kinds: int [M]. HIDDEN, KEPT or RANDOM.
+    """
 
     rows: np.ndarray
     positions: np.ndarray
@@ -48,10 +63,14 @@ class Predictions(typing.NamedTuple):
     kinds: np.ndarray
 
 
-def predictions(batch, mask_id):
-    """Predictions of a batch of numpy arrays as pipelines.examples.dataset makes it.
+def predictions(batch: Mapping[str, np.ndarray], mask_id: int) -> Predictions:
+    """Finds the predicted tokens of a batch.
 
-    A random piece that happens to be the label counts as kept, [MASK] drawn at random as hidden.
+    A random piece that equals the label counts as kept. A [MASK] that was drawn at random counts as hidden.
+
+    Args:
+        batch: arrays of a batch of pipelines.examples.dataset.
+        mask_id: the id of [MASK].
     """
     rows, slots = np.nonzero(batch["masked_lm_weights"] > 0)
     positions, labels = (batch[name][rows, slots] for name in ("masked_lm_positions", "masked_lm_ids"))
@@ -60,8 +79,16 @@ def predictions(batch, mask_id):
     return Predictions(rows, positions, labels, shown, kinds)
 
 
-def segment_lengths(batch, has_pairs):
-    """(tokens of each row with [CLS] and [SEP], of A, of B without them), int [B] each."""
+def segment_lengths(batch: Mapping[str, np.ndarray], has_pairs: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The number of tokens in each row and in its segments.
+
+    Args:
+        batch: arrays of a batch of pipelines.examples.dataset.
+        has_pairs: whether rows have two segments.
+
+    Returns:
+        Three int [B]: tokens of the row with [CLS] and [SEP], tokens of A, tokens of B.
+    """
     lengths = batch["input_mask"].sum(axis=1)
     if not has_pairs:
         return lengths, lengths - 2, np.zeros_like(lengths)
@@ -69,47 +96,54 @@ def segment_lengths(batch, has_pairs):
     return lengths, lengths - b_lengths - 3, b_lengths
 
 
-def legend(look):
-    """What the marks mean, as one line."""
+def legend(look: Look) -> str:
+    """One line that explains the marks."""
     marks = (
         (f"[MASK{look.arrow}label]", HIDDEN, "hidden"),
         ("[=label]", KEPT, "shown as it is"),
         (f"[piece{look.arrow}label]", RANDOM, "another piece shown"),
     )
     return "to predict: " + ", ".join(
-        f"{screen.painted(mark, _STYLES[kind], look.color)} {meaning}" for mark, kind, meaning in marks
+        f"{painted(mark, _STYLES[kind], look.color)} {meaning}" for mark, kind, meaning in marks
     )
 
 
-def example_lines(batch, row, tokenizer, objective, title, look):
+def example_lines(
+    batch: Mapping[str, np.ndarray], row: int, tokenizer: typing.Any, objective: str, title: str, look: Look
+) -> list[str]:
     """Lines that show one row of a batch.
 
     Args:
-        batch: numpy arrays. tokenizer: with vocabulary, cls_id, sep_id, mask_id. objective: one of
-            pipelines.choices.OBJECTIVES. title: what the first line begins with.
+        batch: arrays of a batch of pipelines.examples.dataset.
+        row: the number of the row, from 0.
+        tokenizer: an object with vocabulary, cls_id, sep_id and mask_id.
+        objective: one of pipelines.choices.OBJECTIVES.
+        title: the beginning of the first line.
+        look: how to write the lines.
     """
-    one = {name: values[row : row + 1] for name, values in batch.items()}
+    example = {name: values[row : row + 1] for name, values in batch.items()}
     has_pairs = objective != "none"
-    (length,), (a_length,), (b_length,) = segment_lengths(one, has_pairs)
-    predicted = predictions(one, tokenizer.mask_id)
+    (length,), (a_length,), (b_length,) = segment_lengths(example, has_pairs)
+    predicted = predictions(example, tokenizer.mask_id)
     first_sep = a_length + 2
     words = [
         _word(i, "A" if position < first_sep or not has_pairs else "B", tokenizer, look)
-        for position, i in enumerate(one["input_word_ids"][0, :length].tolist())
+        for position, i in enumerate(example["input_word_ids"][0, :length].tolist())
     ]
-    for position, label, shown, kind in zip(*(values.tolist() for values in predicted[1:])):
+    for position, label, shown, kind in zip(*(values.tolist() for values in predicted[1:]), strict=True):
         words[position] = _predicted_word(label, shown, kind, tokenizer.vocabulary, look), _STYLES[kind]
     counts = np.bincount(predicted.kinds, minlength=len(KINDS))
     lengths = f"[CLS] {a_length} [SEP] {b_length} [SEP]" if has_pairs else f"[CLS] {a_length} [SEP]"
+    kind_counts = ", ".join(f"{count} {kind}" for kind, count in zip(KINDS, counts, strict=True))
     facts = (
-        _LABELS[objective][int(one["next_sentence_labels"][0])],
+        _LABELS[objective][int(example["next_sentence_labels"][0])],
         f"{length} tokens: {lengths}",
-        f"{counts.sum()} predictions: " + ", ".join(f"{count} {kind}" for kind, count in zip(KINDS, counts)),
+        f"{counts.sum()} predictions: {kind_counts}",
     )
     head = [(part, "") for part in "; ".join((title, *facts)).split(" ")]
-    lines = [screen.painted(line, "1", look.color) for line in screen.wrapped(head, "", look.width, look.color)]
+    lines = [painted(line, "1", look.color) for line in wrapped(head, "", look.width, look.color)]
     for name, segment in (("A", words[:first_sep]), ("B", words[first_sep:]))[: 1 + has_pairs]:
-        lines += screen.wrapped(segment, f"  {name}  ", look.width, look.color)
+        lines += wrapped(segment, f"  {name}  ", look.width, look.color)
     return lines
 
 

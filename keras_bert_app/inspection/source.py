@@ -1,16 +1,17 @@
-"""Where the examples come from: a run, exactly as its trainer gets them, or a corpus and a vocabulary."""
+"""The source of the examples: a run, exactly as its trainer reads them, or a corpus with a vocabulary."""
 
 import contextlib
 import typing
-
-import tensorflow as tf
+from collections.abc import Iterator, Sequence
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretraining_data
+from pipelines import storage
 from pipelines.corpus import preparation
 from pipelines.examples import mixing
 from pipelines.examples.dataset import FIRST_POSITION
@@ -18,11 +19,14 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
 class Source(typing.NamedTuple):
-    """What the batches are made of.
+    """Everything that training batches are made of.
 
     Attributes:
-        run: PretrainingConfig, resolved. tokenizer: BertTokenizer. shards: {corpus directory: its training shards}.
-        arguments: of data.example_arguments. checkpoints: {step: position}, where a start is known.
+        run: PretrainingConfig, resolved.
+        tokenizer: BertTokenizer.
+        shards: dict corpus directory -> paths of its training shards.
+        arguments: the dict of training.pretraining_data.example_arguments.
+        checkpoints: dict step -> position in the stream of examples, for each checkpoint of the run.
     """
 
     run: PretrainingConfig
@@ -32,21 +36,26 @@ class Source(typing.NamedTuple):
     checkpoints: dict
 
 
-def from_run(workdir):
-    """The Source of the run in a work directory.
+def from_run(workdir: str) -> Source:
+    """The source of the run in a work directory.
+
+    Args:
+        workdir: a directory that `pretrain` has written.
 
     Raises:
-        UserError, DataError: the corpus, the vocabulary or the lexicon is missing, or not the one the run began with.
+        UserError: the run, its vocabulary or its lexicon is missing, or the corpus is not the run's.
+        DataError: the corpus is missing or not readable.
     """
-    model_config, run, _ = work_directory.read_config(workdir)
+    existing = ExistingRun.read(workdir)
+    model_config, run = existing.config()
     run = run.resolved()
-    work_directory.read_vocabulary(workdir)
+    existing.vocabulary()  # refuses another vocabulary than the run's
     tokenizer = BertTokenizer(work_directory.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
     manifests = _manifests(run.corpus_dir or (work_directory.path_in(workdir, "corpus"),))
     _check_same_corpus(workdir, manifests)
     starts = {}
-    for directory in checkpoints.list_checkpoints(workdir):
-        with contextlib.suppress(UserError):  # one that is damaged, or just being deleted: a place less to start from
+    for directory in existing.checkpoints:
+        with contextlib.suppress(UserError):  # a damaged checkpoint, or one that the trainer deletes at this moment
             manifest = checkpoints.read_manifest(directory, verify=False)
             starts[manifest["step"]] = tuple(manifest["position"])
     return Source(
@@ -58,8 +67,14 @@ def from_run(workdir):
     )
 
 
-def from_corpora(run, vocab_file, do_lower_case):
-    """The Source of run.corpus_dir (one directory or several) with a vocabulary."""
+def from_corpora(run: PretrainingConfig, vocab_file: str, do_lower_case: bool) -> Source:
+    """The source of one or several corpora with a vocabulary.
+
+    Args:
+        run: PretrainingConfig with corpus_dir.
+        vocab_file: path of the vocabulary.
+        do_lower_case: whether the vocabulary is uncased.
+    """
     run = run.resolved().checked_against(BertConfig(max_position_embeddings=run.max_seq_length))
     tokenizer = BertTokenizer(vocab_file, do_lower_case)
     return Source(
@@ -71,29 +86,42 @@ def from_corpora(run, vocab_file, do_lower_case):
     )
 
 
-def nearest_start(source, step):
-    """(step, position) of the last checkpoint that is not after a step, or of the beginning."""
+def nearest_start(source: Source, step: int) -> tuple[int, tuple]:
+    """(step, position) of the last checkpoint at or before a step, else of the beginning of the run."""
     return max(
         ((known, position) for known, position in source.checkpoints.items() if known <= step),
         default=(0, first_position(source)),
     )
 
 
-def batches(source, position, step):
-    """Yields (batch of numpy arrays, position after it) as training goes on from a position, reached after `step` steps."""
+def batches(source: Source, position: tuple, step: int) -> Iterator[tuple[dict, tuple]]:
+    """Yields the batches that training reads from a position on.
+
+    Args:
+        source: the source of the examples.
+        position: a position in the stream of examples.
+        step: the number of steps that lead to the position.
+
+    Yields:
+        (dict of numpy arrays, position after the batch)
+    """
     for batch, after in pretraining_data.training_batches(
         source.run, list(source.shards.values()), source.tokenizer, position, source.arguments, step
     ):
         yield {name: values.numpy() for name, values in batch.items()}, after
 
 
-def first_position(source):
-    """Where the stream of examples begins."""
+def first_position(source: Source) -> tuple:
+    """The position at the beginning of the stream of examples."""
     return FIRST_POSITION if len(source.shards) == 1 else mixing.first_position(len(source.shards))
 
 
-def checked_position(source, position):
-    """The position, or UserError if the stream has no such place."""
+def checked_position(source: Source, position: Sequence[int]) -> Sequence[int]:
+    """Returns the position if the stream has it.
+
+    Raises:
+        UserError: the stream has no such position.
+    """
     expected = first_position(source)
     names = "epoch,block,offset" if len(expected) == 3 else "examples" + ",epoch,block,offset" * len(source.shards)
     given = ",".join(map(str, position))
@@ -102,7 +130,7 @@ def checked_position(source, position):
             f"--position={given}: expected {len(expected)} numbers of 0 or more, {names}, as in the "
             "manifest.json of a checkpoint"
         )
-    for block, (directory, shards) in zip(position[-2::-3][::-1], source.shards.items()):
+    for block, (directory, shards) in zip(position[-2::-3][::-1], source.shards.items(), strict=True):
         if block >= len(shards):
             raise UserError(
                 f"--position={given}: names block {block}; expected less than {len(shards)}, the shards of {directory}"
@@ -111,7 +139,7 @@ def checked_position(source, position):
 
 
 def _manifests(corpus_dirs):
-    # Sizes are compared, contents are not: the trainer does that, and a look should be quick.
+    # Only sizes are compared, which is quick. The trainer compares the contents.
     return {directory: preparation.load_manifest(directory, verify=False) for directory in corpus_dirs}
 
 
@@ -123,16 +151,16 @@ def _train_shards(manifests):
 
 def _check_same_corpus(workdir, manifests):
     path = work_directory.path_in(workdir, "corpus.json")
-    if not tf.io.gfile.exists(path):
+    if not storage.exists(path):
         return
-    known = read_json(path).get("shards")
-    found = [
+    shards_at_start = read_json(path).get("shards")
+    shards = [
         [shard["file"], shard["sha256"]]
         for manifest in manifests.values()
         for split in ("train", "heldout")
         for shard in manifest[split]["shards"]
     ]
-    if known is not None and known != found:
+    if shards_at_start is not None and shards_at_start != shards:
         raise UserError(
             f"{', '.join(manifests)}: holds another corpus than the run in --workdir={workdir} began with; "
             "put that corpus back"

@@ -1,25 +1,33 @@
-"""Counted statistics of examples. Dimensions: B rows, S positions, P predictions a row, V vocabulary entries."""
+"""Statistics of pre-training examples.
+
+Dimensions: B rows, S positions, P predictions per row, V vocabulary entries.
+"""
 
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.inspection import reading
 
 _MOST_FREQUENT = 20
-_ROWS_AT_A_TIME = 4096  # counted together: numpy's calls cost more than their work on one batch
+_ROWS_AT_A_TIME = 4096  # counted in one call, because numpy's calls cost more than their work on one batch
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Counter:
-    """Counts batches as they come.
+    """Counts batches one after the other.
 
     Args:
-        tokenizer: BertTokenizer. run: PretrainingConfig, resolved. corpora: names; of several the share of each is told
-            by the positions. position: before the first batch.
+        tokenizer: BertTokenizer.
+        run: PretrainingConfig, resolved.
+        corpora: names of the corpora. The positions tell how many rows came from each.
+        position: the position before the first batch.
     """
 
-    def __init__(self, tokenizer, run, corpora, position):
+    def __init__(self, tokenizer: Any, run: PretrainingConfig, corpora: Sequence[str], position: tuple):
         self.tokenizer, self.run, self.corpora, self.position = tokenizer, run, list(corpora), position
         seq_length, vocab_size = run.max_seq_length, tokenizer.vocab_size
         self.is_word_start = np.array([not piece.startswith("##") for piece in tokenizer.vocabulary])
@@ -37,8 +45,13 @@ class Counter:
         self.started = time.monotonic()
         self.seconds_to_first_batch = self.seconds = 0.0
 
-    def add(self, batch, position):
-        """Counts a batch (numpy arrays) and the position after it."""
+    def add(self, batch: Mapping[str, np.ndarray], position: tuple) -> None:
+        """Counts a batch.
+
+        Args:
+            batch: dict of arrays.
+            position: the position after the batch.
+        """
         self.seconds = time.monotonic() - self.started
         self.seconds_to_first_batch = self.seconds_to_first_batch or self.seconds
         self.num_batches += 1
@@ -54,7 +67,7 @@ class Counter:
             self._count_pending()
 
     def _widened(self, batch):
-        """The batch with zeros up to the width of the run's longest rows: in a ramp of the length the first are shorter."""
+        """Pads a batch with zeros to the run's full width, since the first batches of a length ramp are shorter."""
         widths = {
             name: self.run.max_predictions_per_seq if name.startswith("masked_lm") else self.run.max_seq_length
             for name, values in batch.items()
@@ -85,7 +98,7 @@ class Counter:
         rows, positions, labels, _, kinds = reading.predictions(batch, tokenizer.mask_id)
         self.kinds += np.bincount(kinds, minlength=len(self.kinds))
         self.label_pieces += np.bincount(labels, minlength=len(self.label_pieces))
-        # [B, S] what is predicted, and the text before anything was hidden
+        # bool [B, S]: predicted positions. int [B, S]: the text before masking.
         is_predicted = np.zeros(ids.shape, bool)
         is_predicted[rows, positions] = True
         self.unlabelled_masks += int(((ids == tokenizer.mask_id) & ~is_predicted).sum())
@@ -94,13 +107,13 @@ class Counter:
         self.pieces += np.bincount(ids[is_text], minlength=len(self.pieces))
         self.tokens_at[:seq_length] += is_text.sum(axis=0)
         self.predicted_at[:seq_length] += is_predicted.sum(axis=0)
-        # Runs: where a row is padded with False at both ends, they begin at rises and end at falls.
+        # With False at both ends of each row, a masked run begins where the difference rises and ends where it falls.
         edges = np.diff(np.pad(is_predicted, [[0, 0], [1, 1]]).astype(np.int8).reshape(-1))
         self.run_lengths += np.bincount(np.flatnonzero(edges < 0) - np.flatnonzero(edges > 0), minlength=seq_length + 1)
         self._count_words(ids, is_text, is_predicted)
 
     def _count_words(self, ids, is_text, is_predicted):
-        """Words with a predicted piece, and those of which another piece is not predicted."""
+        """Counts the words with a predicted piece, and among them those with another piece that is not predicted."""
         follows_text = np.pad(is_text[:, :-1], [[0, 0], [1, 0]])
         starts = is_text & (self.is_word_start[ids] | ~follows_text)
         word = np.cumsum(starts)[is_text.reshape(-1)] - 1
@@ -110,14 +123,14 @@ class Counter:
         self.words += int((predicted > 0).sum())
         self.cut_words += int(((predicted > 0) & (predicted < sizes)).sum())
 
-    def result(self):
-        """dict of everything counted, ready for JSON."""
+    def result(self) -> dict:
+        """Returns all figures as a dict for JSON."""
         self._count_pending()
         rows, seq_length = int(self.lengths.sum()), self.run.max_seq_length
         tokens = int(self.lengths @ np.arange(seq_length + 1))
         text_pieces, num_predictions = int(self.pieces.sum()), int(self.kinds.sum())
         has_pairs = self.run.sentence_objective != "none"
-        frequent = np.argsort(-self.label_pieces, kind="stable")[:_MOST_FREQUENT]
+        corpus_shares = self.corpus_rows / max(1, self.corpus_rows.sum())
         return {
             "batches": self.num_batches,
             "examples": rows,
@@ -138,7 +151,8 @@ class Counter:
             "predictions_per_row": distribution(self.predictions),
             "predicted_share_of_tokens": num_predictions / tokens,
             "label_shares": {
-                kind: int(count) / max(1, num_predictions) for kind, count in zip(reading.KINDS, self.kinds)
+                kind: int(count) / max(1, num_predictions)
+                for kind, count in zip(reading.KINDS, self.kinds, strict=True)
             },
             "masked_run_length": distribution(self.run_lengths),
             "predicted_words": self.words,
@@ -146,21 +160,14 @@ class Counter:
             "masks_without_label": self.unlabelled_masks,
             "unknown_share": int(self.pieces[self.tokenizer.unk_id]) / max(1, text_pieces),
             "predicted_share_by_position": [
-                int(predicted) / int(here) if here else None
-                for predicted, here in zip(self.predicted_at[:seq_length], self.tokens_at[:seq_length])
+                int(predicted) / int(tokens_here) if tokens_here else None
+                for predicted, tokens_here in zip(
+                    self.predicted_at[:seq_length], self.tokens_at[:seq_length], strict=True
+                )
             ],
-            "most_frequent_labels": [
-                {
-                    "piece": self.tokenizer.vocabulary[i],
-                    "count": int(self.label_pieces[i]),
-                    "share": int(self.label_pieces[i]) / max(1, num_predictions),
-                    "share_of_text": int(self.pieces[i]) / max(1, text_pieces),
-                }
-                for i in frequent.tolist()
-                if self.label_pieces[i]
-            ],
+            "most_frequent_labels": self._most_frequent_labels(num_predictions, text_pieces),
             **(
-                {"corpora": dict(zip(self.corpora, (self.corpus_rows / max(1, self.corpus_rows.sum())).tolist()))}
+                {"corpora": dict(zip(self.corpora, corpus_shares.tolist(), strict=True))}
                 if len(self.corpora) > 1
                 else {}
             ),
@@ -170,37 +177,56 @@ class Counter:
             "blocks_finished": self.num_blocks,
         }
 
+    def _most_frequent_labels(self, num_predictions, text_pieces):
+        frequent = np.argsort(-self.label_pieces, kind="stable")[:_MOST_FREQUENT]
+        return [
+            {
+                "piece": self.tokenizer.vocabulary[i],
+                "count": int(self.label_pieces[i]),
+                "share": int(self.label_pieces[i]) / max(1, num_predictions),
+                "share_of_text": int(self.pieces[i]) / max(1, text_pieces),
+            }
+            for i in frequent.tolist()
+            if self.label_pieces[i]
+        ]
 
-def distribution(counts):
-    """Mean, quantiles and the counts themselves of values 0, 1, ... that occurred so often."""
+
+def distribution(counts: np.ndarray) -> dict:
+    """The mean, the quantiles and the counts of a distribution over 0, 1, ...
+
+    Args:
+        counts: int [N]. How often each value occurred.
+    """
     total = int(counts.sum())
     if not total:
         return {"mean": 0.0, "quantiles": {}, "counts": {}}
     places = np.searchsorted(np.cumsum(counts), np.array(_QUANTILES) * total, side="left")
     return {
         "mean": float(counts @ np.arange(len(counts)) / total),
-        "quantiles": {str(q): int(place) for q, place in zip(_QUANTILES, places)},
+        "quantiles": {str(q): int(place) for q, place in zip(_QUANTILES, places, strict=True)},
         "counts": {str(value): int(counts[value]) for value in np.flatnonzero(counts)},
     }
 
 
-def rows_by_corpus(before, after, num_rows):
-    """How many rows between two positions came from each corpus, and how many blocks ended there.
+def rows_by_corpus(before: Sequence[int], after: Sequence[int], num_rows: int) -> tuple[np.ndarray, int]:
+    """Counts the rows of each corpus between two positions, and the blocks that ended.
 
-    Rows are told by the offsets of a corpus within its block. Where one corpus has gone on to its next block, it has
-    the rest; where two have, at the same time, the rows are not told and count for none.
+    The offset of a corpus within its block grows by its rows. If one corpus began a new block, it gets the rows that
+    the others leave. If several began a new block, the rows are unknown, and the function returns zeros.
 
     Args:
-        before, after: positions of pipelines.examples.dataset (one corpus) or pipelines.examples.mixing.
+        before: position of pipelines.examples.dataset (one corpus) or pipelines.examples.mixing (several).
+        after: a later position.
+        num_rows: rows between the positions.
 
     Returns:
-        (int [corpora], blocks)
+        (int [corpora], number of blocks)
     """
     before, after = (np.array(position[-(len(position) // 3) * 3 :]).reshape(-1, 3) for position in (before, after))
-    has_gone_on = (before[:, :2] != after[:, :2]).any(axis=1)
-    rows = np.where(has_gone_on, 0, after[:, 2] - before[:, 2])
-    if has_gone_on.sum() == 1:
-        rows[has_gone_on] = num_rows - rows.sum()
-    elif has_gone_on.any():
+    has_new_block = (before[:, :2] != after[:, :2]).any(axis=1)
+    rows = np.where(has_new_block, 0, after[:, 2] - before[:, 2])
+    if has_new_block.sum() == 1:
+        rows[has_new_block] = num_rows - rows.sum()
+    elif has_new_block.any():
         rows[:] = 0
-    return rows, int(has_gone_on.sum())
+    return rows, int(has_new_block.sum())

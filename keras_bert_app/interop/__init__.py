@@ -1,1 +1,1 @@
-"""Weights in and out of other libraries' layouts."""
+"""Reads and writes the weights of other libraries' models."""

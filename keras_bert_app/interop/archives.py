@@ -1,4 +1,4 @@
-"""Models as they are handed round: a .zip (Google's releases) or a .tar.gz, unpacked with nothing believed."""
+"""Unpacks .zip and .tar files of models, such as Google's releases, and trusts nothing in them."""
 
 import contextlib
 import gzip
@@ -9,28 +9,44 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 
 from keras_bert_app.errors import UserError
 
 _SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz")
-_MOST_MEMBERS = 1_000
-# Weights hardly compress; what grows more than this is no model.
-_MOST_GROWTH = 50
+_MAX_MEMBERS = 1_000
+# Weights hardly compress. An archive that grows by a larger factor contains no model.
+_MAX_GROWTH = 50
+# Every archive may grow by this number of bytes.
 _FREE_GROWTH = 1 << 24
-_MOST_AT_ONCE = 1 << 20
+_MAX_READ_BYTES = 1 << 20
 
 
-def is_archive(path):
-    """Whether a path names a file that unpacked() takes."""
+def is_archive(path: str | os.PathLike) -> bool:
+    """Checks whether a path names a local file that `unpacked` accepts.
+
+    Args:
+        path: str or os.PathLike. Any path.
+
+    Returns:
+        bool. True if the file exists and has the suffix of an archive.
+    """
     return str(path).endswith(_SUFFIXES) and os.path.isfile(path)
 
 
 @contextlib.contextmanager
-def unpacked(path):
-    """The directory of an archive's files, below a temporary one; an only directory at the top is entered.
+def unpacked(path: str | os.PathLike) -> Iterator[str]:
+    """Unpacks an archive into a temporary directory, which exists until the block ends.
+
+    Args:
+        path: str or os.PathLike. Local .zip or .tar file.
+
+    Yields:
+        str. Directory of the files. If the archive has a single directory at its top, this is that directory.
 
     Raises:
-        UserError: it is damaged, a member is a link or would lie outside, or there is far more in it than its size allows.
+        UserError: The archive is damaged, a member is a link or has a path outside of the archive, or the content is
+            far larger than the archive.
     """
     with tempfile.TemporaryDirectory() as directory:
         try:
@@ -53,8 +69,8 @@ def unpacked(path):
                 ".tar.gz of a model's files; unpack it yourself and give the directory"
             ) from None
         names = [name for name in os.listdir(directory) if name not in ("__MACOSX", ".DS_Store")]
-        only = os.path.join(directory, names[0]) if len(names) == 1 else directory
-        yield only if os.path.isdir(only) else directory
+        top = os.path.join(directory, names[0]) if len(names) == 1 else directory
+        yield top if os.path.isdir(top) else directory
 
 
 def _unpack_zip(path, directory):
@@ -79,19 +95,19 @@ def _unpack_zip(path, directory):
 
 
 def _unpack_tar(path, directory):
-    with _decompressed(path) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r:") as archive:
+    with _decompressed(path) as stream, tarfile.open(fileobj=_BoundedStream(stream), mode="r:") as archive:
         members = []
-        while member := archive.next():  # in turn, so that a bomb of members is noticed on the way
-            archive.members.clear()  # what tarfile keeps of them grows without a limit
+        while member := archive.next():  # One by one, to stop early at an archive with too many members.
+            archive.members.clear()  # tarfile keeps every member in this list, without a limit.
             members.append((member.name, member.size, member.isreg() or member.isdir()))
             _check(path, members)
             if member.isreg():
                 _copy(archive.extractfile(member), os.path.join(directory, member.name), member.size)
-        left = _FREE_GROWTH
-        # The checksum of gzip and xz stands behind all data, which tarfile does not read to its end.
-        while chunk := stream.read(_MOST_AT_ONCE):
-            left -= len(chunk)
-            if left < 0:
+        remaining = _FREE_GROWTH
+        # gzip and xz store their checksum after the data. tarfile does not read to the end, so this loop does.
+        while chunk := stream.read(_MAX_READ_BYTES):
+            remaining -= len(chunk)
+            if remaining < 0:
                 raise ValueError("data goes on behind the last member")
 
 
@@ -103,27 +119,27 @@ def _decompressed(path):
     return lzma.open(path) if start == b"\xfd7zXZ\0" else open(path, "rb")
 
 
-class _Bounded:
-    """A stream for tarfile, which would read a name or header of any size that a file claims."""
+class _BoundedStream:
+    """A stream for tarfile with limited reads. tarfile alone reads a header of any size that the file declares."""
 
     def __init__(self, stream):
         self._stream = stream
         self.seek, self.tell = stream.seek, stream.tell
 
     def read(self, size):
-        if not 0 <= size <= _MOST_AT_ONCE:
+        if not 0 <= size <= _MAX_READ_BYTES:
             raise ValueError(f"a header of {size:,} bytes")
         return self._stream.read(size)
 
 
 def _check(path, members):
-    """Refuses members (name, bytes, whether it is a plain file) that no model has."""
-    for name, _, is_file in members:
+    """Refuses members that no model has. Each member is a tuple (name, bytes, whether it is a file or directory)."""
+    for name, _, is_plain in members:
         parts = name.replace("\\", "/").split("/")
-        if not is_file or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
+        if not is_plain or name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
             raise UserError(f"{path}: member {name!r} is a link or lies outside of the archive; nothing of it was kept")
     total, packed = sum(size for _, size, _ in members), os.path.getsize(path)
-    if len(members) > _MOST_MEMBERS or total > _MOST_GROWTH * packed + _FREE_GROWTH:
+    if len(members) > _MAX_MEMBERS or total > _MAX_GROWTH * packed + _FREE_GROWTH:
         raise UserError(
             f"{path}: {len(members):,} members of {total:,} bytes in an archive of {packed:,}; that is no model's"
         )

@@ -1,13 +1,23 @@
-"""Attention tensors of Keras' MultiHeadAttention, which keep the heads on an axis of their own."""
+"""Converts attention tensors from and to the layout of Keras' MultiHeadAttention.
 
+That layout has a separate axis for the heads. Shapes: H is hidden_size, N is num_attention_heads, D is the size of one
+head, H / N.
+"""
+
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 
 
-def shape_with_heads(path, config):
-    """The shape of query, key or value's kernel [H, N, D] or bias [N, D], of the output's kernel [N, D, H] or bias [H].
+def shape_with_heads(path: str, config: BertConfig) -> tuple[int, ...]:
+    """Gives the shape of an attention tensor with a separate head axis.
 
     Args:
-        path: of one of our attention tensors, query, key and value apart. config: BertConfig.
+        path: str. Path of an attention tensor of this application. Query, key and value are separate.
+        config: BertConfig. Configuration of the model.
+
+    Returns:
+        tuple. [H, N, D] for a kernel and [N, D] for a bias of query, key or value. [N, D, H] for the kernel and [H]
+        for the bias of the output projection.
     """
     hidden, heads = config.hidden_size, config.num_attention_heads
     split = (heads, hidden // heads)
@@ -18,11 +28,20 @@ def shape_with_heads(path, config):
     return (hidden, *split) if path.endswith("/kernel") else split
 
 
-def without_heads(name, path, array, config):
-    """An array of shape_with_heads as ours, [H, H] or [H]; an array of something else than attention as it is.
+def without_heads(name: str, path: str, array, config: BertConfig):
+    """Removes the separate head axis of an attention tensor. Returns any other tensor unchanged.
+
+    Args:
+        name: str. Name of the tensor in its file, for the error message.
+        path: str. Path of the tensor in this application.
+        array: array. An attention tensor has the shape that shape_with_heads gives.
+        config: BertConfig. Configuration of the model.
+
+    Returns:
+        array. An attention kernel is [H, H], an attention bias is [H].
 
     Raises:
-        UserError: attention of another size than the configuration's; the heads cannot be told apart then.
+        UserError: The attention tensor has another shape than the configuration requires.
     """
     if "/attention/" not in path:
         return array
@@ -32,6 +51,15 @@ def without_heads(name, path, array, config):
     return array.reshape((config.hidden_size,) * (2 if path.endswith("/kernel") else 1))
 
 
-def with_heads(path, array, config):
-    """The reverse of without_heads."""
+def with_heads(path: str, array, config: BertConfig):
+    """Adds the separate head axis to an attention tensor. Returns any other tensor unchanged.
+
+    Args:
+        path: str. Path of the tensor in this application.
+        array: array. An attention kernel is [H, H], an attention bias is [H].
+        config: BertConfig. Configuration of the model.
+
+    Returns:
+        array. An attention tensor has the shape that shape_with_heads gives.
+    """
     return array.reshape(shape_with_heads(path, config)) if "/attention/" in path else array

@@ -1,63 +1,48 @@
-"""Files of strangers, read with a limit: local, or anything tf.io.gfile opens."""
+"""Reads files from unknown sources, local or remote, and refuses files above a size limit."""
 
 import json
 import os
+from typing import Any
 
 from keras_bert_app.errors import UserError
+from pipelines import storage
 
 
-def is_file(path):
-    """Whether there is such a file."""
-    if "://" in path:
-        import tensorflow as tf
+def read_whole(path: str | os.PathLike, limit: int) -> bytes:
+    """Reads a file of limited size.
 
-        return tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
-    return os.path.isfile(path)
+    Args:
+        path: str or os.PathLike. Local or remote file.
+        limit: int. Largest accepted size in bytes.
 
-
-def size_of(path):
-    """The size of a file in bytes."""
-    if "://" in path:
-        import tensorflow as tf
-
-        return tf.io.gfile.stat(path).length
-    return os.path.getsize(path)
-
-
-def read_range(path, offset, size):
-    """At most `size` bytes from `offset` on."""
-    if "://" in path:
-        import tensorflow as tf
-
-        with tf.io.gfile.GFile(path, "rb") as file:
-            file.seek(offset)
-            return file.read(size)
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return file.read(size)
-
-
-def read_whole(path, limit):
-    """The bytes of a file.
+    Returns:
+        bytes. The whole content.
 
     Raises:
-        UserError: it is larger than `limit` bytes; nothing has been read then.
+        UserError: The file is larger than `limit`. In this case the function reads nothing.
     """
-    size = size_of(path)
+    size = storage.size_of(path)
     if size > limit:
         raise UserError(f"{path}: has {size:,} bytes; a file of this kind has at most {limit:,}")
-    return read_range(path, 0, size)
+    return storage.read_range(path, 0, size)
 
 
-def read_json(path, limit):
-    """The object in a JSON file.
+def read_json(path: str | os.PathLike, limit: int) -> dict[str, Any]:
+    """Reads the object in a JSON file of limited size.
+
+    Args:
+        path: str or os.PathLike. Local or remote file.
+        limit: int. Largest accepted size in bytes.
+
+    Returns:
+        dict. The JSON object.
 
     Raises:
-        UserError: it is larger than `limit` bytes, no JSON, or no object.
+        UserError: The file is larger than `limit`, is not valid JSON, or does not contain an object.
     """
     try:
         values = json.loads(read_whole(path, limit).decode("utf-8"))
-    except UserError:  # a ValueError too
+    except UserError:  # UserError is a ValueError and would match the next clause.
         raise
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: is no JSON ({type(error).__name__}: {str(error)[:100]}); fetch it again") from None

@@ -1,4 +1,4 @@
-"""Handles of models that lie elsewhere: hf://OWNER/NAME and KerasHub's presets."""
+"""Fetches models by their handles: hf://OWNER/NAME, kaggle://... and names of KerasHub's presets."""
 
 import os
 import re
@@ -7,22 +7,27 @@ from keras_bert_app.errors import UserError
 
 _HUGGINGFACE = "hf://"
 _KAGGLE = "kaggle://"
-# Weights in formats that are never read here are not fetched either.
+# Only these files are fetched, because other formats of weights are never read here.
 _FILES = ("*.json", "*.safetensors", "*.weights.h5", "vocab.txt", "assets/*")
-# As KerasHub names its presets of BERT.
+# KerasHub's naming scheme for its presets of BERT.
 _PRESET = re.compile(
     r"(bert|all_minilm|paraphrase_minilm|multi_qa_minilm|msmarco_minilm|bge|mxbai|multilingual_e5)_[a-z0-9_]+(v1\.5_[a-z]+)?"
 )
 
 
-def fetch(handle):
-    """(local path, format) of a handle, through huggingface_hub or kagglehub; (handle, "") of what is a path.
+def fetch(handle: str) -> tuple[str, str]:
+    """Fetches the model of a handle through huggingface_hub or kagglehub.
 
     Args:
-        handle: a path, hf://OWNER/NAME, kaggle://..., or the name of a KerasHub preset such as bert_tiny_en_uncased.
+        handle: str. A path, hf://OWNER/NAME, kaggle://..., or the name of a KerasHub preset such as
+            bert_tiny_en_uncased.
+
+    Returns:
+        Tuple (path, format). The path is local. The format is "" where the files decide it. A path that is not a
+        handle comes back unchanged, with the format "".
 
     Raises:
-        UserError: the hub cannot be reached, or has no such model.
+        UserError: The hub cannot be reached, or has no such model.
     """
     if handle.startswith(_HUGGINGFACE):
         from huggingface_hub import snapshot_download
@@ -41,14 +46,20 @@ def fetch(handle):
     return handle, ""
 
 
-def is_handle(name):
-    """Whether a name stands for a model elsewhere, and is no path of a local file."""
+def is_handle(name: str) -> bool:
+    """Checks whether a name is a handle of a remote model and not the path of a local file.
+
+    Args:
+        name: str. A handle or a path.
+
+    Returns:
+        bool. True for a handle. A preset's name is no handle if a local file or directory has the same name.
+    """
     is_preset = _PRESET.fullmatch(name) and not os.path.exists(name)
     return name.startswith((_HUGGINGFACE, _KAGGLE)) or bool(is_preset)
 
 
 def _keras_hub_preset(handle):
-    """The directory of a preset's files."""
     import kagglehub
 
     if not handle.startswith(_KAGGLE):
@@ -61,9 +72,10 @@ def _keras_hub_preset(handle):
 
 
 def _guarded(handle, download):
+    """Runs a download and turns every error into a UserError."""
     try:
         return download()
-    except Exception as error:  # whatever a library raises without a network, in as many classes as it likes
+    except Exception as error:  # Without a network the libraries raise errors of many classes.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"{handle}: cannot be fetched ({reason[:300]}); download the model elsewhere and give its directory"

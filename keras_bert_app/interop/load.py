@@ -1,22 +1,25 @@
-"""Weights of any layout: one door for --init_checkpoint, `convert` and load_pretrained."""
+"""Loads weights of any layout, for --init_checkpoint, `convert` and load_pretrained, and writes them."""
 
 import contextlib
 import dataclasses
 import importlib
 import os
 import shutil
+from collections.abc import Collection, Iterator
+from types import ModuleType
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import archives, hub
-from keras_bert_app.interop.weights import checked
+from keras_bert_app.interop.weights import Weights, checked
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.runs import seeds, work_directory
+from keras_bert_app.runs import seeds
+from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import checked_pieces
 
-# The module of each layout, in the order in which a directory is tested for them.
+# Layout -> its module, in the order in which `detect` tries them.
 _MODULES = {
     "workdir": "own_layout",
     "keras_hub": "keras_hub.keras_hub_layout",
@@ -27,62 +30,71 @@ _MODULES = {
 FORMATS = tuple(_MODULES)
 
 
-def format_module(name):
-    """The module of a format: recognizes(path), read(path), write(weights, directory)."""
+def format_module(name: str) -> ModuleType:
+    """Imports the module of a layout.
+
+    Args:
+        name: str. One of FORMATS.
+
+    Returns:
+        Module with recognizes(path), read(path) and write(weights, directory).
+    """
     return importlib.import_module(f"keras_bert_app.interop.{_MODULES[name]}")
 
 
-def detect(path):
-    """The format of a directory.
+def detect(path: str) -> str:
+    """Finds the layout of a directory or checkpoint.
+
+    Args:
+        path: str. Local or remote path.
+
+    Returns:
+        str. One of FORMATS.
 
     Raises:
-        UserError: none that is known; what lies there is said.
+        UserError: The path does not exist or has an unknown layout. The message names the files in the directory.
     """
     for name in FORMATS:
         if format_module(name).recognizes(path):
             return name
-    if not work_directory.exists(path):
+    if not storage.exists(path):
         raise UserError(
             f"{path}: there is no such file or directory; expected a model in one of the layouts "
             f"{', '.join(FORMATS)}, or a handle such as hf://NAME"
         )
-    found = ", ".join(sorted(_names_in(path))[:8]) if _names_in(path) is not None else "a file"
+    content = ", ".join(storage.list_directory(path)[:8]) if storage.is_directory(path) else "a file"
     raise UserError(
-        f"{path}: in none of the layouts {', '.join(FORMATS)} (found: {found or 'nothing'}); expected for "
+        f"{path}: in none of the layouts {', '.join(FORMATS)} (found: {content or 'nothing'}); expected for "
         "instance config.json with model.safetensors, or bert_config.json with bert_model.ckpt.index"
     )
 
 
-def _names_in(path):
-    """What lies in a directory; None for what is none."""
-    if "://" not in path:
-        return os.listdir(path) if os.path.isdir(path) else None
-    import tensorflow as tf
-
-    return tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else None
-
-
-def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=False):
-    """The weights of a model in any layout, checked against its configuration.
+def load_weights(
+    path: str | os.PathLike,
+    source_format: str = "auto",
+    allow_missing: Collection[str] = (),
+    allow_unexpected: bool = False,
+) -> tuple[Weights, list[str]]:
+    """Loads the weights of a model in any layout, and checks them against the configuration.
 
     Args:
-        path: a directory, a .zip or .tar.gz of one, a checkpoint prefix, or a handle: hf://OWNER/NAME, or the name of a
-            KerasHub preset.
-        source_format: of FORMATS, or "auto".
-        allow_missing: parts that the source need not have; allow_unexpected: whether it may have tensors more.
+        path: str or os.PathLike. A directory, a .zip or .tar.gz of one, a checkpoint prefix, hf://OWNER/NAME, or the
+            name of a KerasHub preset.
+        source_format: str. One of FORMATS, or "auto" to detect it.
+        allow_missing: collection of str. Parts that the source may lack.
+        allow_unexpected: bool. Whether the source may have tensors that this model does not have.
 
     Returns:
-        (Weights, lines that say what was loaded and what was not).
+        Tuple (Weights, lines that say which tensors are loaded and which are not).
 
     Raises:
-        UserError: see detect and weights.checked.
+        UserError: See detect and weights.checked.
     """
-    path = str(path)
     path = _best_seed(path)
-    with located(path, source_format) as (place, found_format):
-        weights = format_module(found_format).read(place)
+    with located(path, source_format) as (place, layout):
+        weights = format_module(layout).read(place)
         if place != path:
-            # Of an archive nothing is left after this: tensors may be views of its files.
+            # The files of an archive are deleted when this block ends, and the tensors may be views of these files.
             weights = dataclasses.replace(
                 weights,
                 origin=weights.origin.replace(place, path),
@@ -92,29 +104,49 @@ def load_weights(path, source_format="auto", allow_missing=(), allow_unexpected=
 
 
 def _best_seed(path):
-    """A path or handle as text; of runs of several seeds the best one's."""
+    """A path or handle as str. A directory of runs with several seeds becomes the directory of the best run."""
     return str(path) if hub.is_handle(str(path)) else str(seeds.best(path))
 
 
 @contextlib.contextmanager
-def located(path, source_format="auto"):
-    """(directory or checkpoint prefix, format) of a path, a handle or an archive, which is unpacked for the while; of runs of several
-    seeds the best one's.
+def located(path: str | os.PathLike, source_format: str = "auto") -> Iterator[tuple[str, str]]:
+    """Finds the files of a model: fetches a handle, unpacks an archive, picks the best of several seeds.
+
+    Args:
+        path: str or os.PathLike. See load_weights.
+        source_format: str. One of FORMATS, or "auto" to detect it.
+
+    Yields:
+        Tuple (directory or checkpoint prefix, layout). The files of an archive exist until the block ends.
 
     Raises:
-        UserError: see detect, hub.fetch and archives.unpacked.
+        UserError: See detect, hub.fetch and archives.unpacked.
     """
-    place, format_of_handle = hub.fetch(_best_seed(path))
-    with archives.unpacked(place) if archives.is_archive(place) else contextlib.nullcontext(place) as place:
+    fetched, handle_format = hub.fetch(_best_seed(path))
+    with archives.unpacked(fetched) if archives.is_archive(fetched) else contextlib.nullcontext(fetched) as place:
         try:
-            yield place, source_format if source_format != "auto" else format_of_handle or detect(place)
+            yield place, source_format if source_format != "auto" else handle_format or detect(place)
         except UserError as error:
-            # Nobody finds the temporary directory of an archive.
+            # The user does not know the temporary directory of an archive. The message names the archive instead.
             raise UserError(str(error).replace(place, str(path))) from None
 
 
-def with_vocabulary(weights, vocabulary_bytes):
-    """Weights that came without a vocabulary, with this one."""
+def with_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> Weights:
+    """Sets the vocabulary of weights.
+
+    If the weights have no vocabulary and their source does not state do_lower_case, the vocabulary decides it.
+
+    Args:
+        weights: Weights. Any weights.
+        vocabulary_bytes: bytes. Content of vocab.txt.
+
+    Returns:
+        Weights. A copy with this vocabulary.
+
+    Raises:
+        UserError: The vocabulary has more entries than the embedding table has rows.
+        DataError: The vocabulary is not usable, or contradicts do_lower_case.
+    """
     pieces = checked_pieces(vocabulary_bytes, "vocab.txt")
     if len(pieces) > weights.config.vocab_size:
         raise UserError(
@@ -123,21 +155,25 @@ def with_vocabulary(weights, vocabulary_bytes):
         )
     config = weights.config
     if weights.vocabulary is None and not weights.says_casing and not casing.fits(pieces, config.do_lower_case):
-        config = config.replace(
-            do_lower_case=not config.do_lower_case
-        )  # what the source could not tell without a vocabulary
+        config = config.replace(do_lower_case=not config.do_lower_case)
     casing.verify(pieces, config.do_lower_case, "vocab.txt")
     return dataclasses.replace(weights, config=config, vocabulary=vocabulary_bytes)
 
 
-def write_weights(weights, target_format, directory):
-    """Writes a layout, reads it back and compares.
+def write_weights(weights: Weights, target_format: str, directory: str) -> list[str]:
+    """Writes a layout, reads it back and compares the tensors.
+
+    Args:
+        weights: Weights. Weights to write.
+        target_format: str. One of FORMATS.
+        directory: str. Local directory that does not exist yet or is empty.
 
     Returns:
-        lines that say what the layout cannot hold, and how many tensors came back bit for bit.
+        list of str. Lines that say which properties the layout cannot store, and how many tensors came back bit for
+        bit.
 
     Raises:
-        UserError: the directory is there already, or the layout cannot hold these weights or this model.
+        UserError: The directory exists and is not empty, or the layout cannot store these weights or this model.
     """
     module = format_module(target_format)
     if weights.config.is_causal and target_format != "workdir":
@@ -147,16 +183,16 @@ def write_weights(weights, target_format, directory):
         )
     lines = list(module.write(weights, directory))
     try:
-        found = module.read(directory)
+        written = module.read(directory)
     except UserError:
-        shutil.rmtree(directory)  # nobody could use it
+        shutil.rmtree(directory)  # Files that cannot be read are useless.
         raise
     same = [
         path
         for path, tensor in weights.tensors.items()
-        if path in found.tensors and np.array_equal(found.tensors[path], tensor, equal_nan=True)
+        if path in written.tensors and np.array_equal(written.tensors[path], tensor, equal_nan=True)
     ]
-    differing = [path for path in weights.tensors if path in found.tensors and path not in same]
+    differing = [path for path in weights.tensors if path in written.tensors and path not in same]
     if differing:
         raise UserError(
             f"{directory}: {len(differing)} tensors were not written as they are, first {differing[0]}; this "
@@ -168,35 +204,55 @@ def write_weights(weights, target_format, directory):
     ]
 
 
-def load_pretrained(path, dtype="float32", allow_missing=()):
-    """A BertPretrainer with the weights of a run or of any layout that load_weights reads.
-
-    A part that is missing, and allowed to be, is not in the model: it has no outputs that could be taken for answers.
+def load_pretrained(
+    path: str | os.PathLike, dtype: str = "float32", allow_missing: Collection[str] = ()
+) -> BertPretrainer:
+    """Builds a BertPretrainer with the weights of a run or of any layout that load_weights reads.
 
     Args:
-        path: see load_weights. dtype: "float32" or "mixed_bfloat16". allow_missing: of "pooler", "masked_lm",
-            "next_sentence".
+        path: str or os.PathLike. See load_weights.
+        dtype: str. "float32" or "mixed_bfloat16".
+        allow_missing: collection of str. Parts that may be missing: some of "pooler", "masked_lm", "next_sentence".
+
+    Returns:
+        BertPretrainer. A missing part is not in the model, so the model never returns outputs of random weights.
 
     Raises:
-        UserError: nothing to load there, a damaged file, or weights that do not fit the configuration.
+        UserError: The path has no model, a file is damaged, or the weights do not match the configuration.
     """
     weights, _ = load_weights(path, allow_missing=allow_missing)
     return build_model(weights, dtype)
 
 
-def build_model(weights, dtype="float32"):
-    """A BertPretrainer of the parts that some Weights hold."""
+def build_model(weights: Weights, dtype: str = "float32") -> BertPretrainer:
+    """Builds a BertPretrainer with the parts that the weights have.
+
+    Args:
+        weights: Weights. Values of the variables.
+        dtype: str. "float32" or "mixed_bfloat16".
+
+    Returns:
+        BertPretrainer. The model without the parts that are missing in the weights.
+    """
     model = BertPretrainer(weights.config, dtype=dtype, parts=weights.parts())
     assign(model, weights)
     return model
 
 
-def assign(model, weights):
-    """Copies tensors into a model's variables of the same path. Returns the paths of variables that have none."""
-    left = []
+def assign(model, weights: Weights) -> list[str]:
+    """Copies tensors into a model's variables of the same path.
+
+    Args:
+        model: keras model or layer. Its variables are changed.
+        weights: Weights. Values of the variables.
+
+    Returns:
+        list of str. Paths of variables without a tensor. These variables are unchanged.
+    """
+    unassigned = []
     for variable in model.weights:
         if variable.path in weights.tensors:
             variable.assign(weights.tensors[variable.path])
         else:
-            left.append(variable.path)
-    return left
+            unassigned.append(variable.path)
+    return unassigned

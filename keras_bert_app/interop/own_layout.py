@@ -1,7 +1,7 @@
-"""Our own layout: the work directory of a run, one of its checkpoints, or what `convert --to=workdir` made.
+"""Reads and writes this application's own layout: a work directory of a run, or one checkpoint of it.
 
-A converted directory has config.json, vocab.txt and checkpoints/step-00000000/, but no run: config.json has no key
-"pretraining", and for a fine-tuned model the names of task and labels.
+`convert --to=workdir` writes a directory with config.json, vocab.txt and checkpoints/step-00000000/. This directory
+belongs to no run: its config.json has no key "pretraining". For a fine-tuned model config.json has the task and labels.
 """
 
 import hashlib
@@ -17,21 +17,35 @@ from keras_bert_app.files import read_json
 from keras_bert_app.interop import directories
 from keras_bert_app.interop.weights import PARTS, PROBLEM_TYPES, TASKS, OwnHead, Weights, part_of
 from keras_bert_app.runs import checkpoints, work_directory
+from pipelines import storage
 
 
-def recognizes(path):
-    """Whether a path is a work directory or one checkpoint of it."""
+def recognizes(path: str) -> bool:
+    """Checks whether a path is a work directory or one checkpoint of it.
+
+    Args:
+        path: str. Local or remote path.
+
+    Returns:
+        bool. True if `read` is the right reader for this path.
+    """
     if checkpoints.is_checkpoint_name(path):
         return True
     config = os.path.join(path, "config.json")
-    return work_directory.exists(config) and "vocab_sha256" in read_json(config)
+    return storage.exists(config) and "vocab_sha256" in read_json(config)
 
 
-def read(path):
-    """The weights of a work directory's newest checkpoint, or of one checkpoint, as Weights.
+def read(path: str) -> Weights:
+    """Reads one checkpoint, or the checkpoint of a work directory that `checkpoints.find` chooses.
+
+    Args:
+        path: str. Work directory or checkpoint directory, local or remote.
+
+    Returns:
+        Weights. Tensors are float32.
 
     Raises:
-        UserError: nothing to load there, or a file that is not as it was written.
+        UserError: The path has no checkpoint, or a file differs from the one that was written.
     """
     run_directory, checkpoint = checkpoints.find(path)
     values = read_json(os.path.join(run_directory, "config.json"))
@@ -42,9 +56,9 @@ def read(path):
     task, labels = values.get("task", ""), values.get("id2label", {})
     if task not in ("", *TASKS):
         raise UserError(f"{run_directory}/config.json: task {task!r} is none of {', '.join(TASKS)}")
-    tensors, slots = checkpoints.read_tensors(checkpoint)
-    unused = {"optimizer slots": f"{slots} tensors"} if slots else {}
-    tensors = _of_numbers_as_they_are(tensors, values.get("head", {}))
+    tensors, num_slots = checkpoints.read_tensors(checkpoint)
+    unused = {"optimizer slots": f"{num_slots} tensors"} if num_slots else {}
+    tensors = _scaled_output_layer(tensors, values.get("head", {}))
     if values.get("pretraining", {}).get("sentence_objective") == "sop" and any(
         part_of(path) == "next_sentence" for path in tensors
     ):
@@ -52,14 +66,14 @@ def read(path):
             "two texts in their order from the same two swapped, which no layout has a name for"
         )
     own_head = None
-    if of_head := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
-        own_head = OwnHead({**values["head"], "scale": 1.0, "offset": 0.0}, tuple(values["labels"]), of_head)
-        tensors = {path: tensor for path, tensor in tensors.items() if path not in of_head}
+    if head_tensors := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
+        own_head = OwnHead({**values["head"], "scale": 1.0, "offset": 0.0}, tuple(values["labels"]), head_tensors)
+        tensors = {path: tensor for path, tensor in tensors.items() if path not in head_tensors}
     problem_type = values.get("problem_type", "")
     return Weights(
         config,
         tensors,
-        work_directory.read_vocabulary(run_directory),
+        work_directory.ExistingRun(run_directory, values, (), ()).vocabulary(),
         task,
         tuple(labels[str(index)] for index in range(len(labels))),
         problem_type if problem_type in PROBLEM_TYPES else "",
@@ -69,8 +83,8 @@ def read(path):
     )
 
 
-def _of_numbers_as_they_are(tensors, head):
-    """A copy of tensors by path in which an output layer over numbers gives them in the units of its task. Args: head: fields of Head."""
+def _scaled_output_layer(tensors, head):
+    """Applies a regression head's scale and offset to its output layer: answer = scale * output + offset."""
     scale, offset = head.get("scale", 1.0), head.get("offset", 0.0)
     if (scale, offset) == (1.0, 0.0) or "classifier/kernel" not in tensors:
         return tensors
@@ -81,14 +95,18 @@ def _of_numbers_as_they_are(tensors, head):
     }
 
 
-def write(weights, directory):
-    """Writes a directory that every command takes as --init_checkpoint; whole or not at all.
+def write(weights: Weights, directory: str) -> list[str]:
+    """Writes a directory that every command accepts as --init_checkpoint, completely or not at all.
+
+    Args:
+        weights: Weights. Must include a vocabulary.
+        directory: str. Local directory that does not exist yet or is empty.
 
     Returns:
-        lines said to the user: none, since this layout holds everything.
+        list of str. Lines about losses for the user: always empty, because this layout can store everything.
 
     Raises:
-        UserError: the directory is there already, or there is no vocabulary.
+        UserError: The directory exists and is not empty, or the weights have no vocabulary.
     """
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; give --vocab_file")
@@ -101,10 +119,8 @@ def write(weights, directory):
         config |= {"problem_type": weights.problem_type} if weights.problem_type else {}
         config |= {"task": weights.task, "id2label": {str(index): label for index, label in enumerate(weights.labels)}}
     with directories.written_whole(directory) as temporary:
-        with tf.io.gfile.GFile(os.path.join(temporary, "vocab.txt"), "wb") as file:
-            file.write(weights.vocabulary)
-        with tf.io.gfile.GFile(os.path.join(temporary, "config.json"), "w") as file:
-            file.write(json.dumps(config, indent=2) + "\n")
+        storage.write_whole(os.path.join(temporary, "vocab.txt"), weights.vocabulary)
+        storage.write_whole(os.path.join(temporary, "config.json"), json.dumps(config, indent=2) + "\n")
         checkpoints.save_variables(
             temporary, {path: tf.Variable(tensor) for path, tensor in weights.tensors.items()}, step=0
         )

@@ -1,7 +1,8 @@
-"""Whether loaded weights compute what their source's own implementation computes: layer by layer, head by head.
+"""Compares the outputs of loaded weights with the original implementation, for every layer and head.
 
-The other side is that implementation, run as a process of its own (the *_reference.py of each layout), or else the values stored in a
-parity.npz beside the source, which write_golden and those scripts write alike.
+The reference outputs come from one of two places:
+- from the original implementation, which the script *_reference.py of the layout runs in a separate process;
+- from a file parity.npz beside the model, which write_golden or such a script has written.
 """
 
 import importlib.metadata
@@ -12,41 +13,47 @@ import tempfile
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import parity_files, tf_checkpoints
 from keras_bert_app.interop.keras_hub.keras_hub_objects import HEAD_COMPUTES
 from keras_bert_app.interop.load import assign, build_model
-from keras_bert_app.interop.weights import POOLED_TASKS
+from keras_bert_app.interop.weights import POOLED_TASKS, Weights
 from keras_bert_app.modeling.heads import MaskedLMHead
 
-HIDDEN_LIMIT = 1e-5  # of hidden states and pooled output, float32
+HIDDEN_LIMIT = 1e-5  # Largest accepted difference of hidden states and pooled output, float32.
 LOGITS_LIMIT = 1e-4
-# Format -> the packages that hold its own implementation.
+# Layout -> packages of its original implementation.
 PACKAGES = {
     "huggingface": ("torch", "transformers"),
     "google_tf1": ("bert-tensorflow",),
     "keras_hub": ("keras-hub",),
     "model_garden": ("tf-models-official",),
 }
-# The scripts that run a reference implementation, relative to this file.
+# Layout -> the script that runs its original implementation, relative to this file.
 _REFERENCES = {
     "huggingface": "huggingface/huggingface_reference.py",
     "google_tf1": "google_tf1/google_reference.py",
     "keras_hub": "keras_hub/keras_hub_reference.py",
     "model_garden": "model_garden/model_garden_reference.py",
 }
-_ROUNDING = 16 * 2.0**-23
+_ROUNDING = 16 * 2.0**-23  # 16 units in the last place of a float32.
 _NUM_ROWS, _MAX_LENGTH, _MAX_PREDICTIONS = 3, 48, 7
 
 
-def probe_batch(config, seed=0):
-    """A batch of random but valid inputs, int32: rows of three lengths, every segment, ids under padding too.
+def probe_batch(config: BertConfig, seed: int = 0) -> dict[str, np.ndarray]:
+    """Draws a small batch of random valid inputs.
 
-    Small enough that its outputs can be kept beside a model: some 8 MB for BERT-base.
+    The rows have three lengths and use all segments. One row has ids under its padding. For BERT-base the outputs take
+    about 8 MB, so they can be stored beside a model.
+
+    Args:
+        config: BertConfig. Configuration of the model.
+        seed: int. Seed of the random numbers.
 
     Returns:
-        dict: input_word_ids, input_mask, input_type_ids [B, S], masked_lm_positions [B, P]; slots that a short row does
-        not need are 0.
+        dict of int32 arrays: input_word_ids, input_mask, input_type_ids [B, S], masked_lm_positions [B, P]. Positions
+        that a short row does not need are 0.
     """
     generator = np.random.RandomState(seed)
     length = min(config.max_position_embeddings, _MAX_LENGTH)
@@ -54,49 +61,56 @@ def probe_batch(config, seed=0):
     steps = np.arange(length)[None, :]
     mask = steps < lengths
     ids = generator.randint(min(1, config.vocab_size - 1), config.vocab_size, mask.shape)
-    # The middle row keeps ids under its padding: the mask decides, not the id.
+    # The middle row keeps ids under its padding. This tests that the model uses the mask.
     ids[0::2] *= mask[0::2]
     types = steps * config.type_vocab_size // lengths * mask
     positions = np.zeros((_NUM_ROWS, min(_MAX_PREDICTIONS, length)), np.int32)
     for row, row_length in enumerate(lengths[:, 0]):
         chosen = generator.permutation(row_length)[: positions.shape[1]]
         positions[row, : len(chosen)] = np.sort(chosen)
-    inputs = zip(parity_files.INPUTS, (ids, mask, types, positions))
+    inputs = zip(parity_files.INPUTS, (ids, mask, types, positions), strict=True)
     return {name: np.asarray(values, np.int32) for name, values in inputs}
 
 
-def our_outputs(weights, batch):
-    """What weights compute in this application.
+def our_outputs(weights: Weights, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Computes the outputs of a model in this application.
 
     Args:
-        batch: as probe_batch gives it.
+        weights: Weights. Weights of the model.
+        batch: dict of int32 arrays. See probe_batch.
 
     Returns:
-        dict of float32 arrays: embedding_output, layer_0 and so on [B, S, H]; of the parts that are there pooled_output
-        [B, H], mlm_logits [B, P, V], nsp_logits [B, 2], classifier_logits [B, n] ([B, S, n] in tasks about tokens).
+        dict of float32 arrays: embedding_output, layer_0, layer_1, ... [B, S, H]. For the parts that the weights have
+        also pooled_output [B, H], mlm_logits [B, P, V], nsp_logits [B, 2], and classifier_logits [B, n] or, in tasks
+        about tokens, [B, S, n].
     """
-    tensors, outputs = weights.tensors, build_model(weights)(batch)
-    found = {
-        "embedding_output": outputs["embedding_output"],
-        **{f"layer_{index}": state for index, state in enumerate(outputs["encoder_outputs"])},
-        **{name: outputs[name] for name in ("pooled_output", "mlm_logits", "nsp_logits") if name in outputs},
+    tensors, model_outputs = weights.tensors, build_model(weights)(batch)
+    outputs = {
+        "embedding_output": model_outputs["embedding_output"],
+        **{f"layer_{index}": state for index, state in enumerate(model_outputs["encoder_outputs"])},
+        **{
+            name: model_outputs[name] for name in ("pooled_output", "mlm_logits", "nsp_logits") if name in model_outputs
+        },
     }
-    found = {name: np.asarray(values) for name, values in found.items()}
-    features = found.get("pooled_output") if weights.task in POOLED_TASKS else np.asarray(outputs["sequence_output"])
+    outputs = {name: np.asarray(values) for name, values in outputs.items()}
+    is_pooled = weights.task in POOLED_TASKS
+    features = outputs.get("pooled_output") if is_pooled else np.asarray(model_outputs["sequence_output"])
     if "classifier/kernel" in tensors and features is not None:
-        found["classifier_logits"] = features @ tensors["classifier/kernel"] + tensors["classifier/bias"]
-    return found
+        outputs["classifier_logits"] = features @ tensors["classifier/kernel"] + tensors["classifier/bias"]
+    return outputs
 
 
-def compare(ours, theirs):
-    """The largest difference of every output, and whether all are within their limits.
+def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> tuple[list[str], bool]:
+    """Compares the outputs of two implementations.
 
     Args:
-        ours, theirs: dicts of float32 arrays as our_outputs gives them. Theirs may lack heads, which is said; a hidden
-            state that they lack is a fault, and so is what ours lack, since it was not loaded.
+        ours: dict of float32 arrays. The outputs of this application, see our_outputs. A missing output is a fault,
+            because a tensor was not loaded.
+        theirs: dict of float32 arrays. The reference outputs. Heads may be missing. A missing hidden state is a fault.
 
     Returns:
-        (lines of a table and a verdict, bool).
+        Tuple (lines, is_same). The lines are a table of the largest differences, and the result. is_same is True if all
+        differences are within their limits.
     """
     lines = [f"{'output':<18}{'largest difference':>20}{'limit':>9}{'largest value':>15}"]
     faults, names = [], [*ours, *(name for name in theirs if name not in ours)]
@@ -112,7 +126,7 @@ def compare(ours, theirs):
 
 
 def _compared(name, ours, theirs):
-    """(what the table says of an output, whether that is no fault)."""
+    """Compares one output. Returns (text for the table, whether the output is correct)."""
     is_head = name.endswith("_logits") or name == "pooled_output"
     if theirs is None:
         return "not compared: the other side gives none", is_head
@@ -120,27 +134,29 @@ def _compared(name, ours, theirs):
         return "the other side gives it, the loaded weights do not", False
     if ours.shape != theirs.shape:
         return f"expected shape {list(theirs.shape)}, found {list(ours.shape)}", False
-    # What float32 rounds grows with the values: 16 units in the last place of the largest.
+    # The rounding error of float32 grows with the largest value.
     limit = max(LOGITS_LIMIT if name.endswith("_logits") else HIDDEN_LIMIT, _ROUNDING * float(np.abs(theirs).max()))
     difference = float(np.abs(ours.astype(np.float64) - theirs).max())
-    is_same = difference <= limit  # never so of nan
+    is_same = difference <= limit  # False for nan.
     return (
         f"{difference:>20.1e}{limit:>9.0e}{np.abs(theirs).max():>15.2f}" + ("" if is_same else "  beyond its limit")
     ), is_same
 
 
-def check(weights, source_format, path, reference_python=""):
-    """Compares weights as they were read with the source's own implementation, else with the parity.npz beside it.
+def check(weights: Weights, source_format: str, path: str, reference_python: str = "") -> tuple[list[str], bool]:
+    """Compares loaded weights with the original implementation, or with parity.npz beside the model.
 
     Args:
-        weights: as read, before any surgery. source_format: where they come from. path: what was read.
-        reference_python: an interpreter that has PACKAGES[source_format]; "" for this one, if it has them.
+        weights: Weights. As the reader returned them, before any surgery.
+        source_format: str. Layout that the weights were read from.
+        path: str. Path that the weights were read from.
+        reference_python: str. Interpreter that has PACKAGES[source_format]. With "" this interpreter, if it has them.
 
     Returns:
-        (lines: who was compared with, the table, the verdict; whether all is within the limits).
+        Tuple (lines, is_same). The lines name the reference and show the table and the result of compare.
 
     Raises:
-        UserError: there is nothing to compare with, or the other side failed.
+        UserError: There are no reference outputs, or the original implementation failed.
     """
     stored = os.path.join(path if os.path.isdir(path) else os.path.dirname(path), parity_files.NAME)
     if source_format in PACKAGES and (reference_python or _is_installed(source_format)):
@@ -157,21 +173,21 @@ def check(weights, source_format, path, reference_python=""):
             f"{path}: nothing to compare with: no {packages} here, and no {parity_files.NAME} beside it; "
             "install that, or name an interpreter that has it by --reference_python"
         )
-    ours, note = our_outputs(weights, batch), []
+    ours, notes = our_outputs(weights, batch), []
     if made_by.startswith("keras_hub ") and "mlm_logits" in ours and "mlm_logits" in theirs:
         plain = np.abs(ours["mlm_logits"] - theirs["mlm_logits"]).max()
         ours["mlm_logits"] = _keras_hub_mlm_logits(weights, batch, ours)
         computed = " and ".join(f"{key} {value}" for key, value in HEAD_COMPUTES.items())
-        note = [
+        notes = [
             f"mlm_logits are compared as KerasHub's head computes them, with {computed}; as configured here, with "
             f"{weights.config.hidden_act} and {weights.config.layer_norm_eps:g}, they differ by up to {plain:.1e}"
         ]
     lines, is_same = compare(*(_without_padding(outputs, batch["input_mask"]) for outputs in (ours, theirs)))
-    return [f"{weights.origin} compared with {made_by}", *lines, *note], is_same
+    return [f"{weights.origin} compared with {made_by}", *lines, *notes], is_same
 
 
 def _without_padding(outputs, mask):
-    """Outputs [B, S, ...] with zeros where the mask is 0: nothing reads those, and rounding grows there."""
+    """Sets outputs [B, S, ...] to zero where the mask is 0. Nothing reads them, and rounding errors grow there."""
     return {
         name: values * mask[:, :, None]
         if values.ndim == 3 and values.shape[:2] == mask.shape and name != "mlm_logits"
@@ -180,18 +196,24 @@ def _without_padding(outputs, mask):
     }
 
 
-def reference_outputs(config, source_format, path, batch, reference_python=""):
-    """What a source's own implementation computes, in a process of its own.
+def reference_outputs(
+    config: BertConfig, source_format: str, path: str, batch: dict[str, np.ndarray], reference_python: str = ""
+) -> tuple[dict[str, np.ndarray], str]:
+    """Runs the original implementation of a layout in a separate process.
 
     Args:
-        config: BertConfig of the model. source_format, path, reference_python: as for check.
-        batch: as probe_batch gives it.
+        config: BertConfig. Configuration of the model.
+        source_format: str. Layout of the model.
+        path: str. Path of the model.
+        batch: dict of int32 arrays. See probe_batch.
+        reference_python: str. Interpreter that has PACKAGES[source_format]. With "" this interpreter.
 
     Returns:
-        (dict of float32 arrays under the names of our_outputs, who computed them: "transformers 5.23.0").
+        Tuple (outputs, made_by). The outputs are a dict of float32 arrays with the names of our_outputs. made_by names
+        the implementation, such as "transformers 5.23.0".
 
     Raises:
-        UserError: the process failed; its last line is given.
+        UserError: The process failed. The message includes the last line of its standard error.
     """
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), _REFERENCES[source_format])
     if source_format in ("google_tf1", "model_garden"):
@@ -214,15 +236,16 @@ def reference_outputs(config, source_format, path, batch, reference_python=""):
         if process.returncode:
             reason = (process.stderr.strip() or f"exit code {process.returncode}").splitlines()[-1]
             raise UserError(f"{path}: its own implementation failed under {interpreter} ({reason}); {mend}")
-        _, found, made_by = parity_files.read(outputs, config)
-    return found, made_by
+        _, theirs, made_by = parity_files.read(outputs, config)
+    return theirs, made_by
 
 
-def write_golden(weights, directory):
-    """Writes parity.npz into a model's directory, for a check where its format's own implementation is not installed.
+def write_golden(weights: Weights, directory: str | os.PathLike) -> None:
+    """Writes parity.npz into a model's directory, for a later check without the original implementation.
 
     Args:
-        weights: as read back from the directory, so that nothing is asked for later that its layout cannot hold.
+        weights: Weights. As read back from the directory, so that the file has only outputs that the layout supports.
+        directory: str or os.PathLike. Local directory of the model.
     """
     batch = probe_batch(weights.config)
     parity_files.write(
@@ -234,7 +257,7 @@ def write_golden(weights, directory):
 
 
 def _keras_hub_mlm_logits(weights, batch, ours):
-    """Logits of the masked-LM head on our last layer, under KerasHub's two constants."""
+    """Computes the masked-LM logits from our last layer as KerasHub does, with the constants of its head."""
     head = MaskedLMHead(weights.config.replace(**HEAD_COMPUTES), seed=0, name="masked_lm")
     head.build()
     assign(head, weights)

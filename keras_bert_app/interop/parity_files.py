@@ -1,6 +1,7 @@
-"""parity.npz: a batch and what an implementation computed from it, kept beside a model. numpy only.
+"""Reads and writes parity.npz, a batch and the outputs that an implementation computed from it.
 
-Arrays inputs/NAME int32 and outputs/NAME float32, and made_by, a line that says who computed them.
+The module needs numpy only. The file lies beside a model. It has int32 arrays inputs/NAME, float32 arrays outputs/NAME,
+and made_by, a line that names the implementation.
 """
 
 import os
@@ -8,46 +9,66 @@ import zipfile
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
+from pipelines import storage
 
 NAME = "parity.npz"
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions")
-_MAX_BYTES = 1 << 28  # BERT-large with a multilingual vocabulary: some 25 MB
+_MAX_BYTES = 1 << 28  # BERT-large with a multilingual vocabulary needs about 25 MB.
 
 
-def write(path, inputs, outputs=None, made_by=""):
-    """Writes dicts of arrays by name; under a temporary name first, so that no half file is ever read."""
-    with open(f"{path}.writing", "wb") as file:
+def write(
+    path: str | os.PathLike,
+    inputs: dict[str, np.ndarray],
+    outputs: dict[str, np.ndarray] | None = None,
+    made_by: str = "",
+) -> None:
+    """Writes a batch and its outputs to a file, completely or not at all.
+
+    Args:
+        path: str or os.PathLike. Local file to write.
+        inputs: dict of int32 arrays. The batch, by the names in INPUTS.
+        outputs: dict of float32 arrays or None. The outputs, by name.
+        made_by: str. Name and version of the implementation that computed the outputs.
+    """
+    with storage.whole_file(path) as file:
         np.savez(
             file,
             made_by=made_by,
             **{f"inputs/{name}": values for name, values in inputs.items()},
             **{f"outputs/{name}": values for name, values in (outputs or {}).items()},
         )
-    os.replace(f"{path}.writing", path)
 
 
-def read(path, config):
-    """(inputs, outputs, made_by) of a file whose inputs a model of this configuration can take.
+def read(path: str | os.PathLike, config: BertConfig) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], str]:
+    """Reads a file whose inputs are valid for a configuration.
+
+    Args:
+        path: str or os.PathLike. Local file.
+        config: BertConfig. Configuration of the model that the file belongs to.
+
+    Returns:
+        Tuple (inputs, outputs, made_by): dict of int32 arrays, dict of float32 arrays, str.
 
     Raises:
-        UserError: it is damaged, too large, or of another model.
+        UserError: The file is damaged, too large, or belongs to another model.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
         if size > _MAX_BYTES:
             raise ValueError(f"{size:,} bytes unpacked; expected at most {_MAX_BYTES:,}")
-        with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        made_by = " ".join(str(found["made_by"]).split())[:80]
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        made_by = " ".join(str(arrays["made_by"]).split())[:80]
         inputs, outputs = (
-            {name.removeprefix(side): values for name, values in found.items() if name.startswith(side)}
+            {name.removeprefix(side): values for name, values in arrays.items() if name.startswith(side)}
             for side in ("inputs/", "outputs/")
         )
         if any(values.dtype != np.float32 or not values.size for values in outputs.values()):
             raise ValueError("an output is empty, or not float32")
-    except Exception as error:  # whatever numpy and zipfile raise of damaged files, in many classes
+    except Exception as error:  # numpy and zipfile raise errors of many classes for damaged files.
         raise UserError(
             f"{path}: is no {NAME} as it was written ({type(error).__name__}: {str(error)[:80]}); "
             "delete it, or put back the one that belongs there"
@@ -72,6 +93,7 @@ def _fits(inputs, config):
         and len(positions) == len(ids)
         and ids.shape[1] <= config.max_position_embeddings
         and all(
-            0 <= values.min() and values.max() < limit for values, limit in zip((ids, mask, types, positions), limits)
+            0 <= values.min() and values.max() < limit
+            for values, limit in zip((ids, mask, types, positions), limits, strict=True)
         )
     )

@@ -1,58 +1,72 @@
-"""Changes to a BERT's shape that keep what can be kept bit for bit: positions, layers, heads, tables, parts.
+"""Changes the shape of a BERT: positions, layers, heads, tables and parts.
 
-Every function, and vocabulary_surgery's, takes Weights and gives (new Weights, one line for the user), and changes nothing
-in what it was given.
+Remaining values are the same bit for bit. Every function, also in vocabulary_surgery, takes Weights and returns (new
+Weights, one line for the user). The given Weights are not changed.
 """
 
 import collections
 import dataclasses
 import re
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop.weights import PARTS, POOLED_TASKS, part_of
+from keras_bert_app.interop.weights import PARTS, POOLED_TASKS, Weights, part_of
 
 _WORD_TABLE = "encoder/embeddings/word_embeddings"
 _POSITION_TABLE = "encoder/embeddings/position_embeddings"
 _OUTPUT_TABLE = "masked_lm/output_embeddings"
 
 
-def grow_positions(weights, num_positions):
-    """Weights for longer sequences, or for shorter ones.
+def grow_positions(weights: Weights, num_positions: int) -> tuple[Weights, str]:
+    """Changes the number of positions, for longer or shorter sequences.
 
-    The learned rows stay; beyond them they are copied over and over, row p from row p modulo their number (Beltagy et
-    al. 2020, Longformer, section 5), so that neighbours stand to each other as learned everywhere but at the seams.
+    The learned rows are unchanged. Each new row p is a copy of row (p modulo the number of learned rows), as in Beltagy
+    et al. 2020, Longformer, section 5. Neighbouring rows thus keep their learned relation, except where a copy begins.
 
     Args:
-        num_positions: the new max_position_embeddings; a smaller one cuts the table.
+        weights: Weights. Weights of any model.
+        num_positions: int. The new max_position_embeddings. A smaller number cuts the table.
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: it is no number of positions.
+        UserError: num_positions is less than 1.
     """
     if num_positions < 1:
         raise UserError(f"{num_positions} is no number of positions; give 1 or more")
     table = weights.tensors[_POSITION_TABLE]
-    before = len(table)
-    line = f"positions {before:,} -> {num_positions:,}: "
-    if num_positions > before:
-        line += f"the rows from {before:,} on are copies of the first {before:,}, in turn; train before relying on them"
-    elif num_positions < before:
-        line += f"{before - num_positions:,} rows cut"
+    num_learned = len(table)
+    line = f"positions {num_learned:,} -> {num_positions:,}: "
+    if num_positions > num_learned:
+        line += (
+            f"the rows from {num_learned:,} on are copies of the first {num_learned:,}, in turn; "
+            "train before relying on them"
+        )
+    elif num_positions < num_learned:
+        line += f"{num_learned - num_positions:,} rows cut"
     else:
         line += "as they were"
-    tensors = {**weights.tensors, _POSITION_TABLE: table[np.arange(num_positions) % before]}
+    tensors = {**weights.tensors, _POSITION_TABLE: table[np.arange(num_positions) % num_learned]}
     return weights.changed(tensors, max_position_embeddings=num_positions), line
 
 
-def keep_layers(weights, indices):
-    """Weights of some layers of a model, numbered anew; with every other one DistilBERT starts (Sanh et al. 2019).
+def keep_layers(weights: Weights, indices: Iterable[int]) -> tuple[Weights, str]:
+    """Keeps some layers and numbers them again from 0.
+
+    DistilBERT starts from every second layer of BERT (Sanh et al. 2019).
 
     Args:
-        indices: of the layers that stay, from 0, ascending.
+        weights: Weights. Weights of any model.
+        indices: iterable of int. Ascending numbers of the layers to keep. The first layer has number 0.
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: an index is out of range, or they do not ascend.
+        UserError: An index is out of range, or the indices do not ascend.
     """
     indices, layers = list(indices), weights.config.num_hidden_layers
     if not indices or indices != sorted(set(indices)) or indices[0] < 0 or indices[-1] >= layers:
@@ -64,11 +78,18 @@ def keep_layers(weights, indices):
     return _with_layers(weights, indices)
 
 
-def lowest_layers(weights, count):
-    """Weights of the lowest layers alone; of none the embeddings are left.
+def lowest_layers(weights: Weights, count: int) -> tuple[Weights, str]:
+    """Keeps the lowest layers.
+
+    Args:
+        weights: Weights. Weights of any model.
+        count: int. Number of layers to keep. With 0 only the embeddings remain of the encoder.
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: the model has fewer.
+        UserError: The model has fewer layers.
     """
     layers = weights.config.num_hidden_layers
     if count > layers:
@@ -89,16 +110,21 @@ def _with_layers(weights, indices):
     return weights.changed(tensors, num_hidden_layers=len(indices), num_heads_by_layer=counts), line
 
 
-def prune_heads(weights, heads):
-    """Weights without some attention heads: what those with a gate of 0 compute, in less memory and time (Michel et al. 2019,
-    Are Sixteen Heads Really Better than One?).
+def prune_heads(weights: Weights, heads: Mapping[int, Collection[int]]) -> tuple[Weights, str]:
+    """Removes attention heads (Michel et al. 2019, Are Sixteen Heads Really Better than One?).
+
+    The pruned model computes the same as the whole model with gates of 0 on these heads, in less memory and time.
 
     Args:
-        heads: dict layer -> numbers of the heads that go, both from 0; of a pruned model the heads that are left are
-            numbered.
+        weights: Weights. Weights of any model.
+        heads: dict layer -> collection of int. Numbers of the heads to remove. Layers and heads count from 0. In a
+            pruned model only the remaining heads have numbers.
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: there is no such layer or head, or a layer would have none left.
+        UserError: A layer or head does not exist, or a layer would have no head left.
     """
     config, tensors = weights.config, dict(weights.tensors)
     counts = list(config.head_counts)
@@ -114,7 +140,7 @@ def prune_heads(weights, heads):
             )
         attention = f"encoder/layer_{layer}/attention"
         for path in (f"{attention}/query_key_value/kernel", f"{attention}/query_key_value/bias"):
-            # [..., 3 x N x D]
+            # [..., 3 * N * D] -> [..., 3, number of kept heads, D]
             by_head = tensors[path].reshape(-1, 3, counts[layer], config.head_size)[:, :, kept]
             tensors[path] = by_head.reshape(*tensors[path].shape[:-1], -1)
         path = f"{attention}/output/kernel"
@@ -125,11 +151,17 @@ def prune_heads(weights, heads):
     return weights.changed(tensors, num_heads_by_layer=tuple(counts)), line
 
 
-def untie(weights):
-    """Weights whose masked-LM head has a table of its own, to begin with a copy of the word embeddings.
+def untie(weights: Weights) -> tuple[Weights, str]:
+    """Gives the masked-LM head a table of its own, which starts as a copy of the word embeddings.
+
+    Args:
+        weights: Weights. Weights with a tied masked-LM head.
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: there is no masked-LM head, or it has its own table.
+        UserError: The model has no masked-LM head, or the head has its own table already.
     """
     _check_head(weights, is_tied=True)
     tensors = {**weights.tensors, _OUTPUT_TABLE: weights.tensors[_WORD_TABLE].copy()}
@@ -137,14 +169,18 @@ def untie(weights):
     return weights.changed(tensors, tie_word_embeddings=False), line
 
 
-def tie(weights, kept=""):
-    """Weights whose masked-LM head multiplies with the word embeddings.
+def tie(weights: Weights, kept: str = "") -> tuple[Weights, str]:
+    """Makes the masked-LM head multiply with the word embeddings.
 
     Args:
-        kept: where the two tables differ, which one stays for both: "word_embeddings" or "output_embeddings".
+        weights: Weights. Weights with an untied masked-LM head.
+        kept: str. The table that serves both purposes if the two differ: "word_embeddings" or "output_embeddings".
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: the tables differ and kept does not say which stays, there is no masked-LM head, or it is tied.
+        UserError: The tables differ and `kept` is empty, the model has no masked-LM head, or the head is tied already.
     """
     tables = {"word_embeddings": _WORD_TABLE, "output_embeddings": _OUTPUT_TABLE}
     if kept not in ("", *tables):
@@ -171,26 +207,33 @@ def _check_head(weights, is_tied):
         raise UserError(f"{weights.origin}: its masked_lm head is {'untied' if is_tied else 'tied'} as it is")
 
 
-def drop_parts(weights, parts):
-    """Weights without some parts: "pooler", "masked_lm", "next_sentence" or "classifier".
+def drop_parts(weights: Weights, parts: Collection[str]) -> tuple[Weights, str]:
+    """Removes some parts.
+
+    Args:
+        weights: Weights. Weights of any model.
+        parts: collection of str. Some of "pooler", "masked_lm", "next_sentence" and "classifier".
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: a part that cannot be dropped, or one that a remaining part stands on.
+        UserError: A part cannot be dropped, or a remaining part needs it.
     """
     droppable = (*PARTS[1:], "classifier")
     for part in parts:
         if part not in droppable:
             raise UserError(f"part {part!r} cannot be dropped; expected some of {', '.join(droppable)}")
     counts = collections.Counter(map(part_of, weights.tensors))
-    standing = ["next_sentence", *(["classifier"] if weights.task in POOLED_TASKS else [])]
-    for part in standing:
+    users_of_pooler = ["next_sentence", *(["classifier"] if weights.task in POOLED_TASKS else [])]
+    for part in users_of_pooler:
         if "pooler" in parts and part not in parts and counts[part]:
             raise UserError(f"pooler cannot be dropped alone: {part} stands on it; drop {part} too")
     tensors = {path: tensor for path, tensor in weights.tensors.items() if part_of(path) not in parts}
     line = "dropped: " + ", ".join(
         f"{part} ({counts[part]} tensors)" if counts[part] else f"{part} (there was none)" for part in parts
     )
-    if "masked_lm" in parts:  # and with it a table of its own
+    if "masked_lm" in parts:  # The separate table of an untied head is dropped too.
         weights = dataclasses.replace(weights, config=weights.config.replace(tie_word_embeddings=True))
     if "classifier" in parts:
         weights = dataclasses.replace(weights, task="", labels=())

@@ -1,14 +1,16 @@
-"""TensorFlow checkpoints, PREFIX.index and PREFIX.data-SSSSS-of-NNNNN, read without trusting them.
+"""Reads TensorFlow checkpoints, PREFIX.index and PREFIX.data-SSSSS-of-NNNNN, from unknown sources.
 
-TensorFlow's own reader believes an index: a negative or overflowing dimension or an unknown type in it ends the
-process. So the index is parsed and held against the sizes of the data files first; only then TensorFlow reads the
-tensors, and verifies their checksums. The index holds the messages of tensorflow/core/protobuf/tensor_bundle.proto.
+TensorFlow's own reader trusts the index. A negative or too large dimension or an unknown type in it ends the process.
+This module therefore checks the index against the sizes of the data files first. Then TensorFlow reads the tensors and
+verifies their checksums. The index has the messages of tensorflow/core/protobuf/tensor_bundle.proto.
 """
 
 import dataclasses
+import itertools
 import math
 import os
 import re
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -17,12 +19,13 @@ from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.sorted_tables import read_varint, table_entries
+from pipelines import storage
 
-_MAX_INDEX_BYTES = 1 << 24  # BERT-large with all its optimizer slots has an index of 100 KB
+_MAX_INDEX_BYTES = 1 << 24  # The index of BERT-large with its optimizer slots has 100 KB.
 _MAX_SHARDS = 10_000
-_MAX_RANK = 254  # TensorShape's
+_MAX_RANK = 254  # The limit of TensorShape.
 _MAX_ELEMENTS = 1 << 60
-_LENGTH_CHECKSUM_SIZE = 4  # of a string tensor, between the lengths and the bytes
+_LENGTH_CHECKSUM_SIZE = 4  # A string tensor has this checksum between its lengths and its bytes.
 _NUMERIC = {
     dtype.as_datatype_enum: dtype
     for dtype in (
@@ -45,10 +48,12 @@ _NUMERIC = {
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose index and sizes are sound; no tensor has been read yet.
+    """A checkpoint with a valid index and data files of the right sizes. No tensor has been read yet.
 
     Attributes:
-        prefix: path without ".index". shapes: dict name -> tuple. dtypes: dict name -> tf.DType.
+        prefix: str. Path without ".index".
+        shapes: dict name -> tuple of int.
+        dtypes: dict name -> tf.DType.
     """
 
     prefix: str
@@ -57,11 +62,17 @@ class Checkpoint:
     _entries: dict
     _reader: object
 
-    def tensor(self, name):
-        """One tensor: a floating one as float32 whatever it was, an integer one as it is, a single string as bytes.
+    def tensor(self, name: str):
+        """Reads one tensor.
+
+        Args:
+            name: str. Name of the tensor.
+
+        Returns:
+            A float32 array for any floating type, an array of the same type for integers, or bytes for a single string.
 
         Raises:
-            UserError: the data is not what was written (its checksum differs), or a string is not as long as it says.
+            UserError: The checksum of the data is wrong, or a string has another length than it declares.
         """
         if self.dtypes[name] == tf.string:
             self._check_string(name)
@@ -73,25 +84,27 @@ class Checkpoint:
 
     def _check_string(self, name):
         entry = self._entries[name]
-        with tf.io.gfile.GFile(_data_file(self.prefix, entry.shard_id, self._entries[""].num_shards), "rb") as file:
-            file.seek(entry.offset)
-            start = file.read(min(entry.size, 10))
+        path = _data_file(self.prefix, entry.shard_id, self._entries[""].num_shards)
+        start = storage.read_range(path, entry.offset, min(entry.size, 10))
         try:
-            length, used = read_varint(start, 0)
+            length, prefix_size = read_varint(start, 0)
         except (IndexError, ValueError):
-            length, used = -1, 0
-        if self.shapes[name] or used + _LENGTH_CHECKSUM_SIZE + length != entry.size:
+            length, prefix_size = -1, 0
+        if self.shapes[name] or prefix_size + _LENGTH_CHECKSUM_SIZE + length != entry.size:
             raise _damaged(self.prefix, f"{name} is no single string of the size that it says")
 
 
-def open_checkpoint(prefix):
-    """Opens PREFIX.index and checks all that it declares against the data files, before any of them is read.
+def open_checkpoint(prefix: str) -> Checkpoint:
+    """Opens a checkpoint, and checks its index against the sizes of the data files.
+
+    Args:
+        prefix: str. Local or remote path without ".index".
 
     Returns:
-        Checkpoint.
+        Checkpoint. No tensor has been read yet.
 
     Raises:
-        UserError: a file is missing, cut short or damaged, or the index declares what the data files cannot hold.
+        UserError: A file is missing, cut short or damaged, or the index contradicts the data files.
     """
     entries = {}
     try:
@@ -108,7 +121,7 @@ def open_checkpoint(prefix):
             shapes[name], dtypes[name] = _checked_shape(prefix, name, entry, shard_sizes)
             ranges.append((entry.shard_id, entry.offset, entry.size, name))
     ranges.sort()
-    for (shard, offset, size, name), (next_shard, next_offset, _, next_name) in zip(ranges, ranges[1:]):
+    for (shard, offset, size, name), (next_shard, next_offset, _, next_name) in itertools.pairwise(ranges):
         if shard == next_shard and next_offset < offset + size:
             raise _damaged(prefix, f"{name} and {next_name} share bytes")
     try:
@@ -118,45 +131,54 @@ def open_checkpoint(prefix):
     return Checkpoint(prefix, shapes, dtypes, entries, reader)
 
 
-def tensor_names(prefix):
-    """The names in PREFIX.index, without a look at anything else.
+def tensor_names(prefix: str) -> list[str]:
+    """Lists the names of a checkpoint's tensors. Reads only the index.
+
+    Args:
+        prefix: str. Local or remote path without ".index".
+
+    Returns:
+        list of str. The names, sorted.
 
     Raises:
-        UserError: the index is missing, cut short or damaged.
+        UserError: The index is missing, cut short or damaged.
     """
     return [name for name, _ in _index_entries(prefix) if name]
 
 
-def find_prefix(path):
-    """The prefix of the checkpoint that a path means, or None where there is none.
+def find_prefix(path: str | os.PathLike) -> str | None:
+    """Finds the prefix of the checkpoint that a path stands for.
 
     Args:
-        path: a prefix itself; or a directory with one checkpoint, or with those of one run: then the one that its
-            `checkpoint` file names is meant, and where that is of no use the one of the highest step.
+        path: str or os.PathLike. A prefix, or a directory with one checkpoint or the checkpoints of one run. For a run,
+            the file `checkpoint` names the newest one. If this file is missing or wrong, the highest step is chosen.
+
+    Returns:
+        str or None. None if the path has no checkpoint.
 
     Raises:
-        UserError: several checkpoints, and nothing says which.
+        UserError: The directory has several checkpoints that do not belong to one run.
     """
     path = os.fspath(path)
-    if tf.io.gfile.exists(f"{path}.index"):
+    if storage.exists(f"{path}.index"):
         return path
-    if not tf.io.gfile.isdir(path):
+    if not storage.is_directory(path):
         return None
-    found = [name.removesuffix(".index") for name in sorted(tf.io.gfile.listdir(path)) if name.endswith(".index")]
+    names = [name.removesuffix(".index") for name in storage.list_directory(path) if name.endswith(".index")]
     newest = _named_by_state_file(path)
-    if newest not in found:
-        steps = {name: re.fullmatch(r"(.*-)([0-9]+)", name) for name in found}
-        if len(found) > 1 and (None in steps.values() or len({match[1] for match in steps.values()}) > 1):
+    if newest not in names:
+        steps = {name: re.fullmatch(r"(.*-)([0-9]+)", name) for name in names}
+        if len(names) > 1 and (None in steps.values() or len({match[1] for match in steps.values()}) > 1):
             raise UserError(
-                f"{path}: holds several checkpoints ({', '.join(found[:8])}); give the path of one, such "
-                f"as {os.path.join(path, found[0])}"
+                f"{path}: holds several checkpoints ({', '.join(names[:8])}); give the path of one, such "
+                f"as {os.path.join(path, names[0])}"
             )
-        newest = max(found, key=lambda name: int(steps[name][2]) if steps[name] else 0, default=None)
+        newest = max(names, key=lambda name: int(steps[name][2]) if steps[name] else 0, default=None)
     return newest and os.path.join(path, newest)
 
 
-def _index_entries(prefix):
-    """Generates (name, bytes of the message) of PREFIX.index; the header has the name ""."""
+def _index_entries(prefix: str) -> Iterator[tuple[str, bytes]]:
+    """Generates (name, bytes of the message) for each entry of PREFIX.index. The header has the name ""."""
     path = f"{prefix}.index"
     try:
         size = tf.io.gfile.stat(path).length
@@ -168,9 +190,9 @@ def _index_entries(prefix):
         raise UserError(f"{path}: cannot be read ({type(error).__name__}); expected a checkpoint's index") from None
     try:
         for key, value in table_entries(data):
-            # The key of a part of a tensor begins with NUL and is no text; _checked_shape refuses it.
+            # The key of a tensor's slice begins with NUL and is not text. _checked_shape refuses it.
             yield key.decode("utf-8", "replace" if key.startswith(b"\0") else "strict"), value
-    except ValueError as error:  # UnicodeDecodeError is one
+    except ValueError as error:  # Includes UnicodeDecodeError.
         raise _damaged(prefix, f"its index cannot be read: {error}") from None
 
 
@@ -192,7 +214,7 @@ def _data_file(prefix, shard, num_shards):
 
 
 def _checked_shape(prefix, name, entry, shard_sizes):
-    """(shape, tf.DType) of an entry that its data file can hold."""
+    """Checks an entry against the size of its data file. Returns (shape, tf.DType)."""
     if entry.slices or name.startswith("\0"):
         raise UserError(f"{prefix}: has tensors saved in slices; save it again without a partitioner")
     shape = tuple(dim.size for dim in entry.shape.dim)
@@ -207,7 +229,7 @@ def _checked_shape(prefix, name, entry, shard_sizes):
     ):
         raise _damaged(prefix, f"{name} has the shape {str(list(shape[:8]))[:-1]}{', ...' * (len(shape) > 8)}]")
     elements = math.prod(shape)
-    # A string takes a byte or more.
+    # Each string takes at least one byte.
     if elements > entry.size if dtype == tf.string else elements * dtype.size != entry.size:
         raise _damaged(
             prefix, f"{name}, {dtype.name} {list(shape)}, is not of the {entry.size:,} bytes that its index says"
@@ -225,7 +247,7 @@ def _checked_shape(prefix, name, entry, shard_sizes):
 
 
 def _named_by_state_file(directory):
-    """The newest checkpoint as the file `checkpoint` names it, without the directory where it once was; or None."""
+    """The newest checkpoint that the file `checkpoint` names, or None. Its directory may be another machine's."""
     try:
         with tf.io.gfile.GFile(os.path.join(directory, "checkpoint"), "rb") as file:
             match = re.search(rb'^model_checkpoint_path: "([^"]*)"', file.read(1 << 16), re.MULTILINE)

@@ -1,34 +1,39 @@
-"""Another vocabulary for a BERT, whose tables keep what can be kept bit for bit."""
+"""Replaces the vocabulary of a BERT. Rows of remaining entries are the same bit for bit."""
 
 import dataclasses
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop.weights import Weights
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE, parse_vocabulary
 from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD
 
-# Tables with a row for each entry.
+# Tables with one row for each entry of the vocabulary.
 _TABLES = ("encoder/embeddings/word_embeddings", "masked_lm/output_embeddings", "masked_lm/output_bias")
 _INNER = "##"
 _FAULTS_SHOWN = 5
 
 
-def replace_vocabulary(weights, vocabulary_bytes):
-    """(Weights, a line) for another vocabulary: grown by extend_vocab, trimmed, or in another order.
+def replace_vocabulary(weights: Weights, vocabulary_bytes: bytes) -> tuple[Weights, str]:
+    """Replaces the vocabulary by one that was extended, shortened or put into another order.
 
-    An entry of both vocabularies keeps its row of every table, wherever its id moves. A new entry starts as the mean of
-    the rows of the pieces that the old vocabulary cuts it into (Gee et al. 2022, Fast Vocabulary Transfer), and its
-    output bias as the mean of theirs; "##x" is cut as the inside of a word. A special or [unusedN] entry, and one that
-    the old vocabulary makes [UNK], starts as the mean of the rows of all old entries. Rows of a table beyond the old
-    vocabulary stand for nothing and are not kept.
+    - An entry of both vocabularies keeps its row in every table, also if its id changes.
+    - A new entry starts as the mean of the rows of its pieces in the old vocabulary (Gee et al. 2022, Fast Vocabulary
+      Transfer). Its output bias is the mean of their biases. "##x" is cut like the inside of a word.
+    - A new special or [unusedN] entry, and one that is [UNK] in the old vocabulary, starts as the mean of all old rows.
+    - Rows of a table beyond the old vocabulary belong to no entry and are dropped.
 
     Args:
-        vocabulary_bytes: of the new vocab.txt.
+        weights: Weights. Must include a vocabulary.
+        vocabulary_bytes: bytes. Content of the new vocab.txt.
+
+    Returns:
+        Tuple (Weights, line for the user).
 
     Raises:
-        UserError: there is no old vocabulary, or one of the two is not usable.
+        UserError: The weights have no vocabulary, or one of the two vocabularies is not usable.
     """
     if weights.vocabulary is None:
         raise UserError(
@@ -45,17 +50,18 @@ def replace_vocabulary(weights, vocabulary_bytes):
             "rows; expected no more entries than rows"
         )
     old_ids = {entry: number for number, entry in enumerate(old)}
-    both = [(number, old_ids[entry]) for number, entry in enumerate(new) if entry in old_ids]
-    cuts = {number: _cut(entry, old_ids) for number, entry in enumerate(new) if entry not in old_ids}
+    kept = [(new_id, old_ids[entry]) for new_id, entry in enumerate(new) if entry in old_ids]
+    pieces_of_new = {new_id: _cut(entry, old_ids) for new_id, entry in enumerate(new) if entry not in old_ids}
     tensors = dict(weights.tensors)
     for path in _TABLES:
         if path in tensors:
-            tensors[path] = _rows_of(tensors[path], len(old), len(new), both, cuts)
-    moved, from_pieces = sum(now != before for now, before in both), sum(map(bool, cuts.values()))
+            tensors[path] = _new_table(tensors[path], len(old), len(new), kept, pieces_of_new)
+    num_moved = sum(new_id != old_id for new_id, old_id in kept)
+    num_from_pieces = sum(map(bool, pieces_of_new.values()))
     line = (
-        f"vocabulary {len(old):,} -> {len(new):,} entries: {len(both) - moved:,} kept in place, {moved:,} moved, "
-        f"{from_pieces:,} new from the mean of their pieces, {len(cuts) - from_pieces:,} new from the mean of all, "
-        f"{len(old) - len(both):,} dropped"
+        f"vocabulary {len(old):,} -> {len(new):,} entries: {len(kept) - num_moved:,} kept in place, "
+        f"{num_moved:,} moved, {num_from_pieces:,} new from the mean of their pieces, "
+        f"{len(pieces_of_new) - num_from_pieces:,} new from the mean of all, {len(old) - len(kept):,} dropped"
     )
     if rows > len(old):
         line += f"; {rows - len(old):,} rows beyond the old vocabulary dropped"
@@ -63,7 +69,7 @@ def replace_vocabulary(weights, vocabulary_bytes):
 
 
 def _entries(vocabulary_bytes, name):
-    """The entries of a vocabulary, in order of their ids; UserError if it is not usable."""
+    """The entries of a vocabulary in the order of their ids. Raises UserError if the vocabulary is not usable."""
     entries, faults = parse_vocabulary(vocabulary_bytes)
     if faults:
         more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
@@ -75,7 +81,7 @@ def _entries(vocabulary_bytes, name):
 
 
 def _cut(entry, ids):
-    """The ids of the pieces that the greedy longest match cuts an entry into; empty where it has none."""
+    """The ids of an entry's pieces, cut by greedy longest match. Empty if the entry cannot or must not be cut."""
     prefix, text = (_INNER, entry[len(_INNER) :]) if entry.startswith(_INNER) else ("", entry)
     if entry in SPECIAL_PIECES or UNUSED_PIECE.fullmatch(entry) or len(text) > MAX_CHARACTERS_PER_WORD:
         return []
@@ -91,16 +97,23 @@ def _cut(entry, ids):
     return pieces
 
 
-def _rows_of(table, num_old, num_new, both, cuts):
-    """A table [V, H] or bias [V] for a new vocabulary.
+def _new_table(table, num_old, num_new, kept, pieces_of_new):
+    """Builds a table [V, H] or bias [V] for a new vocabulary.
 
     Args:
-        both: (new id, old id) of entries that stay. cuts: new id -> old ids of its pieces.
+        table: array [V, H] or [V]. The old table.
+        num_old: int. Entries of the old vocabulary.
+        num_new: int. Entries of the new vocabulary.
+        kept: list of (new id, old id). The entries of both vocabularies.
+        pieces_of_new: dict new id -> list of old ids. The pieces of every new entry.
+
+    Returns:
+        array [num_new, H] or [num_new].
     """
     rows = np.empty((num_new, *table.shape[1:]), table.dtype)
-    now, before = np.array(both).T
-    rows[now] = table[before]
+    new_ids, old_ids = np.array(kept).T
+    rows[new_ids] = table[old_ids]
     mean = table[:num_old].mean(axis=0, dtype=np.float64)
-    for number, pieces in cuts.items():
-        rows[number] = table[pieces].mean(axis=0, dtype=np.float64) if pieces else mean
+    for new_id, pieces in pieces_of_new.items():
+        rows[new_id] = table[pieces].mean(axis=0, dtype=np.float64) if pieces else mean
     return rows

@@ -1,15 +1,19 @@
-"""A BERT's weights outside of any model: what every reader of a format gives and every writer takes. numpy only."""
+"""Defines Weights, a BERT's tensors and settings outside of any model. Needs numpy only.
+
+Every reader of a layout returns Weights, and every writer accepts them.
+"""
 
 import dataclasses
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.errors import UserError
 
-# What the output layer of a fine-tuned model, "classifier", stands on.
+# Tasks of fine-tuned models, whose output layer is the part "classifier".
 TASKS = ("sequence_classification", "token_classification", "question_answering", "multiple_choice")
-# Those whose output layer stands on the pooled output; the others' stands on every token.
+# In these tasks the output layer reads the pooled output. In the others it reads the output of every token.
 POOLED_TASKS = ("sequence_classification", "multiple_choice")
 PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression")  # transformers' names
 _QUERY_KEY_VALUE = ("query", "key", "value")
@@ -17,10 +21,12 @@ _QUERY_KEY_VALUE = ("query", "key", "value")
 
 @dataclasses.dataclass(frozen=True)
 class OwnHead:
-    """The output layer of a fine-tuned run that no other layout has: with a BiLSTM, over a mean of tokens and so on.
+    """A fine-tuned model's head that no other layout can store, such as a BiLSTM or a mean of the tokens.
 
     Attributes:
-        description: fields of modeling.task_model.Head. labels: names of its outputs. tensors: dict path -> array.
+        description: dict. The fields of modeling.task_model.Head.
+        labels: tuple of str. The names of the outputs.
+        tensors: dict path -> array. The weights of the head.
     """
 
     description: dict
@@ -28,27 +34,31 @@ class OwnHead:
     tensors: dict
 
     @property
-    def left_out(self):
-        """What is said of it where it does not come along."""
-        return f"  left out: {', '.join(self.tensors)} (the head of a fine-tuned run; finetune takes it along for the same task)"
+    def left_out(self) -> str:
+        """The line for the user where the head is not loaded or written."""
+        return (
+            f"  left out: {', '.join(self.tensors)} "
+            "(the head of a fine-tuned run; finetune takes it along for the same task)"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """Tensors under the names and in the layout of BertPretrainer's variables, and what belongs to them.
+    """Tensors with the paths and shapes of BertPretrainer's variables, and their settings.
 
     Attributes:
-        config: BertConfig.
-        tensors: dict path -> float32 array; shapes(config) has all paths and shapes. A part that the source does not hold
-            is left out. A fine-tuned model's output layer is classifier/kernel [H, n] and classifier/bias [n].
-        vocabulary: the bytes of vocab.txt, or None.
-        task: of TASKS when there is a classifier, else "". labels: the names of its n outputs, where known.
-        problem_type: of a sequence_classification one of PROBLEM_TYPES, where known: what its outputs are.
-        unused: dict name in the source -> why it is left out: optimizer slots, buffers.
-        unexpected: names in the source that nothing here stands for, with their shapes.
-        origin: "format path", for messages.
-        own_head: OwnHead, where there is one; it is none of the tensors.
-        says_casing: whether the source says do_lower_case, which without a vocabulary cannot be judged.
+        config: BertConfig. Configuration of the model.
+        tensors: dict path -> float32 array. `shapes` lists all paths and shapes. Parts may be
+            missing. The output layer of a fine-tuned model is classifier/kernel [H, n] and classifier/bias [n].
+        vocabulary: bytes or None. Content of vocab.txt.
+        task: str. One of TASKS if there is a classifier, else "".
+        labels: tuple of str. Names of the n outputs of the classifier. Empty if unknown.
+        problem_type: str. One of PROBLEM_TYPES for a sequence_classification. Empty if unknown.
+        unused: dict name -> str. Names in the source that are not loaded, such as optimizer slots, and why.
+        unexpected: dict name -> shape. Tensors in the source that match nothing in this model.
+        origin: str. "format path", for messages.
+        own_head: OwnHead or None. A head that `tensors` does not contain.
+        says_casing: bool. Whether the files of the source state do_lower_case. Otherwise its value is a guess.
     """
 
     config: BertConfig
@@ -63,21 +73,37 @@ class Weights:
     own_head: OwnHead | None = None
     says_casing: bool = False
 
-    def parts(self):
-        """The parts whose tensors are all there, in the order of PARTS."""
+    def parts(self) -> tuple[str, ...]:
+        """The parts that have all their tensors, in the order of PARTS."""
         return tuple(part for part in PARTS if not self.missing([part]))
 
-    def missing(self, parts=PARTS):
-        """Paths of some parts that have no tensor."""
+    def missing(self, parts: Collection[str] = PARTS) -> list[str]:
+        """The paths of some parts that have no tensor."""
         return [path for path in shapes(self.config, parts) if path not in self.tensors]
 
-    def changed(self, tensors, **config):
-        """A copy with other tensors and some other values in the configuration."""
+    def changed(self, tensors: dict, **config) -> "Weights":
+        """A copy with other tensors and changed values of the configuration.
+
+        Args:
+            tensors: dict path -> float32 array. All tensors of the copy.
+            **config: Fields of BertConfig with their new values.
+
+        Returns:
+            Weights. Everything else is the same.
+        """
         return dataclasses.replace(self, config=self.config.replace(**config), tensors=tensors)
 
 
-def shapes(config, parts=PARTS):
-    """dict path -> shape of every variable of a BertPretrainer (or of some of its parts), in the model's order."""
+def shapes(config: BertConfig, parts: Collection[str] = PARTS) -> dict[str, tuple[int, ...]]:
+    """Lists the variables of a BertPretrainer.
+
+    Args:
+        config: BertConfig. Configuration of the model.
+        parts: collection of str. Some of PARTS. Only their variables are listed.
+
+    Returns:
+        dict path -> shape, in the order of the model's variables.
+    """
     hidden, inner = config.hidden_size, config.intermediate_size
 
     def dense(name, input_size, output_size):
@@ -86,7 +112,7 @@ def shapes(config, parts=PARTS):
     def layer_norm(name):
         return {f"{name}/gamma": (hidden,), f"{name}/beta": (hidden,)}
 
-    found = {
+    all_shapes = {
         "encoder/embeddings/word_embeddings": (config.vocab_size, hidden),
         "encoder/embeddings/position_embeddings": (config.max_position_embeddings, hidden),
         "encoder/embeddings/token_type_embeddings": (config.type_vocab_size, hidden),
@@ -94,7 +120,7 @@ def shapes(config, parts=PARTS):
     }
     for index, num_heads in enumerate(config.head_counts):
         layer, width = f"encoder/layer_{index}", num_heads * config.head_size
-        found |= {
+        all_shapes |= {
             **dense(f"{layer}/attention/query_key_value", hidden, 3 * width),
             **dense(f"{layer}/attention/output", width, hidden),
             **layer_norm(f"{layer}/attention_layer_norm"),
@@ -102,7 +128,7 @@ def shapes(config, parts=PARTS):
             **dense(f"{layer}/output", inner, hidden),
             **layer_norm(f"{layer}/output_layer_norm"),
         }
-    found |= {
+    all_shapes |= {
         **dense("encoder/pooler", hidden, hidden),
         "masked_lm/output_bias": (config.vocab_size,),
         **dense("masked_lm/transform", hidden, hidden),
@@ -110,28 +136,38 @@ def shapes(config, parts=PARTS):
         **dense("next_sentence/projection", hidden, 2),
     }
     if not config.tie_word_embeddings:
-        found["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
-    return {path: shape for path, shape in found.items() if part_of(path) in parts}
+        all_shapes["masked_lm/output_embeddings"] = (config.vocab_size, hidden)
+    return {path: shape for path, shape in all_shapes.items() if part_of(path) in parts}
 
 
-def part_of(path):
-    """The part that a path belongs to: one of PARTS, or "classifier"."""
+def part_of(path: str) -> str:
+    """Gives the part that a path belongs to.
+
+    Args:
+        path: str. Path of a tensor.
+
+    Returns:
+        str. One of PARTS, or "classifier".
+    """
     return "pooler" if path.startswith("encoder/pooler/") else path.split("/", 1)[0]
 
 
-def split_attention(values):
-    """A copy of a dict by path in which every query_key_value stands as query, key and value, as other formats have them.
+def split_attention(values: Mapping) -> dict:
+    """Splits every query_key_value of a dict by path into query, key and value, as other layouts do.
 
     Args:
-        values: path -> array (kernel [H, 3H], bias [3H]) or shape tuple.
+        values: dict path -> array or shape tuple. A kernel is [H, 3H], a bias is [3H].
+
+    Returns:
+        dict path -> array or shape tuple. A kernel is [H, H], a bias is [H]. Other entries are unchanged.
 
     Raises:
-        UserError: heads were pruned, for which the other formats have no place.
+        UserError: Heads of a layer were pruned. The other layouts cannot store such a layer.
     """
-    found = {}
+    split = {}
     for path, value in values.items():
         if "/query_key_value/" not in path:
-            found[path] = value
+            split[path] = value
             continue
         shape = value if isinstance(value, tuple) else value.shape
         if path.endswith("/kernel") and shape[-1] != 3 * shape[0]:
@@ -140,92 +176,133 @@ def split_attention(values):
                 "write it with --to=workdir"
             )
         if isinstance(value, tuple):
-            found |= {path.replace("query_key_value", name): (*value[:-1], value[-1] // 3) for name in _QUERY_KEY_VALUE}
+            split |= {path.replace("query_key_value", name): (*value[:-1], value[-1] // 3) for name in _QUERY_KEY_VALUE}
         else:
-            found |= {
+            split |= {
                 path.replace("query_key_value", name): np.ascontiguousarray(third)
-                for name, third in zip(_QUERY_KEY_VALUE, np.split(value, 3, axis=-1))
+                for name, third in zip(_QUERY_KEY_VALUE, np.split(value, 3, axis=-1), strict=True)
             }
-    return found
+    return split
 
 
-def join_attention(tensors):
-    """The reverse of split_attention over arrays; a query whose key or value is missing or of another shape stays alone."""
-    found = dict(tensors)
+def join_attention(tensors: Mapping) -> dict:
+    """Joins query, key and value of a dict by path into query_key_value: the reverse of split_attention.
+
+    Args:
+        tensors: dict path -> array. A kernel is [H, H], a bias is [H].
+
+    Returns:
+        dict path -> array. A kernel is [H, 3H], a bias is [3H]. If a key or value is missing or has another shape than
+        its query, all of them stay separate.
+    """
+    joined = dict(tensors)
     for path in tensors:
         if "/attention/query/" in path:
             names = [path.replace("/query/", f"/{name}/") for name in _QUERY_KEY_VALUE]
-            # Three that are not alike are left as they are, for checked() to name.
+            # If the three shapes differ, the tensors stay separate, and checked() names them.
             if len({tensors[name].shape if name in tensors else None for name in names}) == 1:
-                joined = np.concatenate([found.pop(name) for name in names], axis=-1)
-                found[path.replace("/query/", "/query_key_value/")] = joined
-    return found
+                joined[path.replace("/query/", "/query_key_value/")] = np.concatenate(
+                    [joined.pop(name) for name in names], axis=-1
+                )
+    return joined
 
 
-def checked(weights, allow_missing=(), allow_unexpected=False):
-    """The weights without the parts that are missing, and the report of what was loaded.
+def checked(
+    weights: Weights, allow_missing: Collection[str] = (), allow_unexpected: bool = False
+) -> tuple[Weights, list[str]]:
+    """Checks weights against their configuration, and reports which tensors are loaded.
 
     Args:
-        allow_missing: parts (not the encoder) that may be missing or incomplete. allow_unexpected: whether tensors that
-            nothing here stands for are left out rather than refused.
+        weights: Weights. As a reader returns them.
+        allow_missing: collection of str. Parts that may be missing or incomplete. The encoder may not be one of them.
+        allow_unexpected: bool. If True, unexpected tensors are left out. If False, they are an error.
 
     Returns:
-        (Weights, lines of text).
+        Tuple (Weights, lines of the report). Parts with a missing tensor and unexpected tensors are removed.
 
     Raises:
-        UserError: a tensor is missing, unexpected or of another shape; every such one is listed: name, expected, found.
+        UserError: A tensor is missing, unexpected or has another shape. The message lists every such tensor with its
+            name and with the expected and the found shape.
     """
     for part in allow_missing:
         if part not in PARTS[1:]:
             raise UserError(f"--allow_missing={part} is none of {', '.join(PARTS[1:])}")
-    wanted = shapes(weights.config)
-    if "classifier/kernel" in weights.tensors:
-        outputs = (weights.tensors["classifier/kernel"].shape or (1,))[-1]
-        wanted |= {"classifier/kernel": (weights.config.hidden_size, outputs), "classifier/bias": (outputs,)}
-    faults, absent = [], {}
-    for path, shape in wanted.items():
+    expected = _expected_shapes(weights)
+    missing = {}
+    for path in expected:
         if path not in weights.tensors:
-            absent.setdefault(part_of(path), []).append(path)
-        elif weights.tensors[path].shape != shape:
-            faults.append(f"{path}: expected {list(shape)}, found {list(weights.tensors[path].shape)}")
-    for part, paths in absent.items():
-        if part not in allow_missing:
-            whole = "" if part not in PARTS[1:] else f" (--allow_missing={part} goes on without {part})"
-            named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-            faults.append(f"{named}: missing{whole}")
+            missing.setdefault(part_of(path), []).append(path)
     unexpected = {
         **weights.unexpected,
-        **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in wanted},
+        **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in expected},
     }
+    faults = [*_shape_faults(weights, expected), *_missing_faults(missing, allow_missing)]
     if not allow_unexpected:
         faults += [
             f"{name} {list(shape)}: unexpected (--allow_unexpected leaves it out)" for name, shape in unexpected.items()
         ]
-    if (
-        weights.vocabulary is not None
-        and (pieces := weights.vocabulary.rstrip(b"\n").count(b"\n") + 1) > weights.config.vocab_size
-    ):
-        faults.append(
-            f"vocab.txt: {pieces:,} entries for a table of {weights.config.vocab_size:,} rows; lay the model's own there"
-        )
+    faults += _vocabulary_faults(weights)
     if faults:
         raise UserError(f"{weights.origin}: does not fit its configuration: " + "; ".join(faults))
-    kept = {path: weights.tensors[path] for path in wanted if part_of(path) not in absent}
-    parts = [part_of(path) for path in kept]
+    loaded = {path: weights.tensors[path] for path in expected if part_of(path) not in missing}
+    return dataclasses.replace(weights, tensors=loaded), _report(weights, loaded, missing, unexpected)
+
+
+def _expected_shapes(weights):
+    expected = shapes(weights.config)
+    if "classifier/kernel" in weights.tensors:
+        num_outputs = (weights.tensors["classifier/kernel"].shape or (1,))[-1]
+        expected |= {"classifier/kernel": (weights.config.hidden_size, num_outputs), "classifier/bias": (num_outputs,)}
+    return expected
+
+
+def _shape_faults(weights, expected):
+    return [
+        f"{path}: expected {list(shape)}, found {list(weights.tensors[path].shape)}"
+        for path, shape in expected.items()
+        if path in weights.tensors and weights.tensors[path].shape != shape
+    ]
+
+
+def _missing_faults(missing, allow_missing):
+    faults = []
+    for part, paths in missing.items():
+        if part not in allow_missing:
+            hint = "" if part not in PARTS[1:] else f" (--allow_missing={part} goes on without {part})"
+            names = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+            faults.append(f"{names}: missing{hint}")
+    return faults
+
+
+def _vocabulary_faults(weights):
+    if weights.vocabulary is None:
+        return []
+    num_pieces = weights.vocabulary.rstrip(b"\n").count(b"\n") + 1
+    if num_pieces <= weights.config.vocab_size:
+        return []
+    return [
+        f"vocab.txt: {num_pieces:,} entries for a table of {weights.config.vocab_size:,} rows; "
+        "lay the model's own there"
+    ]
+
+
+def _report(weights, loaded, missing, unexpected):
+    """The lines that tell the user which tensors are loaded, missing and left out."""
+    parts = [part_of(path) for path in loaded]
     counts = {part: parts.count(part) for part in (*PARTS, "classifier") if part in parts}
     lines = [
-        f"{weights.origin}: {len(kept)} tensors match ("
+        f"{weights.origin}: {len(loaded)} tensors match ("
         + ", ".join(f"{part} {count}" for part, count in counts.items())
         + ")"
     ]
-    for part, paths in absent.items():
-        there = sum(part_of(path) == part for path in weights.tensors)
+    for part, paths in missing.items():
+        num_present = sum(part_of(path) == part for path in weights.tensors)
         lines.append(
             f"  missing: {part}, {len(paths)} tensors; this part is not loaded"
-            + (f", nor are the other {there} of it" if there else "")
+            + (f", nor are the other {num_present} of it" if num_present else "")
         )
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
     lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
     if weights.own_head:
         lines.append(weights.own_head.left_out)
-    return dataclasses.replace(weights, tensors=kept), lines
+    return lines

@@ -1,39 +1,49 @@
 """Multi-head self-attention."""
 
 import functools
+from typing import Any
 
 import keras
 
-from keras_bert_app.modeling import backend, recomputed_attention
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
 
-MASKED_SCORE = -10000.0  # google-research/bert modeling.attention_layer: added, so that a fully padded row stays finite
+# google-research/bert modeling.attention_layer adds it to the score of a masked key. A row of padding only stays
+# finite.
+MASKED_SCORE = -10000.0
 
 
 class SelfAttention(keras.layers.Layer):
-    """softmax(Q K^T / sqrt(D) + mask) V for every head. The output projection is applied by the layer, which adds its bias with
-    the residual.
+    """softmax(Q K^T / sqrt(D) + mask) V for every head, without the output projection.
 
-    Query, key and value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, heads within; or, in
-    backend.products_apart and where only some places attend, out of a product with a third of it each.
+    The Transformer layer applies the output projection, whose bias it adds together with the residual. Query, key and
+    value come out of one product with a kernel [H, 3 x N x D] whose columns are Q | K | V, with the heads inside. They
+    come out of three products where the execution asks for it, and where only some places attend.
 
     Args:
-        num_heads: N of this layer; fewer than the configuration's where heads were pruned, each of the same size D.
+        config: BertConfig.
+        seed: int or str, of the initial weights.
+        dropout_place: int, the number of this layer's dropout.
+        num_heads: N of this layer. A pruned layer has fewer than the configuration, each of the same size D.
 
     Attributes:
-        head_gates: None, or a tensor [N] or [B, N] that the heads' outputs are multiplied with; encoder.gated_heads sets it.
+        head_gates: None, or a tensor [N] or [B, N] that multiplies the outputs of the heads. encoder.gated_heads sets
+            it.
 
     Call arguments:
         x: [B, S, H].
-        mask_scores: [B, 1, 1 or S, S], 0 where a key may be attended to and MASKED_SCORE where not.
-        dropout_stem: of the step's seed (backend.stem), or None for inference.
-        attending: [B, P, H], the rows of x that attend, for which mask_scores are then; by default all of them.
+        mask_scores: [B, 1, 1 or S, S], 0 where a key may be attended to and MASKED_SCORE elsewhere.
+        dropout_stem: backend.stem of the step's seed, or None for inference.
+        attending: [B, P, H], the rows of x that attend; mask_scores then belong to them. All rows by default.
+        execution: Execution.
 
     Returns:
-        (context [B, S or P, ND], attention probabilities [B, N, S or P, S] before dropout).
+        (context [B, S or P, N x D], attention probabilities [B, N, S or P, S] before dropout).
     """
 
-    def __init__(self, config, seed, dropout_place, num_heads, **kwargs):
+    def __init__(self, config: BertConfig, seed: int | str, dropout_place: int, num_heads: int, **kwargs):
         super().__init__(**kwargs)
         self.num_heads, self.head_size = num_heads, config.head_size
         self.width = num_heads * config.head_size
@@ -58,140 +68,191 @@ class SelfAttention(keras.layers.Layer):
         self.query_key_value.build()
         self.output_projection.build()
 
-    def call(self, x, mask_scores, dropout_stem=None, attending=None):
-        if backend.compiles_all():
-            return self._call_whole(x, mask_scores, dropout_stem, x if attending is None else attending)
+    def call(self, x, mask_scores, dropout_stem=None, attending=None, execution: Execution = PLAIN):
         ops = keras.ops
-        # Of all layers' same tensor: a graph asks for them once.
+        # The mask is the same tensor for all layers, so that the graph asks for its sizes once.
         batch_size, length = ops.shape(mask_scores)[0], ops.shape(mask_scores)[-1]
-        projection = self.query_key_value
-        # [B x S, 3ND] -> [B, N, S, D] each
         if attending is not None:
-            query, key, value = self._heads_apart(x, attending)
             length = ops.shape(attending)[1]
-        elif backend.are_products_apart():
-            query, key, value = self._heads_apart(x, x)
-        else:
-            query, key, value = backend.fused(
-                _heads, projection.product(x), projection.bias, mask_scores, num_heads=self.num_heads
-            )
-        # [B, N, S, S]
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        probabilities, seed = backend.fused(softmax, scores, mask_scores), self.dropout.seed(dropout_stem)
-        # From the scores anew, of which the gradient has need; a graph in which nobody reads the others does not have them.
-        weights = (
-            probabilities
-            if seed is None and not backend.compiles_parts()
-            else attention_weights(scores, mask_scores, seed, self.dropout.rate)
+        query, key, value = self._query_key_value(x, mask_scores, attending, execution)
+        context, probabilities = attend(
+            query, key, value, mask_scores, self.dropout.seed(dropout_stem), self.dropout.rate, execution
         )
-        context = ops.matmul(weights, value)
         if self.head_gates is not None:
-            context = context * ops.cast(self.head_gates, self.compute_dtype)[..., None, None]
-        # [B, N, S, D] -> [B, S, ND]
-        return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch_size, length, self.width)), probabilities
+            gates = ops.cast(self.head_gates, self.compute_dtype)
+            context = context * (
+                gates[..., None, None] if execution.is_heads_first else ops.expand_dims(gates, (-3, -1))
+            )
+        if execution.is_heads_first:
+            # [B, N, S, D] -> [B, S, N, D]
+            context = ops.transpose(context, (0, 2, 1, 3))
+        return ops.reshape(context, (batch_size, length, self.width)), probabilities
 
-    def _heads_apart(self, x, attending):
-        """As _heads, of a product each, the query of the rows that attend."""
+    def _query_key_value(self, x, mask_scores, attending, execution):
+        """Query (scaled), key and value in the layout of the execution."""
+        projection = self.query_key_value
+        if attending is None and not execution.has_separate_projections and not execution.compiles_all:
+            return execution.fused(
+                _heads_of_all, projection.product(x, execution), projection.bias, mask_scores, num_heads=self.num_heads
+            )
 
         def heads(x, kernel, bias, scale=1.0):
-            product = keras.ops.reshape(backend.product(x, kernel), (*keras.ops.shape(x)[:2], self.width))
-            return backend.fused(_heads_of_one, product, bias, num_heads=self.num_heads, scale=scale)
+            # [B, S, H] -> [B, S, ND]
+            product = keras.ops.reshape(execution.product(x, kernel), (*keras.ops.shape(x)[:2], self.width))
+            return execution.fused(_heads_of_one, product, bias, num_heads=self.num_heads, scale=scale)
 
-        query, key, value = zip(*self._thirds())
+        query, key, value = zip(
+            *(keras.ops.split(backend.tensor(values), 3, axis=-1) for values in (projection.kernel, projection.bias)),
+            strict=True,
+        )
+        attending = x if attending is None else attending
         return heads(attending, *query, self.head_size**-0.5), heads(x, *key), heads(x, *value)
 
-    def _thirds(self):
-        """(kernels, biases) of query, key and value."""
-        return [
-            keras.ops.split(keras.ops.convert_to_tensor(values), 3, axis=-1)
-            for values in (self.query_key_value.kernel, self.query_key_value.bias)
-        ]
 
-    def _call_whole(self, x, mask_scores, dropout_stem, attending):
-        """As call, of arrays whose layout is left to XLA. Query, key and value are products of their own: as parts of one each
-        would be cut out of a copy."""
-        ops = keras.ops
-
-        def heads(x, kernel, bias):
-            # [B, S, ND] -> [B, S, N, D]
-            return ops.reshape(
-                with_bias(backend.product(x, kernel), bias), (*ops.shape(x)[:2], self.num_heads, self.head_size)
-            )
-
-        query, key, value = map(heads, (attending, x, x), *self._thirds())
-        query = query * self.head_size**-0.5
-        context = recomputed_attention.attended(
-            query, key, value, mask_scores, self.dropout.seed(dropout_stem), self.dropout.rate
-        )
-        if self.head_gates is not None:
-            context = context * ops.expand_dims(ops.cast(self.head_gates, self.compute_dtype), (-3, -1))
-        probabilities = softmax(recomputed_attention.scores_of(query, key), mask_scores)
-        return ops.reshape(context, (*ops.shape(attending)[:2], self.width)), probabilities
-
-
-def _heads_of_one(product, bias, *, num_heads, scale):
-    """[B, N, S, D] of a product [B, S, ND], its bias added, times scale."""
+def _heads_of_one(product, bias, *, num_heads, scale, execution):
+    """The heads of a product [B, S, ND], its bias added, times scale."""
     ops = keras.ops
-    rows = ops.reshape(with_bias(product, bias), (*ops.shape(product)[:2], num_heads, product.shape[-1] // num_heads))
-    heads = ops.transpose(rows, (0, 2, 1, 3))
+    size = product.shape[-1] // num_heads
+    heads = ops.reshape(with_bias(product, bias, execution), (*ops.shape(product)[:2], num_heads, size))
+    if execution.is_heads_first:
+        heads = ops.transpose(heads, (0, 2, 1, 3))
     return heads if scale == 1.0 else heads * scale
 
 
-def _heads(product, bias, mask_scores, *, num_heads):
-    """Query, which is scaled, key and value of every head, [B, N, S, D] each, from their product [B x S, 3ND].
-
-    S is that of mask_scores [..., S].
-    """
+def _heads_of_all(product, bias, mask_scores, *, num_heads, execution):
+    """Query (scaled), key and value, [B, N, S, D] each, from their product [B x S, 3ND]. S is that of mask_scores."""
     ops = keras.ops
     length, size = ops.shape(mask_scores)[-1], product.shape[-1] // (3 * num_heads)
     # [B, S, 3, N, D] -> [3, B, N, S, D]
-    qkv = ops.reshape(with_bias(product, bias), (-1, length, 3, num_heads, size))
+    qkv = ops.reshape(with_bias(product, bias, execution), (-1, length, 3, num_heads, size))
     query, key, value = ops.unstack(ops.transpose(qkv, (2, 0, 3, 1, 4)), num=3)
-    # Scaling the smaller query costs less than scaling the scores.
+    # The query is smaller than the scores, so that it is cheaper to scale.
     return query * size**-0.5, key, value
 
 
-def softmax(scores, mask_scores):
-    """softmax(scores + mask) over the keys, in float32, given back in the type of the scores."""
-    return keras.ops.cast(keras.ops.softmax(recomputed_attention.masked(scores, mask_scores), axis=-1), scores.dtype)
-
-
-def attention_weights(scores, mask_scores, seed, rate):
-    """softmax(scores + mask) after dropout, what the values are multiplied with.
+def attend(query, key, value, mask_scores, seed, rate: float, execution: Execution) -> tuple[Any, Any]:
+    """dropout(softmax(query key^T + mask)) value for every head.
 
     Args:
-        mask_scores: no variable; compiled in parts it has no gradient. seed: int [2], or None for no dropout.
+        query: scaled, [B, N, P, D] or [B, P, N, D], see Execution.is_heads_first; P is S where all places attend.
+        key: the same with S.
+        value: as key.
+        mask_scores: [B, 1, 1 or P, S]. It gets no gradient where the execution has gradients of its own.
+        seed: int [2] of the dropout, or None for none.
+        rate: of the dropout.
+        execution: Execution.
+
+    Returns:
+        (sums of the values in the layout of the query, probabilities before dropout [B, N, P, S]).
     """
-    if not backend.compiles_parts():
-        return dropped(softmax(scores, mask_scores), seed, rate=rate)
-    return _compiled_weights(rate)(scores, mask_scores, *([] if seed is None else [seed]))
+    seeds = [] if seed is None else [seed]
+    if execution.recomputes_attention:
+        context = _recomputed(rate, execution)(query, key, value, mask_scores, *seeds)
+        return context, softmax(execution.query_key_products(query, key), mask_scores)
+    # [B, N, P, S]
+    scores = execution.query_key_products(query, key)
+    # A graph in which nobody reads the probabilities does not compute them.
+    probabilities = execution.fused(softmax, scores, mask_scores)
+    if execution.compiles_parts:
+        weights = _fused_weights(rate, execution)(scores, mask_scores, *seeds)
+    else:
+        weights = probabilities if seed is None else dropped(softmax(scores, mask_scores), seed, rate, execution)
+    return execution.weighted_sums(weights, value), probabilities
+
+
+def softmax(scores, mask_scores, execution: Execution = PLAIN):
+    """softmax(scores + mask) over the keys, in float32, returned in the type of the scores."""
+    return keras.ops.cast(keras.ops.softmax(_masked(scores, mask_scores), axis=-1), scores.dtype)
+
+
+def _masked(scores, mask_scores):
+    """scores + mask in float32."""
+    return keras.ops.cast(scores, "float32") + keras.ops.cast(mask_scores, "float32")
+
+
+def _weights_and_log_sums(scores, mask_scores, seed, *, rate, execution):
+    """The weights of the values after dropout, and the logarithms of the sums under the softmax, float32 [..., 1]."""
+    masked = _masked(scores, mask_scores)
+    log_sums = keras.ops.logsumexp(masked, axis=-1, keepdims=True)
+    weights = keras.ops.cast(keras.ops.exp(masked - log_sums), scores.dtype)
+    return dropped(weights, seed, rate, execution), log_sums
+
+
+def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, mean=None, *, rate, execution):
+    """The gradient of the scores from that of the weights.
+
+    With the sums known the probabilities are one pass over the scores (Dao et al. 2022, FlashAttention, section 3.1).
+
+    Args:
+        upstream: gradient of the weights, [B, N, P, S].
+        mean: [B, N, P, 1], a row's sum of probabilities times their gradients; computed here by default.
+    """
+    ops = keras.ops
+    probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
+    upstream = ops.cast(dropped(upstream, seed, rate, execution), "float32")
+    if mean is None:
+        mean = ops.sum(upstream * probabilities, axis=-1, keepdims=True)
+    return ops.cast(probabilities * (upstream - mean), scores.dtype)
 
 
 @functools.cache
-def _compiled_weights(rate):
-    @backend.own_gradient
+def _fused_weights(rate, execution):
+    """The function of (scores, mask_scores, seed) that gives the weights; it and its gradient are one kernel each."""
+
     def weights(scores, mask_scores, seed=None):
-        found, log_sums = backend.fused(_weights_and_log_sums, scores, mask_scores, seed, rate=rate)
+        values, log_sums = execution.fused(_weights_and_log_sums, scores, mask_scores, seed, rate=rate)
 
         def gradient(upstream):
-            of_scores = backend.fused(_gradient_of_scores, scores, mask_scores, seed, log_sums, upstream, rate=rate)
+            of_scores = execution.fused(_gradient_of_scores, scores, mask_scores, seed, log_sums, upstream, rate=rate)
             return [of_scores, None] if seed is None else [of_scores, None, None]
 
-        return found, gradient
+        return values, gradient
 
-    return weights
-
-
-def _weights_and_log_sums(scores, mask_scores, seed, *, rate):
-    masked = recomputed_attention.masked(scores, mask_scores)
-    log_sums = keras.ops.logsumexp(masked, axis=-1, keepdims=True)
-    return dropped(keras.ops.cast(keras.ops.exp(masked - log_sums), scores.dtype), seed, rate=rate), log_sums
+    return execution.own_gradient(weights)
 
 
-def _gradient_of_scores(scores, mask_scores, seed, log_sums, upstream, *, rate):
-    """With the sums known probabilities are one pass over the scores (Dao et al. 2022, FlashAttention, section 3.1)."""
+@functools.cache
+def _recomputed(rate, execution):
+    """The function of (query, key, value, mask_scores, seed) that keeps nothing [S, S] for the gradient.
+
+    The gradient takes the product of query and key again, which are small and at hand.
+    """
     ops = keras.ops
-    probabilities = ops.exp(recomputed_attention.masked(scores, mask_scores) - log_sums)
-    upstream = ops.cast(dropped(upstream, seed, rate=rate), "float32")
-    mean = ops.sum(upstream * probabilities, axis=-1, keepdims=True)
-    return ops.cast(probabilities * (upstream - mean), scores.dtype)
+
+    def attention(query, key, value, mask_scores, seed=None):
+        scores = execution.query_key_products(query, key)
+        weights, log_sums = _weights_and_log_sums(scores, mask_scores, seed, rate=rate, execution=execution)
+        context = execution.weighted_sums(weights, value)
+
+        def gradient(upstream):
+            gradients = gradient_of(
+                *execution.computed_anew(query, key, value, mask_scores, seed, log_sums, context, upstream)
+            )
+            return [*gradients, None] if seed is None else [*gradients, None, None]
+
+        return context, gradient
+
+    def gradient_of(query, key, value, mask_scores, seed, log_sums, context, upstream):
+        scores = execution.query_key_products(query, key)
+        probabilities = ops.exp(_masked(scores, mask_scores) - log_sums)
+        weights = dropped(ops.cast(probabilities, value.dtype), seed, rate, execution)
+        # A row's sum of probabilities times their gradients, without a pass over them.
+        mean = ops.sum(ops.cast(upstream, "float32") * ops.cast(context, "float32"), axis=-1)
+        mean = ops.expand_dims(ops.transpose(mean, (0, 2, 1)), -1)
+        of_scores = _gradient_of_scores(
+            scores,
+            mask_scores,
+            seed,
+            log_sums,
+            execution.query_key_products(upstream, value),
+            mean,
+            rate=rate,
+            execution=execution,
+        )
+        return (
+            execution.weighted_sums(of_scores, key),
+            backend.einsum("bnst,bsnd->btnd", of_scores, query),
+            backend.einsum("bnst,bsnd->btnd", weights, upstream),
+        )
+
+    return execution.own_gradient(attention)

@@ -2,22 +2,31 @@
 
 import keras
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import Dropout, LayerNorm, dropped, initializer, layer_norm
 
 
 class BertEmbeddings(keras.layers.Layer):
     """Sum of three learned tables, normalized, with dropout.
 
+    Args:
+        config: BertConfig.
+        seed: of the initial weights.
+        dropout_place: the number of this layer's dropout.
+
     Call arguments:
-        input_word_ids, input_type_ids: int32 [B, S]; S at most max_position_embeddings.
-        dropout_stem: of the step's seed (backend.stem), or None for inference.
+        input_word_ids: int32 [B, S]; S at most max_position_embeddings.
+        input_type_ids: int32 [B, S].
+        dropout_stem: backend.stem of the step's seed, or None for inference.
+        execution: Execution.
 
     Returns:
         [B, S, H].
     """
 
-    def __init__(self, config, seed, dropout_place, **kwargs):
+    def __init__(self, config: BertConfig, seed: int, dropout_place: int, **kwargs):
         super().__init__(**kwargs)
         self.config = config
         self.seed = seed
@@ -33,7 +42,7 @@ class BertEmbeddings(keras.layers.Layer):
             "token_type_embeddings": self.config.type_vocab_size,
         }
         self.word_table, self.position_table, self.type_table = (
-            # Rows of them are read in float32, so that not all of the table is cast in each step.
+            # Only the rows that a step reads are cast. With autocast the whole table would be.
             self.add_weight(
                 shape=(size, self.config.hidden_size),
                 name=name,
@@ -44,7 +53,7 @@ class BertEmbeddings(keras.layers.Layer):
         )
         self.layer_norm.build()
 
-    def call(self, input_word_ids, input_type_ids, dropout_stem=None):
+    def call(self, input_word_ids, input_type_ids, dropout_stem=None, execution: Execution = PLAIN):
         static_length = input_word_ids.shape[1]
         if static_length is not None and static_length > self.config.max_position_embeddings:
             raise ValueError(
@@ -53,12 +62,12 @@ class BertEmbeddings(keras.layers.Layer):
             )
         words = backend.rows(self.word_table, input_word_ids)
         positions = self.position_table[: keras.ops.shape(input_word_ids)[1]]
-        # A product with a one-hot row: its gradient is a matrix product too, not a scatter into two rows.
-        # keras.ops.one_hot takes the ids to int64 first, which a TPU only emulates.
+        # The gradient of a product with one-hot rows is a matrix product, not a scatter into two rows.
+        # keras.ops.one_hot casts the ids to int64 first, which a TPU only emulates.
         numbers = keras.ops.arange(self.config.type_vocab_size, dtype="int32")
         one_hot = keras.ops.cast(keras.ops.equal(keras.ops.expand_dims(input_type_ids, -1), numbers), "float32")
         types = keras.ops.matmul(one_hot, self.type_table)
-        return backend.fused(
+        return execution.fused(
             _normalized_sum,
             words,
             positions,
@@ -72,6 +81,6 @@ class BertEmbeddings(keras.layers.Layer):
         )
 
 
-def _normalized_sum(words, positions, types, gamma, beta, seed, *, rate, epsilon, dtype):
-    normalized = layer_norm(words + positions + types, gamma, beta, epsilon=epsilon)
-    return dropped(keras.ops.cast(normalized, dtype), seed, rate=rate)
+def _normalized_sum(words, positions, types, gamma, beta, seed, *, rate, epsilon, dtype, execution):
+    normalized = layer_norm(words + positions + types, gamma, beta, epsilon=epsilon, execution=execution)
+    return dropped(keras.ops.cast(normalized, dtype), seed, rate, execution)

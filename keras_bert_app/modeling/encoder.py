@@ -1,12 +1,16 @@
 """BertEncoder: embeddings, a stack of post-LayerNorm Transformer layers, and the pooler."""
 
 import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import keras
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer, rows_at
 
 _DROPOUTS_PER_LAYER = 3
@@ -16,17 +20,24 @@ class TransformerLayer(keras.layers.Layer):
     """Self-attention and a feed-forward part, each followed by dropout, residual sum and LayerNorm.
 
     Args:
+        config: BertConfig.
+        seed: of the initial weights.
+        first_dropout_place: the number of its first dropout; the next two numbers are its own, too.
         num_heads: N of this layer.
 
     Call arguments:
-        x: [B, S, H]. mask_scores: [B, 1, 1 or S, S]. dropout_stem: of the step's seed (backend.stem), or None for inference.
-        positions: int32 [B, P] for the output of those places alone, whose mask_scores are given then; None for all.
+        x: [B, S, H].
+        mask_scores: [B, 1, 1 or S, S].
+        dropout_stem: backend.stem of the step's seed, or None for inference.
+        positions: int32 [B, P], the places whose output is wanted; mask_scores then belong to them. None for all
+            places.
+        execution: Execution.
 
     Returns:
         (output [B, S or P, H], attention probabilities [B, N, S or P, S]).
     """
 
-    def __init__(self, config, seed, first_dropout_place, num_heads, **kwargs):
+    def __init__(self, config: BertConfig, seed: int, first_dropout_place: int, num_heads: int, **kwargs):
         super().__init__(**kwargs)
 
         def dense(name, input_size, output_size, function=None):
@@ -64,39 +75,44 @@ class TransformerLayer(keras.layers.Layer):
         ):
             part.build()
 
-    def call(self, x, mask_scores, dropout_stem=None, positions=None):
+    def call(self, x, mask_scores, dropout_stem=None, positions=None, execution: Execution = PLAIN):
         def added(norm, x, projection, values, dropout):
-            return norm.of_residual(x, projection.product(values), projection.bias, dropout, dropout_stem)
+            product = projection.product(values, execution)
+            return norm.of_residual(x, product, projection.bias, dropout, dropout_stem, execution)
 
         attending = None if positions is None else rows_at(x, positions)
-        context, probabilities = self.attention(x, mask_scores, dropout_stem, attending)
+        context, probabilities = self.attention(x, mask_scores, dropout_stem, attending, execution=execution)
         x = x if attending is None else attending
         x = added(self.attention_layer_norm, x, self.attention.output_projection, context, self.attention_dropout)
-        x = added(self.output_layer_norm, x, self.output_projection, self.intermediate(x), self.output_dropout)
+        intermediate = self.intermediate(x, execution=execution)
+        x = added(self.output_layer_norm, x, self.output_projection, intermediate, self.output_dropout)
         return x, probabilities
 
 
 class BertEncoder(keras.Model):
-    """The BERT encoder (Devlin et al. 2018), weights made at once from config and seed.
+    """The BERT encoder (Devlin et al. 2018); its weights are made at once, from config and seed.
 
     Args:
         config: BertConfig.
         seed: of the initial weights.
-        dtype: Keras type policy: "float32" or "mixed_bfloat16".
-        has_pooler: some published encoders have none; without it there is no pooled_output.
+        dtype: Keras type policy, "float32" or "mixed_bfloat16".
+        has_pooler: whether there is a pooler, and so pooled_output. Some published encoders have none.
+        name: of the Keras model.
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; other keys are not read.
         dropout_seed: int [2] for training with dropout, or None for inference.
         return_attention_scores: whether to return the attention probabilities too.
-        output_positions: int32 [B, P], the places at which the last layer's output is asked for; where pooled_output is read
-            the first of them is [CLS]'s, 0. Of all others that layer computes no more than key and value. None for all places.
+        output_positions: int32 [B, P], the places whose output of the last layer is wanted. For all other places that
+            layer computes key and value only. The first one must be [CLS], 0, where pooled_output is read. None for
+            all places.
+        execution: Execution.
 
     Returns:
         dict: sequence_output [B, S, H] (the last layer); pooled_output [B, H] (tanh of a dense layer on [CLS]);
         encoder_outputs, every layer's output; embedding_output [B, S, H]; attention_scores, every layer's
-        probabilities [B, N, S, S], when asked for. With output_positions sequence_output and the last layer's others have P
-        in place of the first S.
+        probabilities [B, N, S, S], when asked for. With output_positions, sequence_output and the other outputs of the
+        last layer have P where they would have their first S.
 
     Example:
         encoder = BertEncoder(BertConfig.of_size("tiny"))
@@ -104,7 +120,14 @@ class BertEncoder(keras.Model):
         encoder({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["pooled_output"]
     """
 
-    def __init__(self, config, seed=0, dtype="float32", has_pooler=True, name="encoder"):
+    def __init__(
+        self,
+        config: BertConfig,
+        seed: int = 0,
+        dtype: str = "float32",
+        has_pooler: bool = True,
+        name: str = "encoder",
+    ):
         super().__init__(name=name, dtype=dtype)
         self.config = config
         self.embeddings = BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
@@ -127,38 +150,47 @@ class BertEncoder(keras.Model):
                 part.build()
             self.built = True
 
-    def call(self, inputs, dropout_seed=None, return_attention_scores=False, output_positions=None):
+    def call(
+        self,
+        inputs,
+        dropout_seed=None,
+        return_attention_scores: bool = False,
+        output_positions=None,
+        execution: Execution = PLAIN,
+    ):
         mask_scores, dropout_stem = self._mask_scores(inputs["input_mask"]), backend.stem(dropout_seed)
-        embedding_output = self.embeddings(inputs["input_word_ids"], inputs["input_type_ids"], dropout_stem)
+        embedding_output = self.embeddings(
+            inputs["input_word_ids"], inputs["input_type_ids"], dropout_stem, execution=execution
+        )
         x, encoder_outputs, attention_scores = embedding_output, [], []
         for layer in self.transformer_layers:
-            if output_positions is not None and layer is self.transformer_layers[-1]:
-                x, probabilities = layer(
-                    x, self._mask_scores(inputs["input_mask"], output_positions), dropout_stem, output_positions
-                )
-            else:
-                x, probabilities = layer(x, mask_scores, dropout_stem)
+            positions = output_positions if layer is self.transformer_layers[-1] else None
+            scores = mask_scores if positions is None else self._mask_scores(inputs["input_mask"], positions)
+            x, probabilities = layer(x, scores, dropout_stem, positions, execution=execution)
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
         if output_positions is not None and not self.transformer_layers:
             x = rows_at(x, output_positions)
         outputs = {"sequence_output": x, "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
         if self.pooler:
-            outputs["pooled_output"] = keras.ops.tanh(self.pooler(x[:, 0]))
+            outputs["pooled_output"] = keras.ops.tanh(self.pooler(x[:, 0], execution=execution))
         if return_attention_scores:
             outputs["attention_scores"] = attention_scores
         return outputs
 
     def _mask_scores(self, mask, positions=None):
-        """What is added to scores, [B, 1, 1, S]; where only the past is seen [B, 1, S or P, S], of all places or of positions [B, P]."""
+        """The summands of the scores, [B, 1, 1, S].
+
+        A causal encoder has [B, 1, S, S], or [B, 1, P, S] for the places in positions [B, P].
+        """
         ops = keras.ops
         mask = ops.cast(mask, "float32")
-        # Not by slicing, for which LiteRT has no kernel of that rank.
+        # LiteRT has no kernel that slices at this rank, so that dimensions are expanded.
         mask_scores = ops.expand_dims((1.0 - mask) * MASKED_SCORE, (1, 2))
         if not self.config.is_causal:
             return mask_scores
         places = ops.arange(ops.shape(mask)[1], dtype="int32")
-        # [S, S] or [B, 1, P, S], where the token of a row comes before that of a column
+        # [S, S] or [B, 1, P, S]: whether the token of a row comes before that of a column
         of_rows = (
             ops.expand_dims(places, 1) if positions is None else ops.expand_dims(ops.cast(positions, "int32"), (1, 3))
         )
@@ -166,16 +198,17 @@ class BertEncoder(keras.Model):
 
 
 @contextlib.contextmanager
-def gated_heads(encoder, gates):
-    """Within the block the outputs of an encoder's heads are multiplied with gates, whatever model the encoder is part of.
+def gated_heads(encoder: BertEncoder, gates: Iterable[Any]) -> Iterator[None]:
+    """Multiplies the outputs of an encoder's heads with gates within the block, whatever model the encoder is part of.
 
-    A tf.function that is traced in the block has the gates in it, and keeps them; one traced before has none.
+    A tf.function that is traced in the block keeps the gates. One that was traced before has none.
 
     Args:
-        encoder: BertEncoder. gates: for each layer a tensor or variable [N], or [B, N] for gates of each row.
+        encoder: BertEncoder.
+        gates: for each layer a tensor or variable [N], or [B, N] for gates of each row.
     """
-    for layer, of_layer in zip(encoder.transformer_layers, gates, strict=True):
-        layer.attention.head_gates = of_layer
+    for layer, layer_gates in zip(encoder.transformer_layers, gates, strict=True):
+        layer.attention.head_gates = layer_gates
     try:
         yield
     finally:

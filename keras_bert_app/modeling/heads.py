@@ -1,26 +1,34 @@
 """The two pre-training heads: masked language model and next-sentence prediction."""
 
+import functools
+
 import keras
 
-from keras_bert_app.modeling import backend
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer, rows_at, with_bias
 
 
 class MaskedLMHead(keras.layers.Layer):
     """Dense, activation, LayerNorm, then a product with the word embedding table and a bias of its own.
 
-    With tie_word_embeddings False in the config the product is with a table of the head's own.
+    Where the config says tie_word_embeddings=False, the product is with a table of the head's own.
+
+    Args:
+        config: BertConfig.
+        seed: of the initial weights.
 
     Call arguments:
         sequence_output: [B, S, H].
         embedding_table: [V, H], the encoder's.
         masked_lm_positions: int32 [B, P], or None for every position. Only these go through the head.
+        execution: Execution.
 
     Returns:
         mlm_logits float32 [B, P, V] ([B, S, V] without positions).
     """
 
-    def __init__(self, config, seed, **kwargs):
+    def __init__(self, config: BertConfig, seed: int, **kwargs):
         super().__init__(**kwargs)
         self.config = config
         self.seed = seed
@@ -49,48 +57,60 @@ class MaskedLMHead(keras.layers.Layer):
                 initializer=initializer(self.config, self.seed, "masked_lm/output_embeddings"),
             )
 
-    def call(self, sequence_output, embedding_table, masked_lm_positions=None):
+    def call(self, sequence_output, embedding_table, masked_lm_positions=None, execution: Execution = PLAIN):
         ops = keras.ops
         if not self.config.tie_word_embeddings:
             embedding_table = self.output_embeddings
         x = sequence_output if masked_lm_positions is None else rows_at(sequence_output, masked_lm_positions)
         batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
-        x = self.layer_norm(self.transform(ops.reshape(x, (-1, self.config.hidden_size))))
-        logits = product_with_rows(x, ops.cast(embedding_table, self.compute_dtype))
+        x = self.transform(ops.reshape(x, (-1, self.config.hidden_size)), execution=execution)
+        x = self.layer_norm(x, execution=execution)
+        logits = product_with_rows(execution)(x, ops.cast(embedding_table, self.compute_dtype))
         if self.compute_dtype == "float32":
-            # Not as a kernel, whose gradient would copy that of the logits: it is the same with and without the bias.
-            logits = with_bias(logits, self.output_bias)
+            # The gradient of the logits is the same with and without the bias. A kernel would copy it.
+            logits = with_bias(logits, self.output_bias, execution)
         else:
-            logits = backend.fused(_wide_with_bias, logits, self.output_bias)
+            logits = execution.fused(_wide_with_bias, logits, self.output_bias)
         return ops.reshape(logits, (batch_size, length, self.config.vocab_size))
 
 
-@backend.own_gradient
-def product_with_rows(x, table):
-    """[N, H] x [V, H]^T. TensorFlow's gradient of the table is made as [H, V] and transposed, for half of its time again."""
+@functools.cache
+def product_with_rows(execution: Execution):
+    """The function of x [N, H] and a table [V, H] that gives x table^T, [N, V].
+
+    TensorFlow makes the gradient of the table as [H, V] and transposes it, which takes half as long again.
+    """
     ops = keras.ops
 
-    def gradient(upstream):
-        return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), x)
+    def product(x, table):
+        def gradient(upstream):
+            return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), x)
 
-    return ops.matmul(x, ops.transpose(table)), gradient
+        return ops.matmul(x, ops.transpose(table)), gradient
+
+    return execution.own_gradient(product)
 
 
-def _wide_with_bias(product, bias):
-    return with_bias(keras.ops.cast(product, "float32"), bias)
+def _wide_with_bias(product, bias, execution):
+    return with_bias(keras.ops.cast(product, "float32"), bias, execution)
 
 
 class NextSentenceHead(keras.layers.Layer):
     """A linear layer on the pooled output: class 0 = B follows A, 1 = B is random.
 
+    Args:
+        config: BertConfig.
+        seed: of the initial weights.
+
     Call arguments:
         pooled_output: [B, H].
+        execution: Execution.
 
     Returns:
         nsp_logits float32 [B, 2].
     """
 
-    def __init__(self, config, seed, **kwargs):
+    def __init__(self, config: BertConfig, seed: int, **kwargs):
         super().__init__(**kwargs)
         self.projection = Dense(
             config.hidden_size,
@@ -103,5 +123,5 @@ class NextSentenceHead(keras.layers.Layer):
     def build(self, input_shape=None):
         self.projection.build()
 
-    def call(self, pooled_output):
-        return keras.ops.cast(self.projection(pooled_output), "float32")
+    def call(self, pooled_output, execution: Execution = PLAIN):
+        return keras.ops.cast(self.projection(pooled_output, execution=execution), "float32")

@@ -2,10 +2,14 @@
 
 import functools
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PLAIN, Execution
 
 
 def _gelu_exact(x):
@@ -19,55 +23,63 @@ def _gelu_tanh(x):
 _GELU_FORMS = {"gelu_exact": _gelu_exact, "gelu_tanh": _gelu_tanh}
 
 
-def activation(name):
-    """The function of a config's hidden_act; keras.ops and keras.activations disagree on what plain gelu is."""
+def activation(name: str) -> Callable:
+    """The function of a config's hidden_act. keras.ops and keras.activations disagree on the meaning of plain gelu."""
     return _GELU_FORMS.get(name) or keras.activations.get(name)
 
 
-def initializer(config, seed, name):
-    """Truncated normal of the config's range; each weight's own draws, the same for the same (seed, name)."""
+def initializer(config: BertConfig, seed: int | str, name: str) -> keras.initializers.Initializer:
+    """Truncated normal of the config's range. The draws of a weight follow from seed and name."""
     return keras.initializers.TruncatedNormal(
         stddev=config.initializer_range, seed=zlib.crc32(f"{seed}/{name}".encode())
     )
 
 
 class Dropout:
-    """Dropout whose masks follow from one seed for the whole step: each place of the model folds its own number into backend.stem's.
+    """Dropout whose masks follow from one seed for the whole step.
+
+    Each place of the model folds its own number into that seed.
 
     Args:
         rate: share of values that is dropped.
         place: a number that no other dropout of the model has.
     """
 
-    def __init__(self, rate, place):
+    def __init__(self, rate: float, place: int):
         self.rate = rate
         self.place = place
 
-    def seed(self, stem):
-        """This place's seed, int [2], from the stem of the step's; None where nothing is dropped: for inference (None) or at a rate of 0."""
+    def seed(self, stem: Any) -> Any:
+        """This place's seed, int [2], from the stem of the step's; None for inference (no stem) and at a rate of 0."""
         return None if stem is None or self.rate == 0.0 else backend.with_number(stem, self.place)
 
-    def __call__(self, values, stem):
-        """Values as they are where nothing is dropped."""
-        return backend.fused(dropped, values, self.seed(stem), rate=self.rate)
+    def __call__(self, values: Any, stem: Any, execution: Execution = PLAIN) -> Any:
+        """The values after dropout; unchanged for inference."""
+        return execution.fused(dropped, values, self.seed(stem), rate=self.rate)
 
 
-def dropped(values, seed, *, rate):
-    """Values with a share of them zeroed; as they are when seed is None. Args: seed: int [2] of the place."""
-    return values if seed is None else backend.dropout(values, rate, seed)
+def dropped(values, seed, rate: float, execution: Execution):
+    """Values with a share of them zeroed, unchanged where seed is None.
+
+    Args:
+        values: tensor of any shape.
+        seed: int [2] of the place, or None.
+        rate: share that is dropped.
+        execution: Execution.
+    """
+    return values if seed is None else execution.dropout(values, rate, seed)
 
 
-def layer_norm(x, gamma, beta, *, epsilon):
-    """Layer normalization (Ba et al. 2016) over the last axis, in float32, given back in the type of x."""
-    return keras.ops.cast(_layer_norm(epsilon)(keras.ops.cast(x, "float32"), gamma, beta), x.dtype)
+def layer_norm(x, gamma, beta, *, epsilon: float, execution: Execution):
+    """Layer normalization (Ba et al. 2016) over the last axis, in float32, returned in the type of x."""
+    return keras.ops.cast(_layer_norm(epsilon, execution)(keras.ops.cast(x, "float32"), gamma, beta), x.dtype)
 
 
 @functools.cache
-def _layer_norm(epsilon):
+def _layer_norm(epsilon, execution):
     """The function of (x, gamma, beta), float32, with a gradient that takes the fewest passes over x."""
     ops = keras.ops
 
-    @backend.own_gradient
     def normalized(x, gamma, beta):
         centered = x - ops.mean(x, axis=-1, keepdims=True)
         deviation = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + epsilon)
@@ -80,52 +92,70 @@ def _layer_norm(epsilon):
                 - ops.mean(scaled, axis=-1, keepdims=True)
                 - standard * ops.mean(scaled * standard, axis=-1, keepdims=True)
             )
-            return of_x, _sum_over_rows(upstream * standard), _sum_over_rows(upstream)
+            return of_x, execution.sum_over_rows(upstream * standard), execution.sum_over_rows(upstream)
 
         return centered * (deviation * gamma) + beta, gradient
 
-    return normalized
+    return execution.own_gradient(normalized)
 
 
-def _sum_over_rows(x):
-    """[..., H] -> [H]. A product with ones: on a CPU TensorFlow's sum over rows takes up to 5 times as long, XLA's 10 times."""
-    if backend.compiles_all():
-        return keras.ops.sum(x, axis=tuple(range(len(x.shape) - 1)))
-    rows = keras.ops.reshape(x, (-1, x.shape[-1]))
-    # A vector of less than 16 KB times a matrix XLA merges with what makes the matrix, which it then computes column by column:
-    # gelu's gradient of 2,048 x 512 in bfloat16 took 26 ms in place of 1.6. Of two vectors it does not.
-    if backend.is_kernel():
-        return keras.ops.matmul(keras.ops.ones((2, keras.ops.shape(rows)[0]), x.dtype), rows)[0]
-    return keras.ops.squeeze(keras.ops.matmul(keras.ops.ones((1, keras.ops.shape(rows)[0]), x.dtype), rows), 0)
+def residual_layer_norm(x, values, bias, gamma, beta, seed, *, rate: float, epsilon: float, execution: Execution):
+    """The end of each half of a Transformer layer: LayerNorm(x + dropout(values + bias)).
+
+    Args:
+        x: [..., H], the residual.
+        values: [..., H], the output of the half, without its bias.
+        bias: [H].
+        gamma: [H].
+        beta: [H].
+        seed: int [2] of the dropout, or None for none.
+        rate: of the dropout.
+        epsilon: of the normalization.
+        execution: Execution.
+    """
+    values = with_bias(execution.widened(values), bias, execution)
+    wide = execution.widened(x) + dropped(values, seed, rate, execution)
+    return keras.ops.cast(layer_norm(wide, gamma, beta, epsilon=epsilon, execution=execution), x.dtype)
 
 
-def residual_layer_norm(x, values, bias, gamma, beta, seed, *, rate, epsilon):
-    """What ends each half of a Transformer layer: LayerNorm(x + dropout(values + bias)). Args: x, values: [..., H]."""
-    wide = backend.widened(x) + dropped(with_bias(backend.widened(values), bias), seed, rate=rate)
-    return keras.ops.cast(layer_norm(wide, gamma, beta, epsilon=epsilon), x.dtype)
+def with_bias(x, bias, execution: Execution):
+    """x + bias over the last axis, in the type of x.
+
+    Args:
+        x: [..., H].
+        bias: [H].
+        execution: Execution.
+    """
+    return _sum_with_bias(execution)(x, keras.ops.cast(bias, x.dtype))
 
 
-def with_bias(x, bias):
-    """x + bias over the last axis, in the type of x. Args: x: [..., H]. bias: [H]."""
-    return _sum_with_bias(x, keras.ops.cast(bias, x.dtype))
+@functools.cache
+def _sum_with_bias(execution):
+    def sum_with_bias(x, bias):
+        return x + bias, lambda upstream: (upstream, execution.sum_over_rows(upstream))
+
+    return execution.own_gradient(sum_with_bias)
 
 
-@backend.own_gradient
-def _sum_with_bias(x, bias):
-    return x + bias, lambda upstream: (upstream, _sum_over_rows(upstream))
-
-
-def activated(x, bias, *, activation):
+def activated(x, bias, *, activation: Callable, execution: Execution):
     """activation(x + bias), in the type of x."""
-    return keras.ops.cast(activation(with_bias(backend.widened(x), bias)), x.dtype)
+    return keras.ops.cast(activation(with_bias(execution.widened(x), bias, execution)), x.dtype)
 
 
 def rows_at(x, positions):
-    """The rows [B, P, H] of x [B, S, H] at positions int32 [B, P], which must be from 0 to S - 1: others are of other rows."""
+    """The rows of x at some positions.
+
+    Args:
+        x: [B, S, H].
+        positions: int32 [B, P], from 0 to S - 1. A position outside would be one of another row of the batch.
+
+    Returns:
+        [B, P, H].
+    """
     ops = keras.ops
     batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
     row_start = ops.arange(batch_size, dtype="int32")[:, None] * length
-    # Of rows in one axis: an index into two would be gathered, and its gradient scattered, pair by pair.
+    # With an index into two axes the gather, and the scatter of its gradient, would go pair by pair.
     rows = backend.rows(ops.reshape(x, (-1, x.shape[-1])), ops.reshape(ops.cast(positions, "int32") + row_start, (-1,)))
     return ops.reshape(rows, (batch_size, ops.shape(positions)[1], x.shape[-1]))
 
@@ -133,14 +163,19 @@ def rows_at(x, positions):
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, computed in float32 whatever the compute type.
 
+    Args:
+        hidden_size: H.
+        epsilon: added to the variance.
+
     Call arguments:
         x: [..., H].
+        execution: Execution.
 
     Returns:
         [..., H] in the type of x.
     """
 
-    def __init__(self, hidden_size, epsilon, **kwargs):
+    def __init__(self, hidden_size: int, epsilon: float, **kwargs):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.epsilon = epsilon
@@ -149,14 +184,23 @@ class LayerNorm(keras.layers.Layer):
         self.gamma = self.add_weight(shape=(self.hidden_size,), initializer="ones", name="gamma", autocast=False)
         self.beta = self.add_weight(shape=(self.hidden_size,), initializer="zeros", name="beta", autocast=False)
 
-    def call(self, x):
-        return backend.fused(layer_norm, x, self.gamma, self.beta, epsilon=self.epsilon)
+    def call(self, x, execution: Execution = PLAIN):
+        return execution.fused(layer_norm, x, self.gamma, self.beta, epsilon=self.epsilon)
 
-    def of_residual(self, x, product, bias, dropout, dropout_stem):
-        """LayerNorm(x + dropout(product + bias)). Args: x: [..., H]. product: of backend.product. dropout: Dropout."""
+    def of_residual(self, x, product, bias, dropout: Dropout, dropout_stem, execution: Execution = PLAIN):
+        """LayerNorm(x + dropout(product + bias)).
+
+        Args:
+            x: [..., H].
+            product: of Execution.product.
+            bias: [H].
+            dropout: Dropout.
+            dropout_stem: backend.stem of the step's seed, or None for inference.
+            execution: Execution.
+        """
         shape = keras.ops.shape(x)
         x = keras.ops.reshape(x, keras.ops.shape(product))
-        x = backend.fused(
+        x = execution.fused(
             residual_layer_norm,
             x,
             product,
@@ -174,16 +218,27 @@ class Dense(keras.layers.Layer):
     """activation(x @ kernel + bias) over the last axis.
 
     Args:
+        input_size: width of the input.
+        output_size: width of the output.
+        kernel_initializer: Keras initializer.
         activation: a function of tensors, or None.
 
     Call arguments:
         x: [..., input_size].
+        execution: Execution.
 
     Returns:
         [..., output_size].
     """
 
-    def __init__(self, input_size, output_size, kernel_initializer, activation=None, **kwargs):
+    def __init__(
+        self,
+        input_size: int,
+        output_size: int,
+        kernel_initializer: keras.initializers.Initializer,
+        activation: Callable | None = None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.input_size = input_size
         self.output_size = output_size
@@ -196,14 +251,14 @@ class Dense(keras.layers.Layer):
         )
         self.bias = self.add_weight(shape=(self.output_size,), initializer="zeros", name="bias", autocast=False)
 
-    def product(self, x):
-        """backend.product with the kernel; whoever asks for it adds the bias, with what else is done to each element."""
-        return backend.product(x, self.kernel)
+    def product(self, x, execution: Execution = PLAIN):
+        """Execution.product with the kernel. The caller adds the bias, together with other work on each element."""
+        return execution.product(x, self.kernel)
 
-    def call(self, x):
-        result = self.product(x)
+    def call(self, x, execution: Execution = PLAIN):
+        result = self.product(x, execution)
         if self.activation is None:
-            result = backend.fused(with_bias, result, self.bias)
+            result = execution.fused(with_bias, result, self.bias)
         else:
-            result = backend.fused(activated, result, self.bias, activation=self.activation)
+            result = execution.fused(activated, result, self.bias, activation=self.activation)
         return keras.ops.reshape(result, (*keras.ops.shape(x)[:-1], self.output_size))

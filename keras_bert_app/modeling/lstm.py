@@ -1,13 +1,16 @@
 """A bidirectional LSTM (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
 
-Keras' own has a gradient that TensorFlow makes of its loop, with lists whose elements have no known shape: a TPU cannot be
-given that. Here the gradient is a loop written out, forward and backward direction run side by side in one, and all products
-that need not wait for the step before are taken at once.
+TensorFlow derives the gradient of Keras' own LSTM from its loop, with lists whose elements have no known shape. A TPU
+cannot run that. Here the gradient is a loop of its own. Both directions run side by side in one loop, and all products
+that need not wait for the step before are computed at once.
 """
+
+import functools
 
 import keras
 
 from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import with_bias
 
 _DIRECTIONS, _GATES = 2, 4  # gates in the order input, forget, candidate, output
@@ -17,17 +20,21 @@ class BiLstm(keras.layers.Layer):
     """Outputs of both directions side by side.
 
     Args:
-        units: U, of each direction. input_width: F. kernel_initializer, recurrent_initializer: Keras initializers.
+        units: U, of each direction.
+        input_width: F.
+        kernel_initializer: Keras initializer.
+        recurrent_initializer: Keras initializer.
 
     Call arguments:
-        x: [B, S, F]. mask: [B, S], 1 where there is something. A place where it is 0 is empty: its output is 0, and what comes
-            after it starts anew.
+        x: [B, S, F].
+        mask: [B, S], 1 or 0. The output at a 0 is 0, and the state after it starts anew.
+        execution: Execution.
 
     Returns:
         [B, S, 2U]: forward, backward.
     """
 
-    def __init__(self, units, input_width, kernel_initializer, recurrent_initializer, **kwargs):
+    def __init__(self, units: int, input_width: int, kernel_initializer, recurrent_initializer, **kwargs):
         super().__init__(**kwargs)
         self.units, self.input_width = units, input_width
         self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
@@ -44,15 +51,15 @@ class BiLstm(keras.layers.Layer):
             shape=(_DIRECTIONS * width,), initializer=_forget_nothing, name="bias", autocast=False
         )
 
-    def call(self, x, mask):
+    def call(self, x, mask, execution: Execution = PLAIN):
         ops = keras.ops
         batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
-        gates = backend.fused(with_bias, backend.product(x, self.kernel), self.bias)
+        gates = execution.fused(with_bias, execution.product(x, self.kernel), self.bias)
         gates = ops.transpose(ops.reshape(gates, (batch_size, length, _DIRECTIONS, _GATES * self.units)), (1, 2, 0, 3))
         mask = ops.expand_dims(ops.cast(ops.transpose(mask), "float32"), (1, 3))
         # [U, 2 x 4U] -> [2, U, 4U]
         kernel = ops.transpose(ops.reshape(self.recurrent_kernel, (self.units, _DIRECTIONS, -1)), (1, 0, 2))
-        outputs = _outputs(_backward_turned(gates), kernel, _backward_turned(ops.repeat(mask, 2, axis=1)))
+        outputs = _lstm(execution)(_backward_turned(gates), kernel, _backward_turned(ops.repeat(mask, 2, axis=1)))
         # [S, 2, B, U] -> [B, S, 2U]
         return ops.reshape(
             ops.transpose(_backward_turned(outputs), (2, 0, 1, 3)), (batch_size, length, _DIRECTIONS * self.units)
@@ -71,48 +78,57 @@ def _backward_turned(x):
     return keras.ops.stack([x[:, 0], keras.ops.flip(x[:, 1], axis=0)], axis=1)
 
 
-@backend.own_gradient
-def _outputs(gates, kernel, mask):
-    """h of every step, [S, 2, B, U] in the type of gates.
+@functools.cache
+def _lstm(execution):
+    """The function of (gates, kernel, mask) that gives h of every step.
 
-    Args:
-        gates: [S, 2, B, 4U], what the inputs give to the gates. kernel: [2, U, 4U]. mask: float32 [S, 2, B, 1].
+    gates: [S, 2, B, 4U], the contribution of the inputs to the gates. kernel: [2, U, 4U]. mask: float32 [S, 2, B, 1].
+    It returns [S, 2, B, U] in the type of gates.
     """
     ops = keras.ops
-    zeros = ops.zeros_like(gates[0, :, :, : kernel.shape[1]])
 
-    def step(state, place):
-        before, cell = state
-        into, forget, candidate, out = _activated(gates[place] + ops.matmul(before, kernel))
-        cell = mask[place] * (forget * cell + into * candidate)
-        return ops.cast(out * ops.tanh(cell), gates.dtype), cell
+    def lstm(gates, kernel, mask):
+        zeros = ops.zeros_like(gates[0, :, :, : kernel.shape[1]])
 
-    length = ops.shape(gates)[0]
-    outputs, cells = backend.scan(step, (zeros, ops.cast(zeros, "float32")), length)
+        def step(state, place):
+            before, cell = state
+            into, forget, candidate, out = _activated(gates[place] + ops.matmul(before, kernel))
+            cell = mask[place] * (forget * cell + into * candidate)
+            return ops.cast(out * ops.tanh(cell), gates.dtype), cell
 
-    def gradient(upstream):
-        # What each step started from, and its gates, of all steps at once.
-        before, cells_before = (
-            ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells)
-        )
-        before = _rows(before)
-        of_out, of_cell, of_gates, forget = backend.fused(
-            _factors, gates, ops.matmul(before, kernel), cells, cells_before, mask
-        )
-        transposed = ops.transpose(kernel, (0, 2, 1))
+        length = ops.shape(gates)[0]
+        outputs, cells = backend.scan(step, (zeros, ops.cast(zeros, "float32")), length)
 
-        def step_back(state, place):
-            after, cell = state  # gradients of the gates of the step after, and of the cell, by way of that step
-            output = ops.cast(upstream[place] + ops.matmul(after, transposed), "float32")
-            cell = mask[place] * cell + output * of_cell[place]
-            found = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates[place], output * of_out[place]], axis=-1)
-            return ops.cast(found, gates.dtype), cell * forget[place]
+        def gradient(upstream):
+            of_gates, before = _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution)
+            # [2, U, S x B] x [2, S x B, 4U]
+            return of_gates, ops.matmul(ops.transpose(before, (0, 2, 1)), _rows(of_gates)), None
 
-        found, _ = backend.scan(step_back, (ops.zeros_like(gates[0]), ops.zeros_like(cells[0])), length, reverse=True)
-        # [2, U, S x B] x [2, S x B, 4U]
-        return found, ops.matmul(ops.transpose(before, (0, 2, 1)), _rows(found)), None
+        return outputs, gradient
 
-    return outputs, gradient
+    return execution.own_gradient(lstm)
+
+
+def _gradient_of_gates(gates, kernel, mask, outputs, cells, upstream, execution):
+    """(gradient of the gates [S, 2, B, 4U], the output before each step [2, S x B, U])."""
+    ops = keras.ops
+    # The states before all steps, and the gates of all steps, are computed at once.
+    before, cells_before = (ops.concatenate([ops.zeros_like(each[:1]), each[:-1]], axis=0) for each in (outputs, cells))
+    before = _rows(before)
+    of_out, of_cell, of_gates, forget = execution.fused(
+        _factors, gates, ops.matmul(before, kernel), cells, cells_before, mask
+    )
+    transposed = ops.transpose(kernel, (0, 2, 1))
+
+    def step_back(state, place):
+        after, cell = state  # gradients of the next step's gates, and of the cell through the next step
+        output = ops.cast(upstream[place] + ops.matmul(after, transposed), "float32")
+        cell = mask[place] * cell + output * of_cell[place]
+        step_gates = ops.concatenate([ops.tile(cell, (1, 1, 3)) * of_gates[place], output * of_out[place]], axis=-1)
+        return ops.cast(step_gates, gates.dtype), cell * forget[place]
+
+    length, start = ops.shape(gates)[0], (ops.zeros_like(gates[0]), ops.zeros_like(cells[0]))
+    return backend.scan(step_back, start, length, reverse=True)[0], before
 
 
 def _rows(x):
@@ -120,13 +136,16 @@ def _rows(x):
     return keras.ops.reshape(keras.ops.transpose(x, (1, 0, 2, 3)), (_DIRECTIONS, -1, x.shape[-1]))
 
 
-def _factors(gates, recurrent, cells, cells_before, mask):
-    """Factors of a step's gradients that do not hang on the step after it: of the output gate and of the cell by the output, of
-    the other gates by the cell, and the forget gate. float32.
+def _factors(gates, recurrent, cells, cells_before, mask, *, execution):
+    """Factors of a step's gradients that do not depend on the next step, float32.
 
     Args:
-        recurrent: [2, S x B, 4U], what the outputs before gave to the gates.
+        recurrent: [2, S x B, 4U], the contribution of the outputs before to the gates.
+
+    Returns:
+        (output to output gate, output to cell, cell to the other three gates, forget gate).
     """
+    del execution  # the same in every execution
     ops = keras.ops
     recurrent = ops.transpose(ops.reshape(recurrent, (_DIRECTIONS, -1, *ops.shape(gates)[2:])), (1, 0, 2, 3))
     into, forget, candidate, out = _activated(gates + recurrent)

@@ -4,30 +4,35 @@ import dataclasses
 
 import keras
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
 from keras_bert_app.modeling.lstm import BiLstm
 
-# What the output layer stands on: a vector for each text, for each of several texts of an example, or for each token.
+# The output layer reads a vector of each text, of each of an example's several texts, or of each token.
 TEXT, CHOICES, TOKENS = "text", "choices", "tokens"
-INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # what of a batch the model reads
+INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # the keys of a batch that the model reads
 _DROPOUT_PLACE = 1_000_000  # beyond all of the encoder's
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What stands on an encoder.
+    """The layers that a task puts on an encoder.
 
     Attributes:
-        stands_on: TEXT, CHOICES or TOKENS. num_outputs: n.
-        layers: "last", "last_four" (side by side) or "scalar_mix" (Peters et al. 2018, ELMo, equation 1).
-        pooling: of a text's tokens: "cls" (through BERT's pooler where layers is "last"), "mean", "max", or "concat" of
-            [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
-        windows: how several rows of one text are joined: "" (one row), "logits" (mean of theirs), "lstm".
-        bilstm_units: of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM); 0 for none.
-        dropout: under the output layer.
-        scale, offset: of a number: what the output layer gives, so many times, and so much more is the answer.
+        stands_on: TEXT, CHOICES or TOKENS.
+        num_outputs: n, the outputs for each text or token.
+        layers: states that are read: "last", "last_four" (side by side) or "scalar_mix" (Peters et al. 2018, ELMo,
+            equation 1).
+        pooling: how a text's tokens become one vector: "cls" (through BERT's pooler where layers is "last"), "mean",
+            "max", or "concat" of [CLS], maximum and mean (Howard and Ruder 2018, ULMFiT).
+        windows: how several rows of one text are joined: "" (one row), "logits" (the mean of their logits) or "lstm".
+        bilstm_units: units of a bidirectional LSTM under the output layer (Peters et al. 2017, TagLM); 0 for none.
+        dropout: rate under the output layer.
+        scale: for regression, answer = scale * output + offset.
+        offset: see scale.
     """
 
     stands_on: str
@@ -41,13 +46,13 @@ class Head:
     offset: float = 0.0
 
     @property
-    def has_pooler(self):
-        """Whether BERT's own pooler is part of it."""
+    def has_pooler(self) -> bool:
+        """Whether the head reads BERT's own pooler."""
         return self.stands_on != TOKENS and self.pooling == "cls" and self.layers == "last" and not self.bilstm_units
 
     @property
-    def is_plain(self):
-        """Whether it is the head that BERT's own fine-tuning has, which other libraries know."""
+    def is_plain(self) -> bool:
+        """Whether this is the head of BERT's own fine-tuning, which other libraries know."""
         return (
             self.layers == "last"
             and not self.bilstm_units
@@ -59,11 +64,14 @@ class Head:
 class ScalarMix(keras.layers.Layer):
     """gamma * sum of softmax(w)_i h_i over the embeddings and all layers.
 
+    Args:
+        num_layers: number of the h_i.
+
     Call arguments:
         layers: list of [B, S, H].
     """
 
-    def __init__(self, num_layers, **kwargs):
+    def __init__(self, num_layers: int, **kwargs):
         super().__init__(**kwargs)
         self.num_layers = num_layers
 
@@ -72,7 +80,7 @@ class ScalarMix(keras.layers.Layer):
         self.gamma = self.add_weight(shape=(1,), initializer="ones", name="gamma", autocast=False)
 
     def shares(self):
-        """The share of each layer, [number of layers]."""
+        """The share of each layer, [num_layers]."""
         return keras.ops.softmax(self.scores)
 
     def call(self, layers):
@@ -84,28 +92,42 @@ class BertTaskModel(keras.Model):
     """An encoder and a Head.
 
     Args:
-        config: BertConfig. head: Head. seed: of the initial weights. dtype: "float32" or "mixed_bfloat16"; the output layer
-            computes in float32 in any case. encoder_has_dropout: False where the encoder is not trained, so that what
-            stands on it learns from the vectors that it will answer with.
-        passes: how often it takes a batch for training, 1 or 2, each time with other dropout.
+        config: BertConfig.
+        head: Head.
+        seed: of the initial weights.
+        dtype: Keras type policy, "float32" or "mixed_bfloat16". The output layer always computes in float32.
+        encoder_has_dropout: False for an encoder that is not trained. The head then learns from the vectors that it
+            will answer with.
+        passes: how often a training batch goes through the model, 1 or 2, each time with other dropout.
+        name: of the Keras model.
 
     Call arguments:
         inputs: dict with input_word_ids, input_mask, input_type_ids, int32 [B, S]; [B, G, S] for a head on CHOICES or
-            with windows. A window whose mask is all 0 is not there.
+            with windows. A window whose mask is all 0 is absent.
         dropout_seed: int [2] for training with dropout, or None for inference.
+        execution: Execution.
 
     Returns:
-        dict: logits float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. For training in two passes
-            logits_again, too, of the second one.
+        dict: logits, float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. Training in two passes adds
+            logits_again, those of the second pass.
     """
 
-    def __init__(self, config, head, seed=0, dtype="float32", encoder_has_dropout=True, passes=1, name="task_model"):
+    def __init__(
+        self,
+        config: BertConfig,
+        head: Head,
+        seed: int = 0,
+        dtype: str = "float32",
+        encoder_has_dropout: bool = True,
+        passes: int = 1,
+        name: str = "task_model",
+    ):
         super().__init__(name=name, dtype=dtype)
         self.config, self.head, self.encoder_has_dropout, self.passes = config, head, encoder_has_dropout, passes
         self.has_dropout = config.has_dropout and encoder_has_dropout or head.dropout > 0
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
-        # A BiLSTM over tokens, pooled then; over windows it takes vectors that were pooled before.
+        # A BiLSTM over tokens is pooled afterwards; one over windows reads pooled vectors.
         if head.pooling == "concat" and head.stands_on != TOKENS and not head.bilstm_units:
             width *= 3
         self.scalar_mix = self.bilstm = self.window_lstm = None
@@ -120,7 +142,7 @@ class BertTaskModel(keras.Model):
             width = 2 * (config.hidden_size // 2)
         self.dropout, self.bilstm_dropout = (Dropout(head.dropout, _DROPOUT_PLACE + number) for number in range(2))
         num_outputs = 1 if head.stands_on == CHOICES else head.num_outputs
-        # In bfloat16 scores would come in steps of 1/64 and coarser, and tie.
+        # bfloat16 scores would have steps of 1/64 and coarser, and would tie.
         self.classifier = Dense(
             width, num_outputs, initializer(config, seed, "classifier"), dtype="float32", name="classifier"
         )
@@ -128,24 +150,25 @@ class BertTaskModel(keras.Model):
         self.built = True
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[str, ...]:
         """Names of its parts, as interop.weights.part_of gives them."""
-        held = {
+        optional = {
             "pooler": self.head.has_pooler,
             "scalar_mix": self.scalar_mix,
             "bilstm": self.bilstm,
             "window_lstm": self.window_lstm,
         }
-        return ("encoder", *(name for name, part in held.items() if part), "classifier")
+        return ("encoder", *(name for name, part in optional.items() if part), "classifier")
 
-    def call(self, inputs, dropout_seed=None):
+    def call(self, inputs, dropout_seed=None, execution: Execution = PLAIN):
         if dropout_seed is None or self.passes == 1:
-            return {"logits": self._logits(inputs, dropout_seed)}
-        # As rows of one batch, whose dropout differs by place.
+            return {"logits": self._logits(inputs, dropout_seed, execution)}
+        # Both passes are rows of one batch, whose dropout differs by place.
         twice = {name: keras.ops.concatenate([inputs[name]] * 2) for name in INPUTS}
-        return dict(zip(("logits", "logits_again"), keras.ops.split(self._logits(twice, dropout_seed), 2)))
+        logits = keras.ops.split(self._logits(twice, dropout_seed, execution), 2)
+        return dict(zip(("logits", "logits_again"), logits, strict=True))
 
-    def _logits(self, inputs, dropout_seed):
+    def _logits(self, inputs, dropout_seed, execution):
         ops, head, dropout_stem = keras.ops, self.head, backend.stem(dropout_seed)
         has_groups = head.stands_on == CHOICES or bool(head.windows)
         group_size = None
@@ -153,28 +176,33 @@ class BertTaskModel(keras.Model):
             # [B, G, S] -> [B x G, S]
             group_size = ops.shape(inputs["input_mask"])[1]
             inputs = {name: ops.reshape(inputs[name], (-1, ops.shape(inputs[name])[2])) for name in INPUTS}
-        # Of the last layer the pooler reads [CLS] alone.
+        # The pooler reads the last layer at [CLS] alone.
         cls_only = ops.zeros_like(inputs["input_mask"][:, :1]) if head.has_pooler else None
         outputs = self.encoder(
-            inputs, dropout_seed=dropout_seed if self.encoder_has_dropout else None, output_positions=cls_only
+            inputs,
+            dropout_seed=dropout_seed if self.encoder_has_dropout else None,
+            output_positions=cls_only,
+            execution=execution,
         )
         if head.has_pooler:
             x = outputs["pooled_output"]
         else:
             x = self._states(outputs)
             if self.bilstm is not None:
-                x = self.bilstm(self.bilstm_dropout(x, dropout_stem), inputs["input_mask"])
+                x = self.bilstm_dropout(x, dropout_stem, execution)
+                x = self.bilstm(x, inputs["input_mask"], execution=execution)
             if head.stands_on != TOKENS:
                 x = pooled(x, inputs["input_mask"], head.pooling)
         if head.windows:
-            is_there = ops.reshape(inputs["input_mask"][:, 0], (-1, group_size))
+            has_window = ops.reshape(inputs["input_mask"][:, 0], (-1, group_size))
             if self.window_lstm is not None:
                 x = ops.reshape(x, (-1, group_size, self.window_lstm.input_width))
-                x = self.window_lstm(x, is_there)
-                x = pooled(x, is_there, "max")
-        logits = self.classifier(ops.cast(self.dropout(x, dropout_stem), "float32"))
+                x = self.window_lstm(x, has_window, execution=execution)
+                x = pooled(x, has_window, "max")
+        x = ops.cast(self.dropout(x, dropout_stem, execution), "float32")
+        logits = self.classifier(x, execution=execution)
         if head.windows == "logits":
-            logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), is_there, "mean")
+            logits = pooled(ops.reshape(logits, (-1, group_size, head.num_outputs)), has_window, "mean")
         if head.stands_on == CHOICES:
             logits = ops.reshape(logits, (-1, group_size))
         return logits if (head.scale, head.offset) == (1.0, 0.0) else logits * head.scale + head.offset
@@ -187,8 +215,17 @@ class BertTaskModel(keras.Model):
         return outputs["sequence_output"]
 
 
-def pooled(x, mask, pooling):
-    """One vector [B, F] of the places [B, S, F] where the mask [B, S] is 1."""
+def pooled(x, mask, pooling: str):
+    """One vector for each row, of the places where its mask is 1.
+
+    Args:
+        x: [B, S, F].
+        mask: [B, S].
+        pooling: "cls", "mean", "max" or "concat" (of all three).
+
+    Returns:
+        [B, F], or [B, 3F] for "concat".
+    """
     ops = keras.ops
     if pooling == "cls":
         return x[:, 0]
@@ -197,7 +234,7 @@ def pooled(x, mask, pooling):
     mask = ops.expand_dims(ops.cast(mask, x.dtype), -1)
     if pooling == "mean":
         return ops.sum(x * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1.0)
-    # Less than any value that LayerNorm, tanh or an LSTM gives, and finite in bfloat16.
+    # -1e4 is below any value of LayerNorm, tanh or an LSTM, and finite in bfloat16.
     return ops.max(x * mask + (mask - 1.0) * 1e4, axis=1)
 
 

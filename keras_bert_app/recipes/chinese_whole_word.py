@@ -1,12 +1,12 @@
-"""Chinese with whole words masked (Cui et al. 2021): a word's characters are hidden together.
+"""Chinese with whole-word masking (Cui et al. 2021): all characters of a word are masked together.
 
     python -m keras_bert_app.cli.pretrain --recipe=chinese_whole_word --corpus_dir=CORPUS --vocab_file=VOCAB \\
         --lexicon_file=WORDS --workdir=RUN
 
-WORDS is a list of Chinese words, one a line; the longest one from the left is taken. Text that a segmenter has cut at
-spaces needs no list: --masking=segmented --lexicon_file=. A character is a piece of its own in a Chinese vocabulary, so that
-"whole word" as Google has it would hide single characters.
-Cost: as `original`. Not run here at full size.
+WORDS is a list of Chinese words, one per line. The longest match from the left is a word. Text that a segmenter has
+split at spaces needs no list: give --masking=segmented --lexicon_file=. In a Chinese vocabulary every character is a
+piece of its own. Google's whole-word masking would therefore mask single characters.
+Cost: that of `original`. It has not been run here at full size.
 """
 
 CONFIG = "base"

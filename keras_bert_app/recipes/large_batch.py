@@ -2,11 +2,11 @@
 
     python -m keras_bert_app.cli.pretrain --recipe=large_batch --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
 
-Rate, warm-up and steps are the paper's for a batch of 4,096. On few devices
---gradient_accumulation_steps takes a replica's rows in parts; the result is that of the whole batch.
-Cost: the tokens of 125,000 steps of 4,096 x 128. Expect at --config=tiny after ten minutes of one CPU
-core, 130 steps of 256 rows: held-out MLM accuracy 0.032, below unigram's 0.046: it wants many steps of many rows (BUILD.md). Not
-run here at full length.
+Learning rate, warm-up and steps are those of the paper for a batch of 4,096 rows. On few devices
+--gradient_accumulation_steps splits the rows of a replica into parts; the result stays that of the whole batch.
+Cost: 125,000 steps of 4,096 x 128 tokens. Expected result with --config=tiny after ten minutes on one CPU core, which
+are 130 steps of 256 rows: held-out MLM accuracy 0.032, below the unigram baseline of 0.046 (BUILD.md). The recipe needs
+many steps of many rows. It has not been run here at full length.
 """
 
 CONFIG = "base"

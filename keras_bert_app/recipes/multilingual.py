@@ -1,10 +1,11 @@
-"""Several languages in one model, the large ones sampled less and the small ones more (M-BERT).
+"""Several languages in one model (M-BERT). Large languages are sampled less, small languages are sampled more.
 
-    python -m keras_bert_app.cli.learn_vocab --input_files='en/*,de/*,zh/*' --vocab_size=119547 --do_lower_case=false ...
+    python -m keras_bert_app.cli.learn_vocab --input_files='en/*,de/*,zh/*' --vocab_size=119547 --do_lower_case=false \\
+        --vocab_file=VOCAB
     python -m keras_bert_app.cli.pretrain --recipe=multilingual --corpus_dir=EN,DE,ZH --vocab_file=VOCAB --workdir=RUN
 
-Each language is a corpus of its own that prepare_corpus wrote; the shares of the examples are printed.
-Cost: as `original`. Not run here at full size.
+Each language is a corpus of its own, made by prepare_corpus. `pretrain` prints the share of each in the examples.
+Cost: that of `original`. It has not been run here at full size.
 """
 
 CONFIG = "base"

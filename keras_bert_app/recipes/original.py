@@ -1,11 +1,13 @@
-"""BERT as google-research/bert trains it, first nine tenths: 128 tokens a row (Devlin et al. 2019, appendix A.2).
+"""BERT as google-research/bert trains it, first phase: 128 tokens per row (Devlin et al. 2019, appendix A.2).
 
-    python -m keras_bert_app.cli.pretrain --recipe=original --config=base --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
+    python -m keras_bert_app.cli.pretrain --recipe=original --config=base --corpus_dir=CORPUS --vocab_file=VOCAB \\
+        --workdir=RUN
 
---config takes tiny, mini, small, medium, base or large. `original_long_rows` goes on from it at 512 tokens.
-Cost: the paper's base took 4 days on 16 TPU chips, its large 4 days on 64, both phases together. Expect at --config=tiny
-after ten minutes of one CPU core (a thousandth of the examples): held-out MLM accuracy 0.063, unigram 0.046 (BUILD.md,
-"Recipes after ten minutes"). Not run here at full length.
+The phase has nine tenths of the steps. --config takes tiny, mini, small, medium, base or large. `original_long_rows`
+continues with 512 tokens.
+Cost: both phases together took the authors 4 days on 16 TPU chips for base, and 4 days on 64 chips for large. Expected
+result with --config=tiny after ten minutes on one CPU core, a thousandth of the examples: held-out MLM accuracy 0.063,
+unigram 0.046 (BUILD.md, "Recipes after ten minutes"). It has not been run here at full length.
 """
 
 CONFIG = "base"

@@ -1,14 +1,14 @@
-"""As much as possible in an hour on one machine, after "How to Train BERT with an Academic Budget" (Izsak et al. 2021)
-and "Cramming" (Geiping and Goldstein 2023).
+"""The best model after one hour on one machine (Izsak et al. 2021, "Academic Budget"; Geiping and Goldstein 2023).
 
     python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=CORPUS --vocab_file=VOCAB --workdir=RUN
 
-The clock decides: warm-up and decay follow --train_minutes. No next-sentence task and little padding (full sentences), no
-dropout, a quarter of the tokens predicted, Muon at a higher rate, positions that begin as sines, and rows of 32, then 64
-tokens in the first 750 steps: a run too short for these wants fewer (--length_ramp_steps). The learning rate and the wider
-initial weights suit narrow models (mini); for base take --learning_rate=1e-4 --initializer_range=0.02.
-Cost: what --train_minutes says. Expect at --config=tiny after ten minutes of one slow CPU core, one seed: held-out MLM accuracy
-0.209, unigram 0.046 (BUILD.md).
+The papers are "How to Train BERT with an Academic Budget" and "Cramming". Warm-up and decay follow --train_minutes.
+The recipe has no next-sentence task, little padding (full sentences) and no dropout. It predicts a quarter of the
+tokens, and trains with Muon at a high learning rate. Position embeddings start as sines. Rows have 32, then 64 tokens
+in the first 750 steps; for a very short run lower --length_ramp_steps. The learning rate and the wide initial weights
+suit narrow models (mini). For base give --learning_rate=1e-4 --initializer_range=0.02.
+Cost: --train_minutes. Expected result with --config=tiny after ten minutes on one slow CPU core, one seed: held-out MLM
+accuracy 0.209, unigram 0.046 (BUILD.md).
 """
 
 CONFIG = "mini"

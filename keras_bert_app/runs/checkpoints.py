@@ -1,41 +1,64 @@
 """Checkpoints: one directory each, written under a temporary name, renamed when whole, verified when read.
 
-WORKDIR/checkpoints/step-00000100/ holds TensorFlow's checkpoint files and manifest.json: the step, the position in the
-data, and size and sha256 of every file. In an object store (gs://), where renaming a directory copies its files one by one, it
-is the manifest, written last, that makes a checkpoint whole.
+WORKDIR/checkpoints/step-00000100/ holds TensorFlow's checkpoint files and manifest.json. The manifest has the step, the
+position in the data, and size and sha256 of every file. An object store (gs://) copies files one by one to rename a
+directory, so there the manifest, which is written last, makes a checkpoint whole.
 """
 
 import hashlib
 import json
 import os
-import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import work_directory
+from keras_bert_app.runs.work_directory import CHECKPOINT_MANIFEST, CHECKPOINT_NAME, checkpoint_directories
+from pipelines import storage
 from pipelines.examples.dataset import STREAM_VERSION
 
 _PREFIX = "checkpoint"
-_MANIFEST = "manifest.json"
-_NAME = re.compile(r"(step|best)-(\d+)/?$")
 
 
-def model_variables(model):
+def model_variables(model: Any) -> dict[str, tf.Variable]:
     """dict path -> tf.Variable of all weights, in the order in which they were made."""
     return {variable.path: variable.value for variable in model.weights}
 
 
-def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged=(), seconds=0.0, evaluation_due=False):
-    """Writes a checkpoint and deletes the oldest beyond `keep`. Returns its directory.
+def save(
+    workdir: str,
+    model: Any,
+    optimizer: Any,
+    step: int,
+    position: Sequence[int],
+    keep: int,
+    keep_every: int = 0,
+    unlogged: Iterable[Sequence[float]] = (),
+    seconds: float = 0.0,
+    evaluation_due: bool = False,
+) -> str:
+    """Writes a checkpoint and deletes the oldest ones.
 
-    Files reach the disk before the directory gets its name, so that not even a power failure leaves half a checkpoint.
+    Files reach the disk before the directory gets its name, so that a power failure leaves no half checkpoint.
 
     Args:
-        step, position: after how many steps, and where the data goes on. keep_every: steps whose multiples are never
-            deleted; 0 for none. unlogged: rows of the steps since the last line of metrics.jsonl, so that a resumed run's
-            next line is that of an uninterrupted one. seconds: that the run has taken so far. evaluation_due: whether an
-            evaluation comes next.
+        workdir: the work directory.
+        model: a Keras model.
+        optimizer: an Optimizer, whose slots are saved.
+        step: number of steps that were taken.
+        position: where the data goes on.
+        keep: number of checkpoints that are kept.
+        keep_every: checkpoints of multiples of so many steps are never deleted; 0 for none.
+        unlogged: rows of the steps since the last line of metrics.jsonl. The next line of a resumed run then equals
+            that of an uninterrupted one.
+        seconds: time that the run has taken so far.
+        evaluation_due: whether an evaluation comes next.
+
+    Returns:
+        the directory of the checkpoint.
     """
     directory = _write(
         workdir,
@@ -50,163 +73,126 @@ def save(workdir, model, optimizer, step, position, keep, keep_every=0, unlogged
         },
     )
     for old in list_checkpoints(workdir)[:-keep]:
-        if not keep_every or int(_NAME.search(old)[2]) % keep_every:
-            tf.io.gfile.rmtree(old)
+        if not keep_every or int(CHECKPOINT_NAME.search(old)[2]) % keep_every:
+            storage.remove_tree(old)
     return directory
 
 
-def save_variables(workdir, variables, step=0, kind="step"):
-    """Writes a checkpoint of a model alone, which no run goes on from. Args: variables: dict path -> tf.Variable. kind: "step", or
-    "best" for what answers are made with."""
+def save_variables(workdir: str, variables: Mapping[str, tf.Variable], step: int = 0, kind: str = "step") -> str:
+    """Writes a checkpoint of a model alone, from which no run goes on.
+
+    Args:
+        workdir: the work directory.
+        variables: dict path -> tf.Variable.
+        step: number in the name.
+        kind: "step", or "best" for weights that give the answers.
+
+    Returns:
+        the directory of the checkpoint.
+    """
     return _write(workdir, f"{kind}-{step:08d}", step, tf.train.Checkpoint(model=variables), {})
 
 
-def save_best(workdir, model, step, figures):
-    """Writes the weights that have scored best so far, in place of those before. Args: figures: the scores, noted there."""
+def save_best(workdir: str, model: Any, step: int, figures: Mapping[str, float]) -> None:
+    """Replaces the best weights of a run.
+
+    Args:
+        workdir: the work directory.
+        model: a Keras model.
+        step: number of steps that were taken.
+        figures: its scores, which the manifest keeps.
+    """
     earlier, name = best_checkpoints(workdir), f"best-{step:08d}"
-    # A step that is taken again by the clock ends in another state. What a finished run evaluates again stays as it is.
-    is_another = any(
+    # A step that is taken again by the clock ends in another state. A finished run that evaluates again has the same.
+    has_changed = any(
         path.endswith(name) and _is_whole(path) and read_manifest(path, verify=False).get("figures") != figures
         for path in earlier
     )
-    directory = _write(workdir, name, step, _tracked(model, None), {"figures": figures}, replaces=is_another)
+    directory = _write(workdir, name, step, _tracked(model, None), {"figures": figures}, replaces=has_changed)
     for old in earlier:
         if old != directory:
-            tf.io.gfile.rmtree(old)
+            storage.remove_tree(old)
 
 
-def forget_best(workdir):
-    """Removes the best weights of a run that is begun anew: they are of an earlier start."""
+def forget_best(workdir: str) -> None:
+    """Removes the best weights of an earlier start, where a run is begun anew."""
     for directory in best_checkpoints(workdir):
-        tf.io.gfile.rmtree(directory)
+        storage.remove_tree(directory)
 
 
 def _write(workdir, name, step, tracked, notes, replaces=False):
-    """Writes CHECKPOINTS/NAME with what is tracked, and the notes in its manifest. Returns the directory.
+    """Writes checkpoints/NAME with the tracked objects, and with notes in its manifest. Returns the directory.
 
     Args:
-        replaces: whether one that is there whole is written anew, which leaves a moment without.
+        replaces: whether a whole checkpoint of this name is written anew. For a moment there is none then.
     """
     root = work_directory.path_in(workdir, "checkpoints")
     directory = os.path.join(root, name)
-    temporary = directory if _is_remote(root) else os.path.join(root, f"writing-{name}")
     if not replaces and _is_whole(directory):
         return directory  # a step has one state
-    if temporary == directory and tf.io.gfile.exists(directory):
-        tf.io.gfile.rmtree(directory)
-    for broken_off in unfinished(workdir):
-        tf.io.gfile.rmtree(broken_off)
-    tf.io.gfile.makedirs(temporary)
-    tracked.write(os.path.join(temporary, _PREFIX), _options())
-    manifest = {
-        "step": int(step),
-        "stream": STREAM_VERSION,
-        **notes,
-        "files": {name: _fingerprint(os.path.join(temporary, name)) for name in sorted(tf.io.gfile.listdir(temporary))},
-    }
-    with tf.io.gfile.GFile(os.path.join(temporary, _MANIFEST), "w") as file:
-        file.write(_manifest_text(manifest))
-    _to_disk(*(os.path.join(temporary, name) for name in tf.io.gfile.listdir(temporary)), temporary)
-    if temporary != directory:
-        if tf.io.gfile.exists(directory):
-            tf.io.gfile.rmtree(directory)
-        tf.io.gfile.rename(temporary, directory)
-        _to_disk(root)
+    for broken_off in work_directory.unfinished(workdir):
+        storage.remove_tree(broken_off)
+    with storage.whole_directory(directory, os.path.join(root, f"writing-{name}"), durable=True) as place:
+        tracked.write(os.path.join(place, _PREFIX), _options())
+        files = {name: _fingerprint(os.path.join(place, name)) for name in storage.list_directory(place)}
+        manifest = {"step": int(step), "stream": STREAM_VERSION, **notes, "files": files}
+        with storage.open_file(os.path.join(place, CHECKPOINT_MANIFEST), "wb") as file:
+            file.write(_manifest_text(manifest).encode())
     return directory
 
 
-def unfinished(workdir):
-    """Directories of checkpoints whose saving was broken off."""
-    root = work_directory.path_in(workdir, "checkpoints")
-    names = [name.rstrip("/") for name in tf.io.gfile.listdir(root)] if tf.io.gfile.isdir(root) else []
-    return [
-        os.path.join(root, name)
-        for name in names
-        if name.startswith("writing-")
-        or (_is_remote(root) and _NAME.match(name) and not _has_manifest(os.path.join(root, name)))
-    ]
-
-
-def _is_remote(path):
-    return "://" in path
-
-
-def _has_manifest(directory):
-    return tf.io.gfile.exists(os.path.join(directory, _MANIFEST))
-
-
 def _options():
-    """Files are written by this process: a TPU's other hosts have disks of their own."""
+    """Options that let this process write the files, since a TPU's other hosts have disks of their own."""
     return tf.train.CheckpointOptions(
         experimental_io_device="/job:localhost" if tf.config.list_logical_devices("TPU") else None
     )
 
 
 def _manifest_text(manifest):
-    """JSON with a sha256 of itself, so that a flipped digit of the step or the position is noticed too."""
+    """JSON with a sha256 of itself, which shows a flipped digit of the step or the position."""
     digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
     return json.dumps({**manifest, "sha256": digest}, indent=1) + "\n"
 
 
 def _is_whole(directory):
     try:
-        return bool(tf.io.gfile.exists(directory) and read_manifest(directory))
+        return bool(storage.exists(directory) and read_manifest(directory))
     except UserError:
         return False
 
 
-def _to_disk(*paths):
-    """Waits until local files or directories are on the disk; other file systems do so when a file is closed."""
-    for path in paths:
-        if not _is_remote(path):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-
-def list_checkpoints(workdir):
+def list_checkpoints(workdir: str) -> list[str]:
     """Directories of the whole checkpoints that a run may go on from, oldest first."""
-    return _named(workdir, "step")
+    return checkpoint_directories(workdir, "step")
 
 
-def best_checkpoints(workdir):
-    """Directory of the best weights of a fine-tuning run, [] for none; in the moment of a change there are two."""
-    return _named(workdir, "best")
+def best_checkpoints(workdir: str) -> list[str]:
+    """Directory of the best weights of a fine-tuning run, [] for none; two while they change."""
+    return checkpoint_directories(workdir, "best")
 
 
-def _named(workdir, kind):
-    root = work_directory.path_in(workdir, "checkpoints")
-    if not tf.io.gfile.isdir(root):
-        return []
-    names = [
-        name.rstrip("/") for name in tf.io.gfile.listdir(root) if (match := _NAME.match(name)) and match[1] == kind
-    ]
-    names.sort(key=lambda name: int(_NAME.match(name)[2]))  # steps beyond 99,999,999 have more digits
-    found = [os.path.join(root, name) for name in names]
-    return [directory for directory in found if _has_manifest(directory)] if _is_remote(root) else found
+def read_manifest(directory: str, verify: bool = True) -> dict[str, Any]:
+    """The manifest of a checkpoint.
 
-
-def read_manifest(directory, verify=True):
-    """The manifest of a checkpoint whose files all have the size and sha256 that it names. Args: verify: whether those are read.
+    Args:
+        directory: the checkpoint.
+        verify: whether all files are read and compared with the sizes and hashes of the manifest.
 
     Raises:
-        UserError: the first file that does not; what was expected and found.
+        UserError: the manifest is damaged, or a file differs; the message names the first, expected and found.
     """
-    path = os.path.join(directory, _MANIFEST)
+    path = os.path.join(directory, CHECKPOINT_MANIFEST)
     try:
         with tf.io.gfile.GFile(path) as file:
             text = file.read()
         manifest = json.loads(text)
         files = manifest["files"]
-        # One without a hash is of an earlier version of this program, which did not name its stream either.
-        if manifest.pop("sha256", None) or "stream" in manifest:
-            if text != _manifest_text(manifest):
-                raise ValueError("not as it was written")
+        del manifest["sha256"]
+        if text != _manifest_text(manifest):
+            raise ValueError("not as it was written")
     except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"checkpoint {directory}: {_MANIFEST} is missing or damaged ({type(error).__name__}); "
+            f"checkpoint {directory}: {CHECKPOINT_MANIFEST} is missing or damaged ({type(error).__name__}); "
             "delete this directory to go on from the checkpoint before it"
         ) from None
     for name, expected in files.items() if verify else ():
@@ -220,8 +206,12 @@ def read_manifest(directory, verify=True):
     return manifest
 
 
-def restore(directory, model, optimizer=None):
-    """Reads a checkpoint into a model, and into the optimizer's slots when one is given. Returns its manifest."""
+def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]:
+    """Reads a checkpoint into a model, and into the slots of an optimizer if one is given. Returns its manifest.
+
+    Raises:
+        UserError: the checkpoint is damaged, or does not fit the model.
+    """
     manifest = read_manifest(directory)
     tracked = _tracked(model, optimizer)
     try:
@@ -239,8 +229,12 @@ def restore(directory, model, optimizer=None):
     return manifest
 
 
-def read_tensors(directory):
-    """(dict path -> array of a checkpoint's model, number of optimizer slots beside them), without building the model."""
+def read_tensors(directory: str) -> tuple[dict[str, np.ndarray], int]:
+    """(dict path -> array of a checkpoint's model, number of optimizer slots beside them), without building the model.
+
+    Raises:
+        UserError: the checkpoint is damaged.
+    """
     read_manifest(directory)
     reader = tf.compat.v1.train.NewCheckpointReader(os.path.join(directory, _PREFIX))
     tensors, slots = {}, 0
@@ -249,24 +243,29 @@ def read_tensors(directory):
         name, _, attribute = rest.partition("/")
         if attribute == ".ATTRIBUTES/VARIABLE_VALUE":
             if owner == "model":
-                # A checkpoint's key has ".S" for a slash within a name; earlier versions put "bert" before the heads.
-                tensors[name.replace(".S", "/").removeprefix("bert/")] = reader.get_tensor(key)
+                tensors[name.replace(".S", "/")] = reader.get_tensor(key)  # ".S" stands for a slash within a name
             else:
                 slots += 1
     return tensors, slots
 
 
-def is_checkpoint_name(path):
-    """Whether a path is named as one checkpoint of a work directory: .../checkpoints/step-N, or best-N."""
+def is_checkpoint_name(path: str) -> bool:
+    """Whether a path has the name of a checkpoint in a work directory: .../checkpoints/step-N or best-N."""
     path = str(path).rstrip("/")
-    return bool(_NAME.search(path)) and os.path.basename(os.path.dirname(path)) == "checkpoints"
+    return bool(CHECKPOINT_NAME.search(path)) and os.path.basename(os.path.dirname(path)) == "checkpoints"
 
 
-def find(path):
-    """(run directory, checkpoint directory) of a path that names either; of a run its best one, else its newest."""
+def find(path: str) -> tuple[str, str]:
+    """(run directory, checkpoint directory) of a path that names either.
+
+    The best checkpoint of a run comes before its newest.
+
+    Raises:
+        UserError: the path is neither, or the run has saved nothing yet.
+    """
     path = str(path).rstrip("/")
     if not work_directory.is_started(path):
-        if is_checkpoint_name(path) and tf.io.gfile.isdir(path):
+        if is_checkpoint_name(path) and storage.is_directory(path):
             return os.path.dirname(os.path.dirname(path)), path
         raise UserError(
             f"{path}: neither a work directory nor a checkpoint; expected a directory with config.json and "
@@ -285,11 +284,6 @@ def _tracked(model, optimizer):
 
 
 def _fingerprint(path):
-    digest, size = hashlib.sha256(), 0
-    if not tf.io.gfile.exists(path):
+    if not storage.exists(path):
         return {"bytes": 0, "sha256": "no such file"}
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while chunk := file.read(1 << 22):
-            digest.update(chunk)
-            size += len(chunk)
-    return {"bytes": size, "sha256": digest.hexdigest()}
+    return {"bytes": storage.size_of(path), "sha256": storage.sha256_of(path)}

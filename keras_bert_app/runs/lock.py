@@ -4,23 +4,25 @@ import contextlib
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import work_directory
+from pipelines import storage
 
 
 @contextlib.contextmanager
-def locked(workdir):
-    """While active, no other process can lock the work directory.
+def locked(workdir: str) -> Iterator[None]:
+    """Keeps other processes from locking the work directory while the block runs.
 
-    WORKDIR/.lock stays behind, but the lock is the kernel's (flock): it ends with the process, however that ends, so that
-    a killed run leaves none. Remote paths ("://") and file systems without such locks are not guarded.
+    The file WORKDIR/.lock stays behind. The lock is the kernel's (flock) and ends with the process, so that a killed
+    run leaves none. Remote paths and file systems without such locks are not guarded.
 
     Raises:
-        UserError: another run has it.
+        UserError: another run holds the lock.
     """
     path = work_directory.path_in(workdir, ".lock")
-    if "://" in path:
+    if storage.is_remote(path):
         yield
         return
     os.makedirs(workdir, exist_ok=True)

@@ -1,41 +1,37 @@
-"""Runs of several seeds: WORKDIR/seed-N, and a results.json over them."""
+"""Runs of several seeds: WORKDIR/seed-N, and a results.json over all of them."""
 
 import os
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import work_directory
+from pipelines import storage
 
 
-def has_several(workdir):
+def has_several(workdir: str) -> bool:
     """Whether a path is the work directory of runs of several seeds that ended."""
     path = os.path.join(str(workdir), "results.json")
     try:
-        values = {} if work_directory.is_started(workdir) or not work_directory.exists(path) else read_json(path)
-        return isinstance(values, dict) and any(
-            values["metric"] in run.get("dev", {}) for run in values.get("runs", ())
-        )
-    except (
-        UserError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    ):  # of another program: models of others lie beside all kinds of files
-        return False
+        values = {} if work_directory.is_started(workdir) or not storage.exists(path) else read_json(path)
+        return any(values["metric"] in run.get("dev", {}) for run in values.get("runs", ()))
+    except (UserError, KeyError, TypeError, AttributeError):
+        return False  # a results.json of another program, as lies beside all kinds of models
 
 
-def best(workdir):
-    """The path itself, or of runs of several seeds the directory of the best one."""
+def best(workdir: str) -> str:
+    """The directory of the seed with the best score; the path itself where it has no several seeds."""
     if not has_several(workdir):
         return workdir
     values = read_json(os.path.join(str(workdir), "results.json"))
-    found = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
-    return os.path.join(str(workdir), f"seed-{found['seed']}")
+    run = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
+    return os.path.join(str(workdir), f"seed-{run['seed']}")
 
 
-def sound(workdir):
-    """The path itself in a list, or of runs of several seeds the directories of those that did not fail and are better than the baseline,
-    the best one first."""
+def sound(workdir: str) -> list[str]:
+    """Directories of the seeds that ended better than the baseline, the best one first.
+
+    A path without several seeds is the only entry.
+    """
     if not has_several(workdir):
         return [workdir]
     values = read_json(os.path.join(str(workdir), "results.json"))
@@ -48,11 +44,11 @@ def sound(workdir):
     return [first, *(directory for directory in others if directory != first)]
 
 
-def best_run(workdir):
-    """As best, of a path where a run lives.
+def best_run(workdir: str) -> str:
+    """The directory of the best seed, as of best.
 
     Raises:
-        UserError: there is none.
+        UserError: no run lives there.
     """
     directory = best(workdir)
     if not work_directory.is_started(directory):

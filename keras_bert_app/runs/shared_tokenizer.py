@@ -6,10 +6,11 @@ from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
 @functools.lru_cache(maxsize=4)
-def run_tokenizer(vocabulary_bytes, do_lower_case):
-    """The BertTokenizer of runs with this vocabulary: seeds and stages of one process share it, and what is traced with it.
+def run_tokenizer(vocabulary_bytes: bytes, do_lower_case: bool) -> BertTokenizer:
+    """The BertTokenizer of a run. Runs of one process share it, together with the graphs that were traced with it.
 
     Args:
-        vocabulary_bytes: content of vocab.txt, whose casing was verified where the run was begun. do_lower_case: of its BertConfig.
+        vocabulary_bytes: content of vocab.txt, whose casing was checked when the run was started.
+        do_lower_case: as in the BertConfig.
     """
     return BertTokenizer(vocabulary_bytes, do_lower_case, verify_casing=False)

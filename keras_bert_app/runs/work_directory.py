@@ -1,163 +1,223 @@
 """The work directory of a run: config.json, vocab.txt, corpus/, checkpoints/, metrics.jsonl, events/.
 
-config.json holds the model's keys at the top, as Google and Hugging Face write them, and the run's under "pretraining" or
-"finetuning".
+config.json holds the model's keys at the top, as Google and Hugging Face write them, and the run's keys under
+"pretraining" or "finetuning". This module loads TensorFlow for remote directories only.
 """
 
 import dataclasses
 import hashlib
 import json
 import os
+import re
+from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
+from pipelines import storage
+
+CHECKPOINT_NAME = re.compile(r"(step|best)-(\d+)/?$")
+# In an object store this file makes a checkpoint whole: it is written last.
+CHECKPOINT_MANIFEST = "manifest.json"
 
 
-def path_in(workdir, *names):
-    """A path below the work directory, which may be anything tf.io.gfile opens."""
+@dataclasses.dataclass(frozen=True)
+class ExistingRun:
+    """What a work directory held when a command looked at it: asked for once, at the start, and handed down.
+
+    Attributes:
+        directory: the work directory.
+        values: dict of config.json; {} where no run was started.
+        checkpoints: directories of the whole checkpoints that the run may go on from, oldest first.
+        unfinished: directories of checkpoints whose saving was broken off.
+    """
+
+    directory: str
+    values: dict[str, Any]
+    checkpoints: tuple[str, ...]
+    unfinished: tuple[str, ...]
+
+    @classmethod
+    def read(cls, directory: str) -> "ExistingRun":
+        """Looks at a work directory, which need not be there.
+
+        Raises:
+            UserError: config.json is no JSON object.
+        """
+        directory = str(directory)
+        values = read_json(path_in(directory, "config.json")) if is_started(directory) else {}
+        return cls(directory, values, tuple(checkpoint_directories(directory)), tuple(unfinished(directory)))
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a run has written its configuration."""
+        return bool(self.values)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run has saved a checkpoint. Until then it may be begun anew with other values."""
+        return bool(self.checkpoints)
+
+    def config(self, run_class: type[TrainingConfig] = PretrainingConfig) -> tuple[BertConfig, TrainingConfig]:
+        """(BertConfig, configuration of the run).
+
+        Raises:
+            UserError: the directory holds no run of this class, or a value that is not valid.
+        """
+        path = path_in(self.directory, "config.json")
+        if run_class.KEY not in self.values:
+            raise UserError(
+                f"{path}: has no key {run_class.KEY!r}, so no run lives there; start one in another --workdir, "
+                f"with --init_checkpoint={self.directory} for its weights"
+            )
+        try:
+            return BertConfig.from_dict(self.values), run_class.from_dict(self.values[run_class.KEY])
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+
+    def vocabulary(self) -> bytes:
+        """The content of vocab.txt.
+
+        Raises:
+            UserError: it is missing, or not the file that the run began with.
+        """
+        path, expected = path_in(self.directory, "vocab.txt"), self.values.get("vocab_sha256")
+        if not storage.exists(path):
+            raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
+        with storage.open_file(path) as file:
+            content = file.read()
+        found = hashlib.sha256(content).hexdigest()
+        if found != expected:
+            raise UserError(
+                f"{path}: is not the vocabulary that the run began with (sha256 {str(expected)[:12]} expected, "
+                f"{found[:12]} found); put that one back"
+            )
+        return content
+
+    def resumed(
+        self,
+        wanted_model: BertConfig | None,
+        wanted_run: dict[str, Any],
+        vocabulary_bytes: bytes | None = None,
+        run_class: type[TrainingConfig] = PretrainingConfig,
+    ) -> tuple[BertConfig, TrainingConfig]:
+        """The configuration of the run, with those wanted values that may change when it is resumed.
+
+        Args:
+            wanted_model: BertConfig, or None for the run's.
+            wanted_run: dict of the fields that the user asked for.
+            vocabulary_bytes: the vocabulary that the user asked for, or None.
+            run_class: PretrainingConfig or FinetuningConfig.
+
+        Returns:
+            (BertConfig, configuration of the run).
+
+        Raises:
+            UserError: a wanted value contradicts the run's; the message names both.
+        """
+        model_config, run = self.config(run_class)
+        holds, advice = (
+            f"--workdir={self.directory} holds a run",
+            "take another --workdir, or leave the flag out to resume",
+        )
+        if wanted_model is not None:
+            for field in dataclasses.fields(BertConfig):
+                ours, theirs = getattr(model_config, field.name), getattr(wanted_model, field.name)
+                if ours != theirs:
+                    raise UserError(f"{holds} with {field.name} {ours!r}, but {theirs!r} was asked for; {advice}")
+        vocab_sha256 = self.values.get("vocab_sha256")
+        if vocabulary_bytes is not None and hashlib.sha256(vocabulary_bytes).hexdigest() != vocab_sha256:
+            raise UserError(f"{holds} with another vocabulary than --vocab_file; {advice}")
+        for name in run.contradictions(wanted_run):
+            raise UserError(
+                f"{holds} with {name}={getattr(run, name)}, but --{name}={wanted_run[name]} was asked for; {advice}"
+            )
+        return model_config, run.changed_by(wanted_run)
+
+
+def path_in(workdir: str | os.PathLike, *names: str) -> str:
+    """A path below the work directory, local or remote."""
     return os.path.join(str(workdir), *names)
 
 
-def exists(path):
-    """Whether a file or directory is there; TensorFlow is loaded only for remote paths."""
-    if "://" in str(path):
-        import tensorflow as tf
-
-        return tf.io.gfile.exists(str(path))
-    return os.path.exists(path)
+def is_started(workdir: str | os.PathLike) -> bool:
+    """Whether a run lives in this directory."""
+    return storage.exists(path_in(workdir, "config.json"))
 
 
-def write_whole(path, content):
-    """Writes a file under another name and renames it: it is there whole or not at all.
+def checkpoint_directories(workdir: str | os.PathLike, kind: str = "step") -> list[str]:
+    """Directories of the whole checkpoints of a work directory, oldest first.
 
     Args:
-        path: anything tf.io.gfile opens. content: str or bytes.
+        workdir: the work directory.
+        kind: "step" for those that a run may go on from, "best" for the best weights of a fine-tuning run. While the
+            best weights change there are two of them.
     """
-    import tensorflow as tf
-
-    with tf.io.gfile.GFile(f"{path}.tmp", "wb" if isinstance(content, bytes) else "w") as file:
-        file.write(content)
-    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
-
-
-def is_started(workdir):
-    """Whether a run lives in this directory."""
-    return exists(path_in(workdir, "config.json"))
+    root = path_in(workdir, "checkpoints")
+    names = [
+        name for name in storage.list_directory(root) if (match := CHECKPOINT_NAME.match(name)) and match[1] == kind
+    ]
+    names.sort(key=lambda name: int(CHECKPOINT_NAME.match(name)[2]))  # steps beyond 99,999,999 have more digits
+    directories = [os.path.join(root, name) for name in names]
+    return [each for each in directories if _has_manifest(each)] if storage.is_remote(root) else directories
 
 
-def read_config(workdir, run_class=PretrainingConfig):
-    """(BertConfig, configuration of the run, sha256 of the vocabulary) of the run in a directory."""
-    path = path_in(workdir, "config.json")
-    values = read_json(path)
-    if run_class.KEY not in values:
-        raise UserError(
-            f"{path}: has no key {run_class.KEY!r}, so no run lives there; start one in another --workdir, "
-            f"with --init_checkpoint={workdir} for its weights"
-        )
-    try:
-        return (BertConfig.from_dict(values), run_class.from_dict(values[run_class.KEY]), values.get("vocab_sha256"))
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+def unfinished(workdir: str | os.PathLike) -> list[str]:
+    """Directories of checkpoints whose saving was broken off."""
+    root = path_in(workdir, "checkpoints")
+    return [
+        os.path.join(root, name)
+        for name in storage.list_directory(root)
+        if name.startswith("writing-")
+        or (storage.is_remote(root) and CHECKPOINT_NAME.match(name) and not _has_manifest(os.path.join(root, name)))
+    ]
 
 
-def has_checkpoint(workdir):
-    """Whether the run has saved anything yet; until then it may be begun anew with other values."""
-    directory = path_in(workdir, "checkpoints")
-    if "://" in str(workdir):
-        import tensorflow as tf
-
-        return tf.io.gfile.isdir(directory) and any("step-" in name for name in tf.io.gfile.listdir(directory))
-    return os.path.isdir(directory) and any(name.startswith("step-") for name in os.listdir(directory))
+def _has_manifest(directory):
+    return storage.exists(os.path.join(directory, CHECKPOINT_MANIFEST))
 
 
-def read_vocabulary(workdir):
-    """The bytes of the run's vocab.txt.
+def write_config(
+    workdir: str | os.PathLike,
+    model_config: BertConfig,
+    run: TrainingConfig,
+    vocabulary_bytes: bytes,
+    notes: dict[str, Any] | None = None,
+) -> None:
+    """Writes vocab.txt and then config.json, which makes the directory that of a run.
+
+    Args:
+        workdir: the work directory.
+        model_config: BertConfig.
+        run: configuration of the run.
+        vocabulary_bytes: content of the vocabulary file.
+        notes: further keys of config.json.
 
     Raises:
-        UserError: it is not the file that the run began with.
+        UserError: there is another vocab.txt that belongs to no run.
     """
-    import tensorflow as tf
-
-    path = path_in(workdir, "vocab.txt")
-    expected = read_json(path_in(workdir, "config.json")).get("vocab_sha256")
-    if not tf.io.gfile.exists(path):
-        raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
-    with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
-        raise UserError(
-            f"{path}: is not the vocabulary that the run began with (sha256 {str(expected)[:12]} expected, "
-            f"{found[:12]} found); put that one back"
-        )
-    return content
-
-
-def write_config(workdir, model_config, run, vocabulary_bytes, notes=None):
-    """Writes vocab.txt and then config.json, which makes the directory a run's. Args: notes: dict of further keys.
-
-    Raises:
-        UserError: there is another vocab.txt, and no run that it belongs to.
-    """
-    import tensorflow as tf
-
-    tf.io.gfile.makedirs(str(workdir))
-    path, found = path_in(workdir, "vocab.txt"), None
-    if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path, "rb") as file:
-            found = file.read()
-        if found != vocabulary_bytes and not is_started(workdir):
+    storage.make_directories(workdir)
+    path, earlier = path_in(workdir, "vocab.txt"), None
+    if storage.exists(path):
+        with storage.open_file(path) as file:
+            earlier = file.read()
+        if earlier != vocabulary_bytes and not is_started(workdir):
             raise UserError(f"{path}: is there already and is another vocabulary; take another --workdir")
-    if found != vocabulary_bytes:
-        write_whole(path, vocabulary_bytes)
+    if earlier != vocabulary_bytes:
+        storage.write_whole(path, vocabulary_bytes)
     values = {
         **model_config.to_dict(),
         "vocab_sha256": hashlib.sha256(vocabulary_bytes).hexdigest(),
         **(notes or {}),
         run.KEY: run.to_dict(),
     }
-    write_whole(path_in(workdir, "config.json"), json.dumps(values, indent=2) + "\n")
+    storage.write_whole(path_in(workdir, "config.json"), json.dumps(values, indent=2) + "\n")
 
 
-def rewrite_run(workdir, run):
-    """Writes a run's configuration into config.json, where what may change when it is resumed has changed."""
-    path = path_in(workdir, "config.json")
-    values = read_json(path)
-    if values.get(run.KEY) != json.loads(json.dumps(run.to_dict())):
-        write_whole(path, json.dumps({**values, run.KEY: run.to_dict()}, indent=2) + "\n")
-
-
-def check_resumable(workdir, wanted_model, wanted_run, vocabulary_bytes=None, run_class=PretrainingConfig):
-    """The configuration of the run in a directory, with those wanted values that may change on resume.
-
-    Args:
-        wanted_model: BertConfig or None (as the run has it). wanted_run: dict of the fields that were asked for.
-        run_class: PretrainingConfig or FinetuningConfig.
-        vocabulary_bytes: of the vocabulary that was asked for, or None.
-
-    Returns:
-        (BertConfig, configuration of the run)
-
-    Raises:
-        UserError: a wanted value contradicts the run's; both are named.
-    """
-    model_config, run, vocab_sha256 = read_config(workdir, run_class)
-    advice = "take another --workdir, or leave the flag out to resume"
-    if wanted_model is not None:
-        for field in dataclasses.fields(BertConfig):
-            ours, theirs = getattr(model_config, field.name), getattr(wanted_model, field.name)
-            if ours != theirs:
-                raise UserError(
-                    f"--workdir={workdir} holds a run with {field.name} {ours!r}, "
-                    f"but {theirs!r} was asked for; {advice}"
-                )
-    if vocabulary_bytes is not None and hashlib.sha256(vocabulary_bytes).hexdigest() != vocab_sha256:
-        raise UserError(f"--workdir={workdir} holds a run with another vocabulary than --vocab_file; {advice}")
-    for name in run.contradictions(wanted_run):
-        raise UserError(
-            f"--workdir={workdir} holds a run with {name}={getattr(run, name)}, "
-            f"but --{name}={wanted_run[name]} was asked for; {advice}"
-        )
-    return model_config, run.changed_by(wanted_run)
+def rewrite_run(existing: ExistingRun, run: TrainingConfig) -> None:
+    """Writes a run's configuration into its config.json, where a value has changed that may change on resume."""
+    if existing.values.get(run.KEY) != json.loads(json.dumps(run.to_dict())):
+        text = json.dumps({**existing.values, run.KEY: run.to_dict()}, indent=2) + "\n"
+        storage.write_whole(path_in(existing.directory, "config.json"), text)

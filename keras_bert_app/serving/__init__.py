@@ -1,1 +1,4 @@
-"""A local server with TensorFlow Serving's REST contract; it needs SavedModels alone, no code that made them."""
+"""A local server with TensorFlow Serving's REST contract.
+
+It needs SavedModels only, not the code that made them.
+"""

@@ -1,7 +1,8 @@
-"""Dynamic batching: requests that wait at the same time are laid together, run once and split again."""
+"""Dynamic batching: requests that wait at the same time run together."""
 
 import asyncio
 import collections
+import concurrent.futures
 import dataclasses
 import time
 
@@ -12,7 +13,7 @@ from keras_bert_app.serving.request_errors import RequestError
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Task:
-    """A request: arrays in the order of the signature's inputs, their rows, the future of its list of output arrays."""
+    """A request: arrays in the order of inputs, number of rows, future of the outputs, time of arrival."""
 
     arrays: list
     rows: int
@@ -22,33 +23,43 @@ class _Task:
 
 
 class Batcher:
-    """Runs requests on a pool of threads; lives in one event loop and is called from it alone.
+    """A queue that runs requests in batches on a pool of threads.
 
-    A request starts at once if no batch is running. While others run it may wait for company, batch_timeout_micros at
-    most, even if a thread is free; what came first goes first.
+    One event loop owns it and makes all calls.
+
+    A request starts at once if no batch is running. While other batches run, it may wait for further requests, at most
+    batch_timeout_micros, even if a thread is free. The oldest request goes first.
 
     Args:
-        options: BatchingOptions. threads: an executor with options.num_batch_threads threads. run_options:
-            tf.compat.v1.RunOptions of every run. metrics: Metrics.
+        options: BatchingOptions. The limits of a batch and of the queue.
+        threads: Executor with options.num_batch_threads threads.
+        run_options: tf.compat.v1.RunOptions of every run.
+        metrics: Metrics. The counters of the server.
     """
 
-    def __init__(self, options, threads, run_options, metrics):
+    def __init__(self, options, threads: concurrent.futures.Executor, run_options, metrics):
         self._options, self._threads, self._run_options, self._metrics = options, threads, run_options, metrics
-        # Requests that can share a batch: same signature of the same version, same sizes beyond the batch axis.
+        # Waiting requests by key. Requests with one key can share a batch: same version, signature, and sizes of a row.
         self._waiting = {}
         self._num_waiting_rows = 0
         self._num_running = 0
         self._batches = set()
         self._timer = None
 
-    async def run(self, version, signature, arrays):
-        """The outputs of a request, in the order of signature.outputs.
+    async def run(self, version, signature, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Runs a request, alone or with others.
 
         Args:
-            version: Version that the signature is of; it is held while it runs.
+            version: Version. The version of the signature; it stays loaded during the run.
+            signature: Signature. The signature to run.
+            arrays: list of np.ndarray in the order of signature.inputs.
+
+        Returns:
+            list of np.ndarray in the order of signature.outputs.
 
         Raises:
-            RequestError: more rows than one batch takes, or no room to wait. tf.errors.OpError: the model failed.
+            RequestError: the request has more rows than a batch may have, or the queue is full.
+            tf.errors.OpError: the model failed.
         """
         rows = len(arrays[0]) if signature.can_be_merged else 1
         if rows > self._options.max_batch_size:
@@ -68,7 +79,7 @@ class Batcher:
         try:
             return await task.future
         except asyncio.CancelledError:
-            if task.is_waiting:  # given up by its client, or by the time limit
+            if task.is_waiting:  # the client left, or the time limit passed
                 self._waiting[key].remove(task)
                 self._forget_if_empty(key)
                 self._count_waiting(-rows)
@@ -97,7 +108,7 @@ class Batcher:
             self._num_running += 1
             version.acquire()
             running = asyncio.ensure_future(self._run_batch(version, signature, tasks))
-            self._batches.add(running)  # the loop itself holds tasks only weakly
+            self._batches.add(running)  # the event loop keeps only weak references
             running.add_done_callback(self._batches.discard)
 
     def _is_full(self, key):
@@ -131,16 +142,16 @@ class Batcher:
             self._start_batches()
 
     async def _run_merged(self, signature, tasks):
-        """Whether the batch ran as a whole; if not, one request may have spoilt it, and each must run by itself."""
+        """Runs the tasks as one batch and returns whether it worked. If not, one is at fault: run each alone."""
         try:
-            merged = [np.concatenate(columns) for columns in zip(*(task.arrays for task in tasks))]
+            merged = [np.concatenate(columns) for columns in zip(*(task.arrays for task in tasks), strict=True)]
             outputs = await self._in_thread(signature, merged)
         except Exception:
             return False
         ends = np.cumsum([task.rows for task in tasks])
         if any(output.ndim == 0 or len(output) != ends[-1] for output in outputs):
             return False
-        for task, end in zip(tasks, ends):
+        for task, end in zip(tasks, ends, strict=True):
             if not task.future.done():
                 task.future.set_result([output[end - task.rows : end] for output in outputs])
         return True

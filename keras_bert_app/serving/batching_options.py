@@ -1,16 +1,16 @@
-"""How requests are merged into batches: TensorFlow Serving's batching.config. Needs no TensorFlow."""
+"""The options of batching: TensorFlow Serving's batching.config. Loads no TensorFlow."""
 
 import dataclasses
 import os
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2  # noqa: F401  a dependency
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.serving.model_configs import read_text_message
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
-# BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, which the package of
-# TensorFlow Serving's messages leaves out: name -> (number, type).
+# BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto: name -> (number, type).
+# The package of TensorFlow Serving's messages does not contain this file.
 _FIELDS = {
     "max_batch_size": (1, "Int64Value"),
     "batch_timeout_micros": (2, "Int64Value"),
@@ -26,13 +26,15 @@ _FIELDS = {
 
 @dataclasses.dataclass(frozen=True)
 class BatchingOptions:
-    """Limits of one batch and of what waits for one.
+    """Limits of a batch and of the queue.
 
     Args:
-        max_batch_size: rows of one run, of one request or of several merged. batch_timeout_micros: how long a request
-            may wait for others while other batches run; on an idle server it starts at once. max_enqueued_batches:
-            times max_batch_size, the rows that may wait. num_batch_threads: batches that run at the same time.
-        is_enabled: whether requests are merged at all.
+        max_batch_size: int. The most rows of one run, and of one request.
+        batch_timeout_micros: int. How long a request may wait for others while other batches run, in microseconds. On
+            an idle server a request starts at once.
+        max_enqueued_batches: int. This number times max_batch_size is the most rows that may wait.
+        num_batch_threads: int. How many batches run at the same time.
+        is_enabled: bool. Whether the server merges requests.
     """
 
     max_batch_size: int = 64
@@ -42,11 +44,17 @@ class BatchingOptions:
     is_enabled: bool = True
 
 
-def read(path):
-    """The options of a batching.config (text form of BatchingParameters); what it leaves out has its default.
+def read(path: str) -> BatchingOptions:
+    """Reads the options from a batching.config.
+
+    Args:
+        path: str. A file with BatchingParameters in text form. A missing option keeps its default.
+
+    Returns:
+        BatchingOptions.
 
     Raises:
-        UserError: not of that form, a number that makes no sense, or an option that only TensorFlow Serving has.
+        UserError: the file is not in this form, a number is too small, or only TensorFlow Serving has the option.
     """
     parsed = read_text_message(path, _message_class()())
     for name in (
@@ -57,16 +65,16 @@ def read(path):
     ):
         if name in [field.name for field, _ in parsed.ListFields()]:
             raise UserError(f"{path}: {name} is an option that only TensorFlow Serving has; remove it")
-    found = {
+    values = {
         field.name: getattr(parsed, field.name).value
         for field, _ in parsed.ListFields()
         if field.name != "thread_pool_name"
     }
-    for name, value in found.items():
+    for name, value in values.items():
         least = 0 if name == "batch_timeout_micros" else 1
         if value < least:
             raise UserError(f"{path}: {name} is {value}; expected at least {least}")
-    return BatchingOptions(**found)
+    return BatchingOptions(**values)
 
 
 def _message_class():

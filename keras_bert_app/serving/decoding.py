@@ -1,4 +1,4 @@
-"""The JSON body of a predict request to numpy arrays that fit a signature, or the reason why they do not."""
+"""Conversion of the JSON body of a predict request to numpy arrays that fit a signature."""
 
 import base64
 import binascii
@@ -20,8 +20,20 @@ _JSON_NAMES = {
 }
 
 
-def parse(body):
-    """Bytes to the JSON object in them; NaN and Infinity are numbers, as TensorFlow Serving has it."""
+def parse(body: bytes) -> dict:
+    """Parses the JSON object in the body of a request.
+
+    NaN and Infinity are numbers here, as in TensorFlow Serving.
+
+    Args:
+        body: bytes. UTF-8 text, with or without a byte order mark.
+
+    Returns:
+        dict: the JSON object.
+
+    Raises:
+        RequestError: the body is not UTF-8, not JSON, or not an object.
+    """
     try:
         request = json.loads(body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -37,22 +49,36 @@ def parse(body):
     return request
 
 
-def signature_name(request):
-    """The signature that a request asks for, serving_default if it names none."""
+def signature_name(request: dict) -> str:
+    """Reads the name of the signature that a request asks for.
+
+    Args:
+        request: dict. The JSON object of the request.
+
+    Returns:
+        str: the name, or "serving_default" if the request names none.
+
+    Raises:
+        RequestError: the name is not a string.
+    """
     name = request.get("signature_name", "")
     if not isinstance(name, str):
         raise RequestError(400, f'"signature_name" is {short(name)}; expected a string')
     return name or "serving_default"
 
 
-def decode(request, signature):
-    """The inputs of a request.
+def decode(request: dict, signature) -> tuple[list[np.ndarray], bool]:
+    """Converts the inputs of a request to arrays.
 
     Args:
-        request: the JSON object, with "instances" (a list of rows) or "inputs" (a column for each input).
+        request: dict. The JSON object, with "instances" (a list of rows) or "inputs" (a column for each input).
+        signature: Signature. The signature that the request asks for.
 
     Returns:
-        (arrays in the order of signature.inputs, whether it came as rows).
+        (arrays in the order of signature.inputs, whether the request has rows).
+
+    Raises:
+        RequestError: the inputs do not fit the signature.
     """
     if ("instances" in request) == ("inputs" in request):
         raise RequestError(
@@ -64,7 +90,7 @@ def decode(request, signature):
     columns = _columns_of_rows(request["instances"], signature) if is_rows else _columns(request["inputs"], signature)
     arrays = [_to_array(columns[spec.name], spec) for spec in signature.inputs]
     if signature.can_be_merged and len({len(array) for array in arrays}) > 1:
-        sizes = ", ".join(f"{spec.name} {len(array)}" for spec, array in zip(signature.inputs, arrays))
+        sizes = ", ".join(f"{spec.name} {len(array)}" for spec, array in zip(signature.inputs, arrays, strict=True))
         raise RequestError(400, f"the inputs have different batch sizes ({sizes}); expected the same for all")
     return arrays, is_rows
 
@@ -115,7 +141,7 @@ def _check_names(given, names, where):
 
 
 def _to_array(value, spec):
-    """Nested lists to an array, checked level by level so that a wrong rank never reaches a kernel."""
+    """Converts nested lists to an array. It checks every level, so that no wrong rank reaches a kernel."""
     shape, values = [], [value]
     while values:
         kinds = set(map(type, values))
@@ -137,9 +163,9 @@ def _to_array(value, spec):
         shape.append(sizes.pop())
         values = list(itertools.chain.from_iterable(values))
     if spec.shape is not None:
-        # Below an empty list nothing tells the sizes.
+        # An empty list does not say the sizes below it: take the signature's sizes, or 0.
         shape += [known or 0 for known in spec.shape[len(shape) :]]
-        if any(known not in (None, size) for known, size in zip(spec.shape, shape)):
+        if any(known not in (None, size) for known, size in zip(spec.shape, shape, strict=True)):
             raise RequestError(400, f"{_expected(spec)}, but its shape is {shape}")
     return _leaves(values, spec).reshape(shape)
 

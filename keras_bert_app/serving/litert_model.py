@@ -1,4 +1,4 @@
-"""A LiteRT model (TensorFlow Lite) in memory, run on this machine's CPU by XNNPACK."""
+"""LiteRT models (TensorFlow Lite) in memory; XNNPACK runs them on this machine's CPU."""
 
 import os
 import threading
@@ -6,32 +6,42 @@ import warnings
 
 from keras_bert_app.terminal import screen
 
-MODEL_FILE = "model.tflite"  # beside the saved_model.pb of an export
+MODEL_FILE = "model.tflite"  # lies beside the saved_model.pb of an export
 
 
 class LiteRTModel:
-    """A function of a LiteRT model's one signature. Threads may share it: calls go one after the other.
+    """A function that runs the one signature of a LiteRT model.
 
-    On a CPU it is faster than the SavedModel (BUILD.md, "Serving"): XNNPACK arranges the weights for its products once,
-    TensorFlow in every call.
+    Threads may share it: calls run one after the other.
+
+    On a CPU this is faster than the SavedModel (BUILD.md, "Serving"). XNNPACK arranges the weights for its products
+    once, TensorFlow in every call.
 
     Args:
-        model: bytes of a .tflite file. num_threads: of each call; 0 for as many as this process may use.
+        model: bytes. The content of a .tflite file.
+        num_threads: int. Threads of each call; 0 for as many as this process may use.
     """
 
-    def __init__(self, model, num_threads=0):
+    def __init__(self, model: bytes, num_threads: int = 0):
         import tensorflow as tf
 
         with warnings.catch_warnings(), screen.hidden_chatter():
-            # It is to move to a package of its own; TensorFlow's is the same code.
+            # TensorFlow warns that the interpreter will move to another package. The code there is the same.
             warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
             interpreter = tf.lite.Interpreter(
                 model_content=model, num_threads=num_threads or len(os.sched_getaffinity(0))
             )
-            interpreter.allocate_tensors()  # when XNNPACK comes, and says so
+            interpreter.allocate_tensors()  # XNNPACK prints a message here
         self._run, self._lock = interpreter.get_signature_runner(), threading.Lock()
 
-    def __call__(self, **inputs):
-        """dict output -> array, from arrays by the signature's names; of any batch size and length."""
+    def __call__(self, **inputs) -> dict:
+        """Runs the model on a batch of any size and length.
+
+        Args:
+            **inputs: np.ndarray under each input name of the signature.
+
+        Returns:
+            dict from output name to np.ndarray.
+        """
         with self._lock:
             return self._run(**inputs)

@@ -1,14 +1,17 @@
-"""Which models are served: TensorFlow Serving's models.config, or one model named by flags. Needs no TensorFlow."""
+"""The models to serve: TensorFlow Serving's models.config, or one model from flags. No TensorFlow."""
 
 import dataclasses
 import os
+from collections.abc import Iterable
+from typing import Any
 
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_bert_app.errors import UserError
+from pipelines import storage
 
-# Where TensorFlow Serving's container has the models; the same file then serves on this machine.
+# The models' directory in TensorFlow Serving's container. The same models.config also works on this machine.
 CONTAINER_ROOT = "/models"
 
 
@@ -17,9 +20,11 @@ class ModelConfig:
     """One served model.
 
     Args:
-        name: in the URL. base_path: directory of the versions. latest: how many of the largest versions are served, or
-            None for all. specific: the versions that are served, or () to go by `latest`. version_labels: label ->
-            version.
+        name: str. The name in the URL.
+        base_path: str. The directory of the versions.
+        latest: int. How many of the largest versions to serve, or None for all.
+        specific: tuple of int. The versions to serve, or () to follow `latest`.
+        version_labels: dict from label to version.
     """
 
     name: str
@@ -34,21 +39,34 @@ class ModelConfig:
                 f"model name {self.name!r}: expected printable characters without / : % ? #, since it stands in the URL"
             )
 
-    def chosen(self, versions):
-        """Those of the versions there that the policy serves, ascending."""
+    def chosen(self, versions: Iterable[int]) -> list[int]:
+        """Selects the versions that the policy serves.
+
+        Args:
+            versions: iterable of int. The versions that exist, ascending.
+
+        Returns:
+            list of int, ascending.
+        """
         if self.specific:
             return [version for version in versions if version in self.specific]
         return sorted(versions)[-self.latest if self.latest else 0 :]
 
 
-def read(path):
-    """The models of a models.config (text form of ModelServerConfig).
+def read(path: str) -> list[ModelConfig]:
+    """Reads the models from a models.config (text form of ModelServerConfig).
 
-    A relative base path counts from the file's own directory, and so does one below /models where there is no such
-    directory.
+    A relative base path starts at the directory of the file. So does a path below /models on machines without /models.
+
+    Args:
+        path: str. The file.
+
+    Returns:
+        list of ModelConfig.
 
     Raises:
-        UserError: no such file, not of that form, a model twice, or an option that only TensorFlow Serving has.
+        UserError: the file is missing or not in this form, names a model twice, or has an option that only TensorFlow
+            Serving has.
     """
     parsed = read_text_message(path, model_server_config_pb2.ModelServerConfig())
     if not parsed.model_config_list.config:
@@ -82,14 +100,21 @@ def read(path):
 def _resolve(base_path, directory):
     if base_path.startswith(CONTAINER_ROOT + "/") and not os.path.isdir(CONTAINER_ROOT):
         base_path = base_path[len(CONTAINER_ROOT) + 1 :]
-    return base_path if "://" in base_path else os.path.join(directory, base_path)
+    return base_path if storage.is_remote(base_path) else os.path.join(directory, base_path)
 
 
-def read_text_message(path, message):
+def read_text_message(path: str, message: Any) -> Any:
     """Fills a protocol buffer from a file in text form.
 
+    Args:
+        path: str. The file.
+        message: an empty protocol buffer, which the function fills.
+
+    Returns:
+        the message.
+
     Raises:
-        UserError: no such file, or not of that form; the line is named.
+        UserError: the file is missing or not in text form; the error names the line.
     """
     try:
         with open(path, encoding="utf-8") as file:

@@ -1,44 +1,58 @@
-"""The served models: new versions are loaded while old ones answer, and old ones leave when their requests are done."""
+"""The served models. New versions load while old ones answer.
+
+An old version leaves when its requests are done.
+"""
 
 import asyncio
 import concurrent.futures
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.serving import saved_model_files
+from keras_bert_app.serving.model_configs import ModelConfig
 from keras_bert_app.serving.request_errors import RequestError, one_line, short
 from keras_bert_app.serving.servable import Servable
 from keras_bert_app.serving.versions import AVAILABLE, END, LOADING, UNLOADING, Version
+from pipelines import storage
 
 
 class Model:
-    """A served model.
+    """A served model and its versions.
 
     Args:
-        config: ModelConfig.
+        config: ModelConfig. Its name, its base path and its policy.
 
     Attributes:
-        versions: dict number -> Version of all that were ever tried and are still there. trouble: why its folder could
-            not be read the last time, or "".
+        versions: dict from number to Version. It has every version that the server tried to load and that still exists.
+        trouble: str. The reason why the last look into the base path failed, or "".
     """
 
-    def __init__(self, config):
+    def __init__(self, config: ModelConfig):
         self.config, self.versions, self.trouble = config, {}, ""
 
-    def default(self):
-        """The largest version that takes requests, or None."""
+    def default(self) -> Version | None:
+        """Returns the largest version that takes requests, or None."""
         return max(self.available(), key=lambda version: version.number, default=None)
 
-    def available(self):
+    def available(self) -> list[Version]:
+        """Returns all versions that take requests."""
         return [version for version in self.versions.values() if version.state == AVAILABLE]
 
-    def find(self, number=None, label=None):
-        """The version that a request names.
+    def find(self, number: int | None = None, label: str | None = None) -> Version:
+        """Finds the version that a request names.
+
+        Args:
+            number: int. The version's number, or None for the default version.
+            label: str. A label of the configuration; it overrides the number.
+
+        Returns:
+            Version that takes requests.
 
         Raises:
-            RequestError: no such label, or that version takes no requests.
+            RequestError: the label is unknown, or the version takes no requests.
         """
         if label is not None:
             if label not in self.config.version_labels:
@@ -47,37 +61,58 @@ class Model:
             number = self.config.version_labels[label]
         version = self.default() if number is None else self.versions.get(number)
         if version is None or version.state != AVAILABLE:
-            there = ", ".join(str(version.number) for version in self.available()) or "none"
+            available = ", ".join(str(version.number) for version in self.available()) or "none"
             wanted = "version" if number is None else f"version {number}"
-            raise RequestError(404, f"model {self.config.name!r} has no {wanted} loaded; available versions: {there}")
+            raise RequestError(
+                404, f"model {self.config.name!r} has no {wanted} loaded; available versions: {available}"
+            )
         return version
 
 
 class Models:
-    """All served models, kept as their folders and policies say.
+    """All served models, kept up to date with their directories and policies.
 
     Args:
-        configs: list of ModelConfig. metrics: Metrics. allow_unverified: see Servable. log: called with a line.
+        configs: list of ModelConfig. One for each model.
+        metrics: Metrics. The counters of the server.
+        allow_unverified: bool. Whether to serve versions without a manifest.json.
+        log: function of one line.
+
+    Attributes:
+        by_name: dict from name to Model.
     """
 
-    def __init__(self, configs, metrics, allow_unverified=False, log=print):
+    def __init__(
+        self,
+        configs: list[ModelConfig],
+        metrics,
+        allow_unverified: bool = False,
+        log: Callable[[str], None] = print,
+    ):
         self.by_name = {config.name: Model(config) for config in configs}
         self._metrics, self._allow_unverified, self._log = metrics, allow_unverified, log
-        # One thread: a model that loads must leave the processor to those that answer.
+        # Models load on a single thread, so that the other processors stay free for requests.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "load")
         self._unloading = set()
 
-    def find(self, name):
-        """Raises RequestError for a model that is not served."""
+    def find(self, name: str) -> Model:
+        """Finds a served model.
+
+        Args:
+            name: str. The model's name in the URL.
+
+        Raises:
+            RequestError: the server does not serve this model.
+        """
         if name not in self.by_name:
             raise RequestError(404, f"no model {short(name)} is served here; served: {', '.join(self.by_name)}")
         return self.by_name[name]
 
-    async def load(self):
-        """Loads what the policies choose.
+    async def load(self) -> None:
+        """Loads the versions that the policies choose.
 
         Raises:
-            UserError: a model without a version that can be loaded.
+            UserError: no version of some model can be loaded.
         """
         await self.refresh()
         for model in self.by_name.values():
@@ -90,30 +125,33 @@ class Models:
                     "1/saved_model.pb below it, or another whole number: the --export_dir of `export`"
                 )
 
-    async def refresh(self):
-        """Looks into every model's folder once; a version that fails is logged and leaves the others as they are."""
+    async def refresh(self) -> None:
+        """Looks into every model's directory once.
+
+        A version that fails is logged; the others stay as they are.
+        """
         for model in self.by_name.values():
             trouble = ""
             try:
                 await self._refresh_model(model)
-            except Exception as error:  # whatever the file system may raise: the next look must come
+            except Exception as error:  # any error of a file system: the server must look again later
                 trouble = f"{model.config.base_path}: cannot be read: {one_line(error)}"
             if trouble and trouble != model.trouble:
                 self._log(trouble)
             model.trouble = trouble
 
     async def _refresh_model(self, model):
-        found = await self._in_thread(saved_model_files.version_directories, model.config.base_path)
-        chosen = model.config.chosen(found)
+        directories = await self._in_thread(saved_model_files.version_directories, model.config.base_path)
+        chosen = model.config.chosen(directories)
         for number in chosen:
-            await self._load_if_due(model, number, found[number])
-        # What is loaded goes only when something chosen stands in for it.
+            await self._load_if_due(model, number, directories[number])
+        # Unload a version only if a chosen version can answer in its place.
         if any(model.versions[number].state == AVAILABLE for number in chosen):
             for version in model.available():
                 if version.number not in chosen:
                     self._unload(model, version)
         for number, version in list(model.versions.items()):
-            if version.state == END and number not in found:
+            if version.state == END and number not in directories:
                 del model.versions[number]
 
     async def _load_if_due(self, model, number, directory):
@@ -122,13 +160,13 @@ class Models:
             return
         fingerprint = await self._in_thread(_fingerprint, directory)
         if known is not None and known.error and known.fingerprint == fingerprint:
-            return  # it failed, and nothing has changed since
+            return  # loading failed, and the files are the same
         version = model.versions[number] = Version(number, directory, fingerprint)
         name = model.config.name
         try:
             version.became_available(await self._in_thread(Servable, directory, self._allow_unverified, self._log))
         except Exception as error:
-            # Whatever a damaged SavedModel makes TensorFlow raise: the others must go on.
+            # A damaged SavedModel can raise any error in TensorFlow. The other models must go on.
             version.failed(f"version {number} cannot be served: {one_line(error)}")
             self._metrics.failed_loads.labels(name).inc()
             self._log(f"model {name!r}: {version.error}")
@@ -149,8 +187,8 @@ class Models:
         version.ended()
         self._log(f"model {model.config.name!r}: version {version.number} unloaded")
 
-    async def close(self):
-        """Frees all; no request may be under way."""
+    async def close(self) -> None:
+        """Unloads everything. No request may be under way."""
         for model in self.by_name.values():
             for version in model.available():
                 self._unload(model, version)
@@ -162,11 +200,11 @@ class Models:
 
 
 def _fingerprint(directory):
-    """What changes when someone mends or finishes writing a version: names, lengths and times of its files."""
+    """Names, sizes and times of a version's files, which change when someone repairs or completes it."""
 
-    # TensorFlow rounds the times of local files to seconds.
+    # TensorFlow rounds the times of local files to seconds, os.stat does not.
     def time_of(path):
-        return tf.io.gfile.stat(path).mtime_nsec if "://" in path else os.stat(path).st_mtime_ns
+        return tf.io.gfile.stat(path).mtime_nsec if storage.is_remote(path) else os.stat(path).st_mtime_ns
 
     paths = [os.path.join(directory, name) for name in saved_model_files.files_below(directory)]
-    return [(path, tf.io.gfile.stat(path).length, time_of(path)) for path in paths]
+    return [(path, storage.size_of(path), time_of(path)) for path in paths]

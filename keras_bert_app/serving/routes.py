@@ -1,10 +1,11 @@
-"""The REST interface: TensorFlow Serving's paths and forms, health, metrics, and what the page needs."""
+"""The REST interface: TensorFlow Serving's paths and formats, health, metrics, and data for the page."""
 
 import asyncio
 import json
 import re
 import time
 import urllib.parse
+from collections.abc import Callable
 
 import tensorflow as tf
 from aiohttp import web
@@ -16,10 +17,11 @@ from keras_bert_app.serving.request_errors import RequestError, one_line, short
 _WHERE = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
 _POST = re.compile(_WHERE + r":(?P<method>predict|classify|regress)", re.IGNORECASE)
 _GET = re.compile(_WHERE + r"(?:/(?P<method>metadata))?", re.IGNORECASE)
-# Work on bodies or answers beyond these would hold up the other requests for more than about a millisecond.
+# Larger bodies (bytes) and answers (numbers) need more than about a millisecond of work. A thread does that work, so
+# that other requests do not wait.
 _LARGE_BODY = 1 << 16
 _LARGE_ANSWER = 1 << 12
-# absl's codes by TensorFlow's error classes -> HTTP, as TensorFlow Serving maps them; the rest is 500.
+# TensorFlow's error class -> HTTP status, as TensorFlow Serving maps absl's codes. Other errors are 500.
 _STATUS_OF_ERROR = (
     (tf.errors.InvalidArgumentError, 400),
     (tf.errors.OutOfRangeError, 400),
@@ -29,33 +31,40 @@ _STATUS_OF_ERROR = (
     (tf.errors.UnavailableError, 503),
     (tf.errors.DeadlineExceededError, 504),
 )
-# Set once the model is known to be here, so that made-up names do not become metrics.
+# A handler sets these keys for served models only, so that unknown names do not become metrics.
 _MODEL, _METHOD = web.RequestKey("model", str), web.RequestKey("method", str)
 
 
 class Routes:
-    """The handlers of one server.
+    """The request handlers of one server.
 
     Args:
-        models: Models. batcher: Batcher. metrics: Metrics. options: ServerOptions. log: called with a line.
+        models: Models. The served models.
+        batcher: Batcher. It runs the requests.
+        metrics: Metrics. The counters of the server.
+        options: ServerOptions. The limits for requests.
+        log: function of one line.
 
     Attributes:
-        is_ready: set when the models are loaded, unset when the server stops.
+        is_ready: bool. The server sets it when the models are loaded and unsets it when it stops.
     """
 
-    def __init__(self, models, batcher, metrics, options, log):
+    def __init__(self, models, batcher, metrics, options, log: Callable[[str], None]):
         self._models, self._batcher, self._metrics, self._options, self._log = models, batcher, metrics, options, log
         self._num_accepted = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self.is_ready = False
 
-    async def until_idle(self):
-        """Until every accepted request has its answer. aiohttp's own stop drops bodies still on their way."""
+    async def until_idle(self) -> None:
+        """Waits until every accepted request has its answer.
+
+        aiohttp's own stop drops bodies still on their way.
+        """
         await self._is_idle.wait()
 
-    def application(self):
-        """The aiohttp application."""
+    def application(self) -> web.Application:
+        """Builds the aiohttp application with all routes."""
         app = web.Application(client_max_size=self._options.max_request_bytes, middlewares=[self._answer])
         app.router.add_post("/v1/models/{_:.*}", self._post)
         app.router.add_get("/v1/models", self._list)
@@ -70,7 +79,7 @@ class Routes:
 
     @web.middleware
     async def _answer(self, request, handler):
-        """Counts and times every request and turns whatever goes wrong into {"error": ...}."""
+        """Counts and times every request, and turns every failure into {"error": ...}."""
         start = time.perf_counter()
         try:
             response = await handler(request)
@@ -82,7 +91,8 @@ class Routes:
         except web.RequestPayloadError as error:
             response = _error(
                 400,
-                f"the body cannot be read: {one_line(error)}; send JSON, compressed as its Content-Encoding says or not at all",
+                f"the body cannot be read: {one_line(error)}; send JSON, compressed as its Content-Encoding says or "
+                "not at all",
             )
         except web.HTTPException as error:
             response = _error(error.status, f"{request.method} {short(request.path)}: {error.reason}; see /v1/models")
@@ -174,7 +184,7 @@ class Routes:
         return model
 
     async def _list(self, request):
-        """This server's own: what the page draws its forms from."""
+        """Answers GET /v1/models, which TensorFlow Serving does not have. The page draws its forms from it."""
         return _json({"models": [page.describe(model) for model in self._models.by_name.values()]})
 
     async def _ready(self, request):

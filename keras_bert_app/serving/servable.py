@@ -1,10 +1,11 @@
-"""Loading one version of a model: its files checked, its graph and variables in a session, its caches warm."""
+"""One version of a model in memory: files verified, graph and variables in a session, caches warm."""
 
 import json
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  registers the tokenizer's ops, without which a raw-text model does not load
+import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which raw-text models need
 from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, prediction_log_pb2
 
@@ -14,29 +15,33 @@ from keras_bert_app.serving.served_signatures import Signature, can_be_served
 
 DESCRIPTION = "export.json"
 WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")
-# TensorFlow Serving's bound on the records of a warm-up file.
+# TensorFlow Serving's limit for the records of a warm-up file.
 _MOST_WARM_UPS = 1000
 
 
 class Servable:
     """A version in memory.
 
-    A session rather than tf.saved_model.load: it is what TensorFlow Serving runs, so that what works here works there;
-    a run past its time limit can be stopped, closing frees what the version held, and a call costs less.
+    TensorFlow Serving runs models in a session too, so a model that works here works there. In contrast to
+    tf.saved_model.load, a session can stop a run at its time limit and frees its memory when it closes. A call also
+    costs less.
 
     Args:
-        directory: of one version. allow_unverified: serve also what has no manifest.json. log: called with a line.
+        directory: str. The directory of the version.
+        allow_unverified: bool. Whether to serve a version without a manifest.json.
+        log: function of one line.
 
     Attributes:
-        signatures: dict name -> Signature. metadata: the SignatureDefs as JSON values. description: what export.json
-            says.
+        signatures: dict from name to Signature.
+        metadata: dict. The SignatureDefs as JSON values.
+        description: dict. The content of export.json.
 
     Raises:
-        UserError: files are not as they were written, or the warm-up fails. tf.errors.OpError, OSError, ValueError:
-            there is no SavedModel in it that TensorFlow can load.
+        UserError: a file is not as it was written, or the warm-up requests do not fit.
+        tf.errors.OpError, OSError, ValueError: TensorFlow cannot load the SavedModel.
     """
 
-    def __init__(self, directory, allow_unverified=False, log=print):
+    def __init__(self, directory: str, allow_unverified: bool = False, log: Callable[[str], None] = print):
         self.directory = directory
         if allow_unverified and not tf.io.gfile.exists(os.path.join(directory, saved_model_files.MANIFEST)):
             log(f"{directory}: has no {saved_model_files.MANIFEST}; served unverified")
@@ -60,8 +65,8 @@ class Servable:
             self._session.close()
             raise
 
-    def close(self):
-        """Frees the graph and the variables; nothing may run any more."""
+    def close(self) -> None:
+        """Frees the graph and the variables. No run may be under way or follow."""
         self._session.close()
 
     def _warm_up(self, path):

@@ -1,12 +1,12 @@
-"""A signature of a loaded model: what it takes, what it gives, and running it."""
+"""The signatures of a loaded model: their inputs, their outputs, and the function that runs them."""
 
 import collections
 
 import numpy as np
 import tensorflow as tf
 
-# A tensor of a signature. name: alias in requests. dtype: numpy's, object for strings. shape: tuple with None for sizes
-# that may be any, or None for any rank.
+# A tensor of a signature. name: alias in requests. dtype: numpy's, object for strings. shape: tuple with None for
+# sizes that may vary, or None for any rank.
 TensorSpec = collections.namedtuple("TensorSpec", "name dtype shape")
 
 
@@ -14,15 +14,18 @@ class Signature:
     """One signature of one loaded version.
 
     Args:
-        session: tf.compat.v1.Session with the model's graph and variables. name: of the signature. definition:
-            SignatureDef.
+        session: tf.compat.v1.Session. The session with the model's graph and variables.
+        name: str. The name of the signature.
+        definition: SignatureDef. Its inputs and outputs.
 
     Attributes:
-        inputs, outputs: lists of TensorSpec. can_be_merged: whether the leading axis of every input and output is the
-            batch, so that requests can be laid together along it.
+        inputs: list of TensorSpec.
+        outputs: list of TensorSpec.
+        can_be_merged: bool. Whether the leading axis of every input and output is the batch axis. If so, the server can
+            concatenate requests along it.
     """
 
-    def __init__(self, session, name, definition):
+    def __init__(self, session: tf.compat.v1.Session, name: str, definition):
         self.name = name
         self.inputs = [_spec(alias, info) for alias, info in sorted(definition.inputs.items())]
         self.outputs = [_spec(alias, info) for alias, info in sorted(definition.outputs.items())]
@@ -35,23 +38,32 @@ class Signature:
             accept_options=True,
         )
 
-    def run(self, arrays, options=None):
-        """Numpy arrays in the order of `inputs` to numpy arrays in the order of `outputs`.
+    def run(self, arrays: list[np.ndarray], options=None) -> list[np.ndarray]:
+        """Runs the signature.
 
-        A rank that the signature does not have is refused before any kernel sees it: those of tensorflow-text end the
-        process when they get a scalar.
+        The session refuses arrays of a wrong rank before a kernel reads them. This matters, because the kernels of
+        tensorflow-text end the process when they get a scalar.
 
         Args:
-            options: tf.compat.v1.RunOptions, whose timeout_in_ms ends a run between two ops.
+            arrays: list of np.ndarray in the order of `inputs`.
+            options: tf.compat.v1.RunOptions. Its timeout_in_ms ends a run between two ops.
+
+        Returns:
+            list of np.ndarray in the order of `outputs`.
 
         Raises:
-            tf.errors.OpError: the model failed. ValueError: the arrays do not have the signature's shapes.
+            tf.errors.OpError: the model failed.
+            ValueError: the arrays do not have the signature's shapes.
         """
         return self._call(*arrays, options=options)
 
 
-def can_be_served(definition):
-    """Whether requests can name a signature: it takes something, and all it takes and gives are plain tensors."""
+def can_be_served(definition) -> bool:
+    """Returns whether requests can name a signature: it has inputs and outputs, all of them plain tensors.
+
+    Args:
+        definition: SignatureDef. The signature.
+    """
     if not definition.inputs or not definition.outputs:
         return False
     tensors = [*definition.inputs.values(), *definition.outputs.values()]

@@ -7,31 +7,37 @@ import errno
 import logging
 import signal
 import socket
+from collections.abc import Callable
 
 import tensorflow as tf
 from aiohttp import web
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.serving.batcher import Batcher
+from keras_bert_app.serving.batching_options import BatchingOptions
+from keras_bert_app.serving.model_configs import ModelConfig
 from keras_bert_app.serving.models import Models
 from keras_bert_app.serving.routes import Routes
 from keras_bert_app.serving.server_metrics import Metrics
 
-# Between the last accept and the closing of the listening socket. asyncio (3.11) loses a connection that it is just
-# accepting when the server closes: it stays open and is never answered. So accepting ends first, and what came in by
-# then gets its answer, a 503.
+# asyncio (3.11) never answers a connection that it accepts at the moment when the server closes. So accepting ends
+# this long before the listening socket closes; connections that came in by then get a 503.
 _SETTLING_SECONDS = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """What is not about one model or about batching.
+    """Options of the server that concern neither a single model nor batching.
 
     Args:
-        host, port: to listen on; port 0 takes a free one. timeout_ms: for one request from its headers to its answer.
-        max_request_bytes: of one body. max_queued_requests: accepted and not yet answered, in all. poll_seconds:
-            between looks for new versions; 0 looks only at the start. allow_unverified: serve also what has no
-            manifest.json. log_requests: a line for each request.
+        host: str. The address to listen on.
+        port: int. The port to listen on; 0 takes a free one.
+        timeout_ms: int. Time limit of a request, from its headers to its answer, in milliseconds.
+        max_request_bytes: int. The most bytes of one body.
+        max_queued_requests: int. The most requests that are accepted and not yet answered.
+        poll_seconds: float. Time between two looks for new versions; 0 looks only at the start.
+        allow_unverified: bool. Whether to serve versions without a manifest.json.
+        log_requests: bool. Whether to log a line for each request.
     """
 
     host: str = "127.0.0.1"
@@ -44,11 +50,19 @@ class ServerOptions:
     log_requests: bool = False
 
 
-def run(configs, batching, options, log=print):
-    """Serves until SIGTERM or SIGINT, then finishes what was accepted.
+def run(
+    configs: list[ModelConfig],
+    batching: BatchingOptions,
+    options: ServerOptions,
+    log: Callable[[str], None] = print,
+) -> None:
+    """Serves until SIGTERM or SIGINT, then finishes the accepted requests.
 
     Args:
-        configs: list of ModelConfig. batching: BatchingOptions. options: ServerOptions. log: called with lines.
+        configs: list of ModelConfig. The models to serve.
+        batching: BatchingOptions. How to merge requests.
+        options: ServerOptions. Address and limits.
+        log: function of one line.
 
     Raises:
         UserError: the port is taken, or a model cannot be served.
@@ -64,11 +78,26 @@ def run(configs, batching, options, log=print):
     asyncio.run(main())
 
 
-async def serve(configs, batching, options, stop, log=print, started=None):
-    """The server as a coroutine.
+async def serve(
+    configs: list[ModelConfig],
+    batching: BatchingOptions,
+    options: ServerOptions,
+    stop: asyncio.Event,
+    log: Callable[[str], None] = print,
+    started: Callable[[int], None] | None = None,
+) -> None:
+    """Runs the server as a coroutine.
 
     Args:
-        stop: asyncio.Event that ends it. started: called with the port when requests are taken.
+        configs: list of ModelConfig. The models to serve.
+        batching: BatchingOptions. How to merge requests.
+        options: ServerOptions. Address and limits.
+        stop: asyncio.Event. It ends the server.
+        log: function of one line.
+        started: function of the port. The server calls it when it begins to take requests.
+
+    Raises:
+        UserError: the port is taken, or a model cannot be served.
     """
     log = _never_failing(log)
     listener = _bind(options.host, options.port)
@@ -78,24 +107,12 @@ async def serve(configs, batching, options, stop, log=print, started=None):
     threads = concurrent.futures.ThreadPoolExecutor(batching.num_batch_threads, "batch")
     batcher = Batcher(batching, threads, tf.compat.v1.RunOptions(timeout_in_ms=options.timeout_ms), metrics)
     routes = Routes(models, batcher, metrics, options, log)
-    # A client that leaves frees its place in the queue. What is not HTTP gets a 400, and no stack trace in the log.
-    runner = web.AppRunner(
-        routes.application(),
-        access_log=None,
-        handler_cancellation=True,
-        logger=_silent_logger(),
-        shutdown_timeout=options.timeout_ms / 1000,
-    )
+    runner = _runner(routes.application(), options.timeout_ms)
     polling = None
     try:
         if await _is_stopped_before(stop, models.load()):
             return
-        await runner.setup()
-        site = web.SockSite(runner, listener, backlog=1024)
-        try:
-            await site.start()
-        except OSError as error:  # another server bound the port too, and was the first to listen
-            raise _cannot_listen(options.host, options.port, error) from None
+        site = await _listen(runner, listener, options)
         routes.is_ready = True
         for model in models.by_name.values():
             versions = ", ".join(str(version.number) for version in model.available())
@@ -120,8 +137,30 @@ async def serve(configs, batching, options, stop, log=print, started=None):
         listener.close()
 
 
+def _runner(application, timeout_ms):
+    # Cancellation frees the place of a client that leaves. The silent logger hides the stack traces of bytes that are
+    # not HTTP; such bytes get a 400.
+    return web.AppRunner(
+        application,
+        access_log=None,
+        handler_cancellation=True,
+        logger=_silent_logger(),
+        shutdown_timeout=timeout_ms / 1000,
+    )
+
+
+async def _listen(runner, listener, options):
+    await runner.setup()
+    site = web.SockSite(runner, listener, backlog=1024)
+    try:
+        await site.start()
+    except OSError as error:  # another server bound the same port and listened first
+        raise _cannot_listen(options.host, options.port, error) from None
+    return site
+
+
 async def _is_stopped_before(stop, coroutine):
-    """Runs a coroutine unless the event comes first."""
+    """Runs a coroutine unless the event comes first. Returns whether the event came first."""
     work, stopping = asyncio.ensure_future(coroutine), asyncio.ensure_future(stop.wait())
     await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -139,13 +178,13 @@ async def _poll(models, seconds):
 
 
 def _bind(host, port):
-    """A socket that is bound before the models load, so that a taken port is known at once."""
+    """Binds a socket before the models load, so that a taken port is an error at once."""
     try:
         info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(info[0], info[1])
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(info[4])
-    except (OSError, UnicodeError) as error:  # the latter of a name that none can have
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host name is malformed
         raise _cannot_listen(host, port, error) from None
     return listener
 
@@ -160,7 +199,7 @@ def _cannot_listen(host, port, error):
 
 
 def _never_failing(log):
-    """A log whose reader may go away or whose disk may be full: answers and new versions do not hang on it."""
+    """Wraps a log so that a closed pipe or a full disk stops neither answers nor new versions."""
 
     def write(line):
         try:

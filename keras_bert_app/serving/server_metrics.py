@@ -1,17 +1,25 @@
-"""What the server counts, in Prometheus form."""
+"""The server's counters, in Prometheus form."""
 
 import prometheus_client
 
-# Milliseconds to a minute: from a tiny model on an idle machine to a large batch in a full queue.
+# Limits of the buckets in seconds, for a tiny model on an idle machine up to a large batch in a full queue.
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """Counters of one server, in a registry of their own so that several servers fit one process.
+    """The counters of one server.
+
+    They have their own registry, so that one process can run several servers.
 
     Attributes:
-        requests(model, method, code), seconds(model, method), under_way, waiting_rows, batch_rows,
-        loaded(model, version), failed_loads(model).
+        registry: CollectorRegistry. The registry of all the counters.
+        requests: Counter of answered requests, by model, method and code.
+        seconds: Histogram of the time of a request, by model and method.
+        under_way: Gauge of requests without an answer yet.
+        waiting_rows: Gauge of rows that wait for a batch.
+        batch_rows: Histogram of the rows of a batch.
+        loaded: Gauge, 1 for each model and version that takes requests.
+        failed_loads: Counter of versions that could not be loaded, by model.
     """
 
     def __init__(self):
@@ -49,6 +57,6 @@ class Metrics:
             "serving_failed_loads", "Versions that could not be loaded", ["model"], registry=self.registry
         )
 
-    def text(self):
-        """The page that Prometheus reads, as bytes."""
+    def text(self) -> bytes:
+        """Returns the page that Prometheus reads."""
         return prometheus_client.generate_latest(self.registry)

@@ -1,1 +1,1 @@
-"""Fine-tuning: what a task is, one file per family of tasks, and the run from labelled files to a scored model."""
+"""Fine-tuning: tasks, families of tasks, readers of labelled files, and runs."""

@@ -1,41 +1,50 @@
-"""Batches of Features: texts of like lengths together, padded to lengths that fit them; a pure function of seed and position."""
+"""Batches of Features: a pure function of seed and position, with similar lengths together."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import lengths
+from keras_bert_app.tasks.features import Features
 
-_POOL = 32  # batches whose examples are sorted by length together
-# How many times as long a batch takes in bfloat16 on a CPU where nothing is compiled (BUILD.md, "Beside the peers").
-_PLAIN = 1.8
+_POOL = 32  # number of batches whose examples are sorted by length together
+# Time of a batch in bfloat16 on a CPU without compilation, relative to compiled (BUILD.md, "Beside the peers").
+_SLOWDOWN_WITHOUT_COMPILATION = 1.8
 
 
-def make_batch(features, units, batch_size, length, group_size=None):
-    """A batch as a dict of numpy arrays.
+def make_batch(
+    features: Features, units: np.ndarray, batch_size: int, length: int, group_size: int | None = None
+) -> dict[str, np.ndarray]:
+    """Makes a batch as a dict of numpy arrays.
 
     Args:
-        units: which, at most batch_size; the rest is filled with units of weight 0. length: S. group_size: G, by
-            default the rows of the largest of these units.
+        features: Features.
+        units: int [at most B]. Numbers of the units. Units of weight 0 fill the rest of the batch.
+        batch_size: int. B.
+        length: int. S, the padded length of a row.
+        group_size: int. G, the rows of a unit. The default is the number of rows of the largest unit in the batch.
 
     Returns:
-        dict: input_word_ids, input_mask, input_type_ids int32 [B, S], or [B, G, S] where units are groups of rows; the
-        features' labels [B, ...] and token labels [B, S] (-1 for none); example_weights float32 [B].
+        dict: input_word_ids, input_mask and input_type_ids, int32 [B, S], or [B, G, S] if units are groups of rows;
+        the labels of the features [B, ...]; their token labels [B, S], -1 for none; example_weights, float32 [B].
     """
     ranges = [features.rows_of(unit) for unit in units]
     group_size = group_size or max(last - first for first, last in ranges)
     rows = np.full((batch_size, group_size), -1, np.int64)
-    for at, (first, last) in enumerate(ranges):
-        rows[at, : last - first] = np.arange(first, last)
+    for number, (first, last) in enumerate(ranges):
+        rows[number, : last - first] = np.arange(first, last)
     rows = rows.ravel()
-    there = rows >= 0
+    is_row = rows >= 0
     starts, ends = features.row_splits[rows], features.row_splits[rows + 1]
-    lengths = np.where(there, ends - starts, 0)
+    row_lengths = np.where(is_row, ends - starts, 0)
     # [B x G, S]
-    is_token = np.arange(length) < lengths[:, None]
+    is_token = np.arange(length) < row_lengths[:, None]
     ids = np.zeros(is_token.shape, np.int32)
-    spans = [slice(start, end) for start, end, is_there in zip(starts, ends, there) if is_there]
+    spans = [slice(start, end) for start, end, is_used in zip(starts, ends, is_row, strict=True) if is_used]
     ids[is_token] = np.concatenate([features.token_ids[span] for span in spans])
-    b_starts = np.where(there, features.b_starts[rows], 0)
+    b_starts = np.where(is_row, features.b_starts[rows], 0)
     types = (is_token & (np.arange(length) >= b_starts[:, None])).astype(np.int32)
     batch = {"input_word_ids": ids, "input_mask": is_token.astype(np.int32), "input_type_ids": types}
     for name, values in features.token_labels.items():
@@ -50,85 +59,111 @@ def make_batch(features, units, batch_size, length, group_size=None):
     return batch
 
 
-def steps_per_epoch(features, batch_size):
-    """Batches of one pass over the units; the last one may be filled up with units of weight 0."""
+def steps_per_epoch(features: Features, batch_size: int) -> int:
+    """The number of batches in one pass over the units. Units of weight 0 may fill up the last batch."""
     return -(-features.num_units // batch_size)
 
 
-def training_batches(features, run, position=None, length_cost=0):
-    """Endless iterator of (batch of tensors, position after it): each epoch every unit once, in a new order.
+def training_batches(
+    features: Features, run: FinetuningConfig, position: tuple[int, int] | None = None, length_cost: float = 0
+) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, int]]]:
+    """Yields (batch of tensors, position after it) without end.
+
+    Every epoch takes each unit once, in a new order.
 
     Args:
-        run: FinetuningConfig; read are seed, global_batch_size, num_train_steps, max_seq_length, length_buckets. position: (epoch, batch)
-            where to go on, or None. length_cost: of lengths.cost, by which all the run's batches have as many lengths as are worth it.
+        features: Features.
+        run: FinetuningConfig. The function reads seed, global_batch_size, num_train_steps, max_seq_length and
+            length_buckets.
+        position: (epoch, batch). Where to continue; None to begin.
+        length_cost: float. The value of lengths.cost. It decides how many different lengths the whole run uses.
     """
-    epoch, at = position or (0, 0)
-    plan = epoch_plan(features, run, 0)  # other epochs' batches are as long as those
+    epoch, first = position or (0, 0)
+    plan = epoch_plan(features, run, 0)  # the batches of all epochs have about the same lengths
     epochs = max(1.0, run.num_train_steps / len(plan))
     tensors = _maker(features, run, run.global_batch_size, _fitted(features, run, plan, length_cost / epochs))
     while True:
         batches = epoch_plan(features, run, epoch)
-        for at in range(at, len(batches)):
-            after = (epoch, at + 1) if at + 1 < len(batches) else (epoch + 1, 0)
-            yield tensors(batches[at]), after
-        epoch, at = epoch + 1, 0
+        for number in range(first, len(batches)):
+            after = (epoch, number + 1) if number + 1 < len(batches) else (epoch + 1, 0)
+            yield tensors(batches[number]), after
+        epoch, first = epoch + 1, 0
 
 
-def epoch_plan(features, run, epoch):
-    """The units of each batch of an epoch: random, but those of like lengths together within pools of some batches."""
+def epoch_plan(features: Features, run: FinetuningConfig, epoch: int) -> list[np.ndarray]:
+    """The units of each batch of an epoch: in random order, but sorted by length within pools of batches."""
     generator = np.random.Generator(np.random.Philox(key=[run.seed, epoch]))
     order = generator.permutation(features.num_units)
     size = run.global_batch_size
     if not run.length_buckets:
-        return [order[at : at + size] for at in range(0, len(order), size)]
+        return [order[start : start + size] for start in range(0, len(order), size)]
     work = features.work()
     batches = []
-    for at in range(0, len(order), _POOL * size):
-        pool = order[at : at + _POOL * size]
+    for pool_start in range(0, len(order), _POOL * size):
+        pool = order[pool_start : pool_start + _POOL * size]
         pool = pool[np.argsort(work[pool], kind="stable")]
         batches += [pool[start : start + size] for start in range(0, len(pool), size)]
     return [batches[index] for index in generator.permutation(len(batches))]
 
 
-def evaluation_batches(features, run, batch_size, length_cost=0, times=1, is_any_shape=False):
-    """(batch of tensors, its units) over all units once, the shortest first.
+def evaluation_batches(
+    features: Features,
+    run: FinetuningConfig,
+    batch_size: int,
+    length_cost: float = 0,
+    times: int = 1,
+    is_any_shape: bool = False,
+) -> Iterator[tuple[dict[str, tf.Tensor], np.ndarray]]:
+    """Yields (batch of tensors, its units) over all units once, the shortest units first.
 
     Args:
-        length_cost: of lengths.cost. times: how often all this will be taken. is_any_shape: whether whoever takes them knows no better and
-            worse shapes: lengths are multiples of nothing then, and the last batch is not filled up.
+        features: Features.
+        run: FinetuningConfig. The function reads max_seq_length and length_buckets.
+        batch_size: int. B.
+        length_cost: float. The value of lengths.cost.
+        times: int. How often the caller takes all batches.
+        is_any_shape: bool. Whether the device computes all shapes equally well. Lengths then need not be multiples of
+            any number, and the last batch is not filled up.
     """
     plan = _evaluation_plan(features, batch_size)
-    of_batches = _fitted(features, run, plan, length_cost / times, 1 if is_any_shape else lengths.MULTIPLE)
-    full = _maker(features, run, batch_size, of_batches)
+    batch_lengths = _fitted(features, run, plan, length_cost / times, 1 if is_any_shape else lengths.MULTIPLE)
+    full = _maker(features, run, batch_size, batch_lengths)
     for units in plan:
         is_short = is_any_shape and run.length_buckets and len(units) < batch_size
-        yield (_maker(features, run, len(units), of_batches) if is_short else full)(units), units
+        yield (_maker(features, run, len(units), batch_lengths) if is_short else full)(units), units
 
 
-def is_worth_compiling(features, run, batch_size, length_cost, times=1):
-    """Whether a CPU makes evaluation_batches through so many times sooner in bfloat16 when it compiles the model's parts.
+def is_worth_compiling(
+    features: Features, run: FinetuningConfig, batch_size: int, length_cost: float, times: int = 1
+) -> bool:
+    """Whether compiling the parts of the model saves time in an evaluation in bfloat16 on a CPU.
 
     Args:
-        length_cost: of lengths.cost, where parts are compiled.
+        features: Features.
+        run: FinetuningConfig.
+        batch_size: int. B.
+        length_cost: float. The value of lengths.cost for compiled parts.
+        times: int. How often the caller takes all batches.
     """
     plan = _evaluation_plan(features, batch_size)
     longest, rows = _sizes(features, plan)
 
     def places(length_cost):
-        found = _fitted(features, run, plan, length_cost)
-        return sum(lengths.padded(size, found) * count for size, count in zip(longest, rows)) + length_cost * len(found)
+        chosen = _fitted(features, run, plan, length_cost)
+        num_places = sum(lengths.padded(size, chosen) * count for size, count in zip(longest, rows, strict=True))
+        return num_places + length_cost * len(chosen)
 
-    return places(length_cost / times) < _PLAIN * places(0)
+    return places(length_cost / times) < _SLOWDOWN_WITHOUT_COMPILATION * places(0)
 
 
 def _evaluation_plan(features, batch_size):
-    """The units of each batch."""
+    """The units of each batch, the shortest units first."""
     order = np.argsort(features.work(), kind="stable")
-    return [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
 
 def _sizes(features, plan):
-    """(each batch's longest row, how many rows it has), int [N]."""
+    """(longest row of each batch, number of rows of each batch), int [N] each."""
     longest, sizes = features.longest_rows(), features.group_sizes()
     return (
         np.array([longest[units].max() for units in plan]),
@@ -137,20 +172,20 @@ def _sizes(features, plan):
 
 
 def _fitted(features, run, plan, length_cost, multiple=lengths.MULTIPLE):
-    """The lengths of a plan's batches, with room for the longest row of all."""
+    """The lengths for the batches of a plan. The longest row fits into the last length."""
     if not run.length_buckets:
         return (run.max_seq_length,)
     return lengths.fitted(*_sizes(features, plan), length_cost, run.max_seq_length, multiple)
 
 
-def _maker(features, run, batch_size, of_batches):
-    """A function from units to their batch of tensors; without buckets all batches have one shape."""
+def _maker(features, run, batch_size, batch_lengths):
+    """A function from units to their batch of tensors. Without length buckets all batches have one shape."""
     longest = features.longest_rows()
     group_size = None if run.length_buckets else int(features.group_sizes().max())
 
     def tensors(units):
         batch = make_batch(
-            features, units, batch_size, lengths.padded(int(longest[units].max()), of_batches), group_size
+            features, units, batch_size, lengths.padded(int(longest[units].max()), batch_lengths), group_size
         )
         return {name: tf.constant(values) for name, values in batch.items()}
 

@@ -1,33 +1,66 @@
-"""Scores of a model on the dev examples while it is trained, and which of its weights are kept."""
+"""Scorer: evaluates a model on the dev examples during training and keeps its best weights."""
 
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.tasks import predicting, scoring
+from keras_bert_app.tasks.features import Features
+from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.training import forward, reporting, strategies
 
 
 class Scorer:
-    """Evaluates a model on the dev examples, keeps the best weights, and knows when to end.
+    """Evaluates a model on the dev examples, keeps the best weights, and decides when to stop early.
+
+    Args:
+        workdir: str. Work directory of the run.
+        data: labelled_data.Data.
+        run: FinetuningConfig.
+        model: BertTaskModel.
+        strategy: tf.distribute.Strategy.
+        reporter: reporting.Reporter.
+        first_step: int. The step from which the run continues; later rows of its metrics are ignored.
 
     Attributes:
-        history: list of (step, score by the task's first metric).
+        history: list of (step, score by the first metric of the task).
     """
 
-    def __init__(self, workdir, data, run, model, strategy, reporter, first_step):
+    def __init__(
+        self,
+        workdir: str,
+        data: Data,
+        run: FinetuningConfig,
+        model,
+        strategy,
+        reporter: reporting.Reporter,
+        first_step: int,
+    ):
         self.workdir, self.data, self.run, self.model, self.reporter = workdir, data, run, model, reporter
         self.strategy, self.chief = strategy, strategies.is_chief(strategy)
         self.times = max(1, run.num_train_steps // run.eval_steps)
-        compiled, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
-        self.call = forward.make_prediction_call(strategy, model, compiled)
+        execution, self.shapes = scoring.compilation(strategy, run, model.config, data.dev, self.times)
+        self.call = forward.make_prediction_call(strategy, model, execution)
         self.metric = data.task.metrics[0]
-        # Only the chief drops the rows of steps that are taken again, and others may read before it does.
+        # Only the chief drops the rows of repeated steps, and another process may read the rows earlier.
         self.history = [
             (row["step"], row[f"eval_{self.metric}"])
             for row in reporting.read_metrics(workdir)
             if f"eval_{self.metric}" in row and row["step"] <= first_step
         ]
 
-    def logits(self, features, should_stop=lambda: False, times=1):
-        """The logits of each unit, or None when stopped. Args: times: how often they will be asked for."""
+    def logits(
+        self, features: Features, should_stop: Callable[[], bool] = lambda: False, times: int = 1
+    ) -> np.ndarray | list[np.ndarray] | None:
+        """The logits of each unit, or None after a stop.
+
+        Args:
+            features: Features.
+            should_stop: Function that says before each batch whether to stop.
+            times: int. How often the caller asks for these logits.
+        """
         return predicting.unit_logits(
             self.call,
             self.model,
@@ -39,50 +72,66 @@ class Scorer:
             **self.shapes,
         )
 
-    def decoded(self, examples, features, logits, run=None):
-        """Predictions for examples; run: in place of the run's FinetuningConfig."""
+    def decoded(self, examples: list, features: Features, logits, run: FinetuningConfig | None = None) -> list[dict]:
+        """The predictions for examples.
+
+        Args:
+            examples: list of the family's examples.
+            features: Features of these examples.
+            logits: The logits of each unit.
+            run: FinetuningConfig with the settings of decode; the run's own by default.
+        """
         return self.data.task.family.decode(
             self.data.task, examples, features, logits, run or self.run, self.data.labels
         )
 
-    def evaluate(self, step, should_stop):
-        """dict of eval_* figures; the weights are kept if none scored better before."""
+    def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
+        """Scores the model and keeps its weights if no earlier score was better.
+
+        Args:
+            step: int. The number of steps so far.
+            should_stop: Function that says before each batch whether to stop.
+
+        Returns:
+            dict of eval_* figures; {} after a stop.
+        """
         data = self.data
         logits = self.logits(data.dev, should_stop, self.times)
         if logits is None:
             return {}
-        found = self.decoded(data.dev_examples, data.dev, logits)
-        scores = data.task.family.score(data.task, data.dev_examples, found, data.labels)
+        predictions = self.decoded(data.dev_examples, data.dev, logits)
+        scores = data.task.family.score(data.task, data.dev_examples, predictions, data.labels)
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
-        earlier = [score for at, score in self.history if at < step]
-        score = reporting.as_written(scores[self.metric])  # as a resumed run reads it
-        is_best = not earlier or score > max(earlier)
+        earlier_scores = [score for at, score in self.history if at < step]
+        score = reporting.as_written(scores[self.metric])  # a resumed run reads the rounded score
+        is_best = not earlier_scores or score > max(earlier_scores)
         if is_best and self.chief:
             checkpoints.save_best(self.workdir, self.model, step, figures)
-        strategies.wait_for_all(self.strategy)  # who reads the best weights next finds them written
+        strategies.wait_for_all(self.strategy)  # every process may read the best weights from here on
         self.reporter.write(step, figures)
         self.reporter.say(
             f"step {step:,}: dev "
             + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-            + (" (the best so far)" if is_best and earlier else "")
+            + (" (the best so far)" if is_best and earlier_scores else "")
         )
         self.history = [(at, score) for at, score in self.history if at < step] + [(step, score)]
         return figures
 
-    def best_step(self):
-        """The first step whose score none has passed."""
+    def best_step(self) -> int:
+        """The first step with the best score."""
         return max(self.history, key=lambda entry: (entry[1], -entry[0]))[0]
 
-    def ends_early(self):
-        """Whether so many evaluations have passed without a better score."""
+    def ends_early(self) -> bool:
+        """Whether early_stopping evaluations in a row brought no better score."""
         return bool(self.run.early_stopping and self.history) and self._since_the_best() >= self.run.early_stopping
 
     def _since_the_best(self):
+        """The number of evaluations after the best step."""
         return sum(step > self.best_step() for step, _ in self.history)
 
-    def early_end(self):
-        """What to say of a run that ended so."""
+    def early_end(self) -> str:
+        """The log line of a run that ends early."""
         return (
-            f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better score than that of step "
-            f"{self.best_step():,}; --early_stopping=0 goes on"
+            f"ended early at step {self.history[-1][0]:,}: {self._since_the_best()} evaluations without a better "
+            f"score than that of step {self.best_step():,}; --early_stopping=0 goes on"
         )

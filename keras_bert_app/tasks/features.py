@@ -1,27 +1,31 @@
-"""Features: the rows of token ids that examples become, in as much memory as their tokens need."""
+"""Features: the rows of token ids of examples, stored one after the other without padding."""
 
 import dataclasses
 import functools
 import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-_TEXTS_A_CALL = 1024
+_TEXTS_PER_CALL = 1024
 
 
 @dataclasses.dataclass
 class Features:
-    """R rows in U units; a unit is what a model gives one answer to: a row, or several that belong together.
+    """R rows in U units. The model gives one answer to each unit, which is one row or a group of rows.
 
     Attributes:
-        token_ids: int32 [T], the rows one after the other, special pieces included. row_splits: int64 [R + 1].
-        b_starts: int32 [R]; from where on in the row the tokens are of segment B.
-        unit_splits: int64 [U + 1], rows of each unit; None where every row is a unit (its batches have no axis G).
-        examples: int32 [U], which example the unit is of.
-        labels: dict name -> array [U, ...]. token_labels: dict name -> array [T]; only where rows are units.
-        notes: what to say of them, such as how many texts were cut.
-        for_decode: dict name -> array [T, ...], what decode is to know of each token; no part of a batch.
+        token_ids: int32 [T]. The rows one after the other, with their special tokens.
+        row_splits: int64 [R + 1]. Where each row begins in token_ids.
+        b_starts: int32 [R]. Index in the row of the first token of segment B.
+        examples: int32 [U]. Number of the example of each unit.
+        unit_splits: int64 [U + 1]. First row of each unit. None: every row is a unit, and batches have no axis G.
+        labels: dict name -> array [U, ...].
+        token_labels: dict name -> array [T]. Only for features whose units are rows.
+        notes: list of str. Lines for the log, such as how many texts were cut.
+        for_decode: dict name -> array [T, ...]. Facts about each token for decode; batches do not contain them.
     """
 
     token_ids: np.ndarray
@@ -35,51 +39,62 @@ class Features:
     for_decode: dict = dataclasses.field(default_factory=dict)
 
     @property
-    def num_units(self):
+    def num_units(self) -> int:
+        """U."""
         return len(self.examples)
 
     @property
-    def has_pairs(self):
-        """Whether a row has a segment B."""
+    def has_pairs(self) -> bool:
+        """Whether any row has a segment B."""
         return bool(np.any(self.b_starts < self.row_lengths()))
 
-    def fingerprint(self):
-        """Hash of rows and labels, a hex string."""
-        found = hashlib.sha256()
+    def fingerprint(self) -> str:
+        """The sha256 of rows and labels, in hexadecimal digits."""
+        digest = hashlib.sha256()
         for values in (self.token_ids, self.row_splits, *self.labels.values(), *self.token_labels.values()):
-            found.update(np.ascontiguousarray(values).tobytes())
-        return found.hexdigest()
+            digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
 
-    def rows_of(self, unit):
-        """First row of a unit, and the row after its last."""
+    def rows_of(self, unit: int) -> Sequence[int]:
+        """(first row of a unit, row after its last row)."""
         return (unit, unit + 1) if self.unit_splits is None else self.unit_splits[unit : unit + 2]
 
-    def row_lengths(self):
+    def row_lengths(self) -> np.ndarray:
+        """int64 [R]: tokens in each row."""
         return np.diff(self.row_splits)
 
-    def longest_rows(self):
+    def longest_rows(self) -> np.ndarray:
         """int64 [U]: tokens in the longest row of each unit."""
         lengths = self.row_lengths()
         return lengths if self.unit_splits is None else np.maximum.reduceat(lengths, self.unit_splits[:-1])
 
-    def work(self):
-        """int64 [U]: what each unit costs, in tokens of rows as long as its longest."""
+    def work(self) -> np.ndarray:
+        """int64 [U]: tokens of each unit when all its rows are padded to its longest row."""
         return self.longest_rows() * self.group_sizes()
 
-    def group_sizes(self):
+    def group_sizes(self) -> np.ndarray:
         """int64 [U]: rows of each unit."""
         return np.ones(self.num_units, np.int64) if self.unit_splits is None else np.diff(self.unit_splits)
 
 
 class RowBuilder:
-    """Collects rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of piece ids, and makes Features of them."""
+    """Collects rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] and makes Features from them.
+
+    Args:
+        tokenizer: An object with cls_id and sep_id.
+    """
 
     def __init__(self, tokenizer):
         self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
         self.parts, self.lengths, self.b_starts = [], [], []
 
-    def add(self, a, b=None):
-        """Appends a row of int32 arrays of pieces."""
+    def add(self, a: np.ndarray, b: np.ndarray | None = None) -> None:
+        """Appends a row.
+
+        Args:
+            a: int32 [tokens of A].
+            b: int32 [tokens of B]; None for a single text.
+        """
         row = [[self.cls_id], a, [self.sep_id]]
         b_start = len(a) + 2
         if b is not None:
@@ -88,8 +103,16 @@ class RowBuilder:
         self.lengths.append(sum(map(len, row)))
         self.b_starts.append(b_start)
 
-    def features(self, examples, unit_splits=None, labels=None, token_labels=None, notes=(), for_decode=None):
-        """Features of the rows; arguments as its attributes."""
+    def features(
+        self,
+        examples: Sequence[int],
+        unit_splits: Sequence[int] | None = None,
+        labels: dict[str, np.ndarray] | None = None,
+        token_labels: dict[str, np.ndarray] | None = None,
+        notes: Iterable[str] = (),
+        for_decode: dict[str, np.ndarray] | None = None,
+    ) -> Features:
+        """The Features of all rows. The arguments are the attributes of Features."""
         token_ids = (
             np.concatenate([np.asarray(part, np.int32) for part in self.parts]) if self.parts else np.zeros(0, np.int32)
         )
@@ -107,28 +130,36 @@ class RowBuilder:
         )
 
 
-def piece_ids(tokenizer, texts):
-    """List of int32 arrays, the pieces of each text, without special ones.
+def piece_ids(tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
+    """The word pieces of each text, without special tokens.
 
     Args:
+        tokenizer: A tokenizer of pipelines.wordpiece.
         texts: list of str.
+
+    Returns:
+        list of int32 arrays, one for each text.
     """
     return [ids for (ids,) in _by_text(_tokenize_function(tokenizer, has_spans=False), texts)]
 
 
-def pieces_with_spans(tokenizer, texts):
-    """List of (int32 array [N], the pieces of each text, without special ones; int32 [N, 2], the characters of the text that
-    each stands for, the end exclusive).
+def pieces_with_spans(tokenizer, texts: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The word pieces of each text, without special tokens, and their places in the text.
 
     Args:
+        tokenizer: A tokenizer of pipelines.wordpiece.
         texts: list of str.
+
+    Returns:
+        list of (pieces int32 [N], spans int32 [N, 2]). A span is (first character, character after the last) in the
+        text.
     """
     return _by_text(_tokenize_function(tokenizer, has_spans=True), texts)
 
 
-@functools.lru_cache(maxsize=4)  # tracing takes half a second, and a run asks many times
+@functools.lru_cache(maxsize=4)  # tracing takes half a second, and a run calls the function many times
 def _tokenize_function(tokenizer, has_spans):
-    """tf.function from strings [B] to a tuple of RaggedTensors: pieces, and with has_spans their characters."""
+    """A tf.function from strings [B] to a tuple of RaggedTensors: pieces, and their spans if has_spans."""
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def tokenize(strings):
@@ -141,41 +172,56 @@ def _tokenize_function(tokenizer, has_spans):
 
 
 def _by_text(tokenize, texts):
-    """List of tuples of arrays: the rows of the RaggedTensors that a function makes of strings."""
-    found = []
-    for at in range(0, len(texts), _TEXTS_A_CALL):
-        # Half a surrogate pair, which JSON can hold, is no character.
-        rows = tokenize(tf.constant([text.encode("utf-8", "replace") for text in texts[at : at + _TEXTS_A_CALL]]))
-        found += zip(*(np.split(part.flat_values.numpy(), part.row_splits.numpy()[1:-1]) for part in rows))
-    return found
+    """List of tuples of arrays: for each text its row of each RaggedTensor that `tokenize` returns."""
+    by_text = []
+    for start in range(0, len(texts), _TEXTS_PER_CALL):
+        # JSON can hold half of a surrogate pair, which UTF-8 cannot.
+        rows = tokenize(
+            tf.constant([text.encode("utf-8", "replace") for text in texts[start : start + _TEXTS_PER_CALL]])
+        )
+        by_text += zip(
+            *(np.split(part.flat_values.numpy(), part.row_splits.numpy()[1:-1]) for part in rows), strict=True
+        )
+    return by_text
 
 
-def notes_of_empty(examples, empty, what="a text"):
-    """What to say of examples of whose texts no token is left: [] or one line with the place of the first.
+def notes_of_empty(examples: Sequence[Any], empty: Sequence[int], what: str = "a text") -> list[str]:
+    """The log line about examples of whose texts no token is left.
 
     Args:
-        empty: their numbers, in order.
+        examples: list of the family's examples.
+        empty: list of int. Numbers of these examples, in order.
+        what: str. Name of the text that has no token.
+
+    Returns:
+        [] or one line with the place of the first such example.
     """
     return (
         [
-            f"{len(empty):,} of {len(examples):,} have {what} of which no token is left, the first {examples[empty[0]].place}"
+            f"{len(empty):,} of {len(examples):,} have {what} of which no token is left, "
+            f"the first {examples[empty[0]].place}"
         ]
         if empty
         else []
     )
 
 
-def truncated(parts, max_tokens):
-    """Parts of a row, together at most max_tokens: the longest loses its end, token by token, of equally long ones the last.
+def truncated(parts: Sequence[np.ndarray], max_tokens: int) -> list[np.ndarray]:
+    """Cuts the parts of a row to a total length.
 
-    For a pair that is run_classifier._truncate_seq_pair of google-research/bert.
+    The longest part loses its last token until the row fits. Among equally long parts, the last part loses it. For a
+    pair this is run_classifier._truncate_seq_pair of google-research/bert.
 
     Args:
-        parts: sequence of arrays. Returns: list of them, or of their beginnings.
+        parts: sequence of arrays.
+        max_tokens: int. Limit of the total length.
+
+    Returns:
+        list of the parts, or of their beginnings.
     """
     room = max_tokens
-    for count, length in zip(range(len(parts), 0, -1), sorted(map(len, parts))):
-        level = room // count  # what each of the longest may keep; the first of them one more, while there is room
+    for count, length in zip(range(len(parts), 0, -1), sorted(map(len, parts)), strict=True):
+        level = room // count  # length of each cut part; the first parts keep one token more while there is room
         if length > level:
             break
         room -= length
@@ -189,7 +235,12 @@ def truncated(parts, max_tokens):
     return kept
 
 
-def head_length(room):
-    """How many tokens of a row of head and tail are head: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?",
-    take the first 128 and the last 382 of 510."""
+def head_length(room: int) -> int:
+    """The number of tokens that a row of head and tail takes from the head of a text.
+
+    Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": the first 128 and the last 382 of 510 tokens.
+
+    Args:
+        room: int. Tokens of the row without special tokens.
+    """
     return room * 128 // 510

@@ -1,112 +1,250 @@
-"""From what was asked for to one fine-tuning run, or one for each of several seeds."""
+"""The start of fine-tuning: from what the user asked for to one run, or to a run for each of several seeds."""
 
 import dataclasses
-import functools
 import os
+from typing import Any, NamedTuple, TextIO
 
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import NotFinite, UserError
-from keras_bert_app.files import read_json
 from keras_bert_app.interop import load, own_layout, surgery
 from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds, work_directory
-from keras_bert_app.tasks import mlm_tuning, pruned_runs, registry, results, transfer
-from keras_bert_app.tasks.finetune import finetune
+from keras_bert_app.runs.shared_tokenizer import run_tokenizer
+from keras_bert_app.runs.work_directory import ExistingRun
+from keras_bert_app.tasks import batches, mlm_tuning, pruned_runs, registry, results, transfer
+from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
+from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import strategies
+from keras_bert_app.training.start import Start
+from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import checked_pieces
 
-# What --init_checkpoint may lack: the heads of pre-training are not used, and a pooler can be learned.
+# --init_checkpoint may lack these parts: the heads of pre-training are not used, and a pooler can be learned.
 _NOT_NEEDED = ("pooler", "masked_lm", "next_sentence")
+Loaded = tuple[Weights, list[str]]  # weights, and the lines that tell the user of them
 
 
-def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream=None):
+class Source(NamedTuple):
+    """Where a fine-tuning starts from.
+
+    Attributes:
+        init_checkpoint: the model to start from, or None.
+        takes_weights: whether its weights are used, and not its shape and vocabulary alone.
+        model_config: BertConfig, where there is no init_checkpoint.
+        vocabulary: content of the vocabulary file, where there is no init_checkpoint.
+    """
+
+    init_checkpoint: str | None = None
+    takes_weights: bool = False
+    model_config: BertConfig | None = None
+    vocabulary: bytes | None = None
+
+
+def launch(
+    workdir: str,
+    wanted: dict[str, Any],
+    num_seeds: int = 1,
+    source: Source | tuple = (),
+    stream: TextIO | None = None,
+) -> dict[str, Any]:
     """Starts or resumes the runs of a work directory.
 
     Args:
-        wanted: dict of the fields of FinetuningConfig that were asked for; the task's defaults and then the general ones
-            fill in the rest. num_seeds: how many runs; several live in WORKDIR/seed-N.
-        start: (init_checkpoint, whether its weights are taken, BertConfig, vocabulary bytes); the latter two in place of
-            the former, and of a run that goes on they have to be its own. stream: where progress goes; standard output by default.
+        workdir: the work directory.
+        wanted: dict of the fields of FinetuningConfig that the user asked for. The task's defaults, then the general
+            ones, fill in the rest.
+        num_seeds: number of runs. Several runs live in WORKDIR/seed-N.
+        source: Source. A run that goes on must have the same configuration and vocabulary.
+        stream: where progress goes; standard output by default.
 
     Returns:
         dict of results: of the run, or over the seeds.
 
     Raises:
-        UserError: something does not fit; Interrupted: a signal came, the run is saved.
+        UserError: something does not fit.
+        Interrupted: a signal came, and the run is saved.
     """
+    source = Source(*source)
     _check_as_many_seeds(workdir, num_seeds)
-    init_checkpoint, takes_weights, model_config, vocabulary = start
-    if init_checkpoint and not takes_weights:
+    if source.init_checkpoint and not source.takes_weights:
         wanted = {**wanted, "init_checkpoint": ""}
-    first_seed = _first_seed(workdir, wanted, num_seeds)
-    directories = {
-        seed: workdir if num_seeds == 1 else os.path.join(workdir, f"seed-{seed}")
-        for seed in range(first_seed, first_seed + num_seeds)
-    }
-    started = {seed: directory for seed, directory in directories.items() if work_directory.is_started(directory)}
-    for directory in started.values():
-        pruned_runs.check_not_pruned(directory)
-        work_directory.read_config(directory, FinetuningConfig)  # raises where it is no run of this kind
-    # A start that never came to a checkpoint may be begun anew by a whole command.
-    if wanted.get("task") and wanted.get("data_dir") and (init_checkpoint or model_config):
-        started = {seed: directory for seed, directory in started.items() if work_directory.has_checkpoint(directory)}
-    initial = None
-    if started:
-        # The runs that were begun say how those that were not are to be.
-        seed, directory = next(iter(started.items()))
-        model_config, run = _resumed(directory, wanted, seed if num_seeds > 1 else None, start)
-        vocabulary, settings = work_directory.read_vocabulary(directory), run.to_dict()
-    else:
-        settings = {**_task_defaults(wanted), **wanted}
-        if init_checkpoint:
-            initial = _load(init_checkpoint, settings.get("encoder_layers", -1), settings["task"])
-            model_config, vocabulary = initial[0].config, initial[0].vocabulary
-        elif model_config is None:
-            raise UserError(
-                "--init_checkpoint is missing; give a pre-trained model, or --config and --vocab_file for one "
-                "from scratch"
-            )
-        else:
-            model_config = _with_lowest_layers(model_config, settings.get("encoder_layers", -1))
-        initial = initial if takes_weights else None
-    # The devices are found once: TensorFlow does not let go of them.
-    strategy = strategies.make_strategy(settings.get("strategy", "auto"))
-    found, teacher = [], transfer.Teacher(strategy, stream)
+    directories = _directories(workdir, wanted, num_seeds)
+    plan = _plan(directories, wanted, num_seeds, source)
+    # The devices are found once, since TensorFlow does not let go of them.
+    strategy = strategies.make_strategy(plan.settings.get("strategy", "auto"))
+    teacher, outcomes = transfer.Teacher(strategy, stream), []
     for seed, directory in directories.items():
-        if seed in started:
-            _, run = _resumed(directory, wanted, seed if num_seeds > 1 else None, start)
-        else:
-            run = FinetuningConfig(**{**settings, "seed": seed}).checked_against(model_config)
-            run.check_read(() if started else wanted)
-        has_begun = work_directory.has_checkpoint(directory)
-        if initial is None and run.init_checkpoint and not has_begun:
-            initial = _load(run.init_checkpoint, run.encoder_layers, run.task)
-        start_of_seed = initial
-        if run.mlm_tuning_steps and not has_begun:
-            start_of_seed = functools.partial(
-                mlm_tuning.tuned,
-                os.path.join(workdir, "mlm_tuning"),
+        run = plan.run(seed)
+        existing, initial = plan.existing[seed], None
+        if not existing.has_begun and run.init_checkpoint:
+            initial = plan.load(run)
+        tuning_directory = os.path.join(workdir, "mlm_tuning") if run.mlm_tuning_steps else ""
+        try:
+            start = make_start(
+                directory,
+                plan.model_config,
                 run,
-                model_config,
-                vocabulary,
+                plan.vocabulary,
                 initial,
                 strategy,
                 stream,
+                teacher,
+                existing,
+                tuning_directory,
             )
-        try:
-            found.append(finetune(directory, model_config, run, vocabulary, start_of_seed, strategy, stream, teacher))
+            outcomes.append(finetune(start))
         except NotFinite as error:
             if num_seeds == 1:
                 raise
-            # That a seed fails so is a result, too; the others can still be learned.
+            # The failure of a seed is a result, too. The other seeds can still be trained.
             print(f"seed {seed}: {error}", file=stream, flush=True)
-            found.append({"seed": seed, "failed": str(error)})
-    if num_seeds == 1:
-        return found[0]
-    figures = results.over_seeds(found)
+            outcomes.append({"seed": seed, "failed": str(error)})
+    return outcomes[0] if num_seeds == 1 else _over_seeds(workdir, outcomes, strategy, stream)
+
+
+def make_start(
+    workdir: str,
+    model_config: BertConfig,
+    run: FinetuningConfig,
+    vocabulary: bytes,
+    initial: Loaded | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+    stream: TextIO | None = None,
+    teacher: transfer.Teacher | None = None,
+    existing: ExistingRun | None = None,
+    tuning_directory: str = "",
+) -> Start:
+    """The Start of one fine-tuning. It checks everything that was given, and writes nothing into the work directory.
+
+    Args:
+        workdir: the work directory.
+        model_config: BertConfig.
+        run: FinetuningConfig.
+        vocabulary: content of the vocabulary file.
+        initial: (Weights, lines) of the encoder to start from, or None.
+        strategy: tf.distribute.Strategy, or None for the one that the configuration names.
+        stream: where progress goes; standard output by default.
+        teacher: transfer.Teacher, which may have answered for another seed.
+        existing: what the work directory holds, where the caller has looked already.
+        tuning_directory: where masked LM is tuned on the task's texts first; "" for no tuning.
+
+    Raises:
+        UserError: something does not fit.
+    """
+    strategy, existing = strategy or strategies.make_strategy(run.strategy), existing or ExistingRun.read(workdir)
+    given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
+    strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
+    tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
+    # A run that has begun with a value may go on with it.
+    data = load_data(run, tokenizer, () if existing.has_begun else None)
+    if model_config.type_vocab_size < 2 and data.train.has_pairs:
+        raise UserError(
+            f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was never shown a "
+            "pair; take a model with two, or a task of single texts"
+        )
+    fingerprints = {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}
+    if existing.has_begun:
+        _check_examples(existing, run, data, fingerprints)
+    head = data.task.family.make_head(data.task, run, data.labels)
+    head = transfer.in_units_of(head, data, existing.values if existing.has_begun else None)
+    run = run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
+    teachers, answers = _teachers(existing, run), None
+    if teachers and not has_ended(existing, run):
+        answers = transfer.kept_answers(workdir, data) if existing.has_begun else None
+        if answers is None:
+            answers = (teacher or transfer.Teacher(strategy, stream)).logits(data, run, teachers)
+        transfer.learn_from(answers, data)
+    if tuning_directory and not existing.has_begun:
+        initial = mlm_tuning.tuned(tuning_directory, given, model_config, vocabulary, initial, strategy, stream)
+    weights, lines = initial or (None, ())
+    task_data = TaskData(data, head, fingerprints, tuple(teachers), answers)
+    run = strategies.with_compilation(run, strategy)
+    return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
+
+
+@dataclasses.dataclass
+class _Plan:
+    """What the runs of all seeds have in common.
+
+    Attributes:
+        existing: dict seed -> ExistingRun.
+        started: seeds whose runs go on as they were begun.
+        wanted: fields that the user asked for.
+        settings: fields of the run, without its seed.
+        source: Source.
+        num_seeds: number of runs.
+        model_config: BertConfig of all runs.
+        vocabulary: content of their vocabulary file.
+        loaded: the weights of init_checkpoint, once they were read.
+    """
+
+    existing: dict[int, ExistingRun]
+    started: tuple[int, ...]
+    wanted: dict[str, Any]
+    settings: dict[str, Any]
+    source: Source
+    num_seeds: int
+    model_config: BertConfig
+    vocabulary: bytes
+    loaded: Loaded | None = None
+
+    def run(self, seed: int) -> FinetuningConfig:
+        """The configuration of a seed's run."""
+        if seed in self.started:
+            return _resumed(self.existing[seed], self.wanted, seed if self.num_seeds > 1 else None, self.source)[1]
+        run = FinetuningConfig(**{**self.settings, "seed": seed}).checked_against(self.model_config)
+        run.check_read(() if self.started else self.wanted)
+        return run
+
+    def load(self, run: FinetuningConfig) -> Loaded:
+        """The weights of --init_checkpoint, which are read once for all seeds."""
+        if self.loaded is None:
+            self.loaded = _load(run.init_checkpoint, run.encoder_layers, run.task)
+        return self.loaded
+
+
+def _plan(directories, wanted, num_seeds, source):
+    """The _Plan of a launch.
+
+    Raises:
+        UserError: no task, no data or no model is named, or a directory holds another kind of run.
+    """
+    existing = {seed: ExistingRun.read(directory) for seed, directory in directories.items()}
+    started = {seed: state for seed, state in existing.items() if state.is_started}
+    for state in started.values():
+        pruned_runs.check_not_pruned(state)
+        state.config(FinetuningConfig)  # raises where it is no run of this kind
+    # A whole command may begin anew where a start saved no checkpoint.
+    if wanted.get("task") and wanted.get("data_dir") and (source.init_checkpoint or source.model_config):
+        started = {seed: state for seed, state in started.items() if state.has_begun}
+    common = existing, tuple(started), wanted
+    if started:
+        # Runs that were begun decide about those that were not.
+        seed, state = next(iter(started.items()))
+        model_config, run = _resumed(state, wanted, seed if num_seeds > 1 else None, source)
+        return _Plan(*common, run.to_dict(), source, num_seeds, model_config, state.vocabulary())
+    settings = {**_task_defaults(wanted), **wanted}
+    num_layers = settings.get("encoder_layers", -1)
+    if source.init_checkpoint:
+        weights, lines = _load(source.init_checkpoint, num_layers, settings["task"])
+        loaded = (weights, lines) if source.takes_weights else None
+        return _Plan(*common, settings, source, num_seeds, weights.config, weights.vocabulary, loaded)
+    if source.model_config is None:
+        raise UserError(
+            "--init_checkpoint is missing; give a pre-trained model, or --config and --vocab_file for one from scratch"
+        )
+    model_config = _with_lowest_layers(source.model_config, num_layers)
+    return _Plan(*common, settings, source, num_seeds, model_config, source.vocabulary)
+
+
+def _over_seeds(workdir, outcomes, strategy, stream):
+    """The results over several seeds, which are written and printed too."""
+    figures = results.over_seeds(outcomes)
     if strategies.is_chief(strategy):
         results.write_json(os.path.join(workdir, "results.json"), figures)
     for line in results.seeds_summary(figures):
@@ -114,57 +252,53 @@ def launch(workdir, wanted, num_seeds=1, start=(None, False, None, None), stream
     return figures
 
 
-def _first_seed(workdir, wanted, num_seeds):
-    """The seed that was asked for, or with which the runs of a directory began, or the default."""
-    if "seed" in wanted or num_seeds == 1 or not work_directory.exists(workdir):
-        return wanted.get("seed", FinetuningConfig.seed)
-    return min(map(int, _seeds_of(workdir)), default=FinetuningConfig.seed)
+def _directories(workdir, wanted, num_seeds):
+    """dict seed -> directory of its run."""
+    first = wanted.get("seed", FinetuningConfig.seed)
+    if "seed" not in wanted and num_seeds > 1:  # the runs of a directory go on with the seeds that they began with
+        first = min(map(int, _seeds_of(workdir)), default=first)
+    if num_seeds == 1:
+        return {first: workdir}
+    return {seed: os.path.join(workdir, f"seed-{seed}") for seed in range(first, first + num_seeds)}
 
 
 def _seeds_of(workdir):
     """The seeds, as text, whose runs live in a directory."""
-    # On object stores names of directories end in a slash.
-    names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(workdir))
     return [
         name.removeprefix("seed-")
-        for name in names
+        for name in storage.list_directory(workdir)
         if name.startswith("seed-") and name[5:].isdecimal() and work_directory.is_started(os.path.join(workdir, name))
     ]
 
 
 def _check_as_many_seeds(workdir, num_seeds):
-    """Raises UserError where runs of several seeds would share a directory, and its results.json, with a lone one."""
-    if num_seeds > 1 and work_directory.is_started(workdir):
+    """Raises UserError where runs of several seeds would share a directory, and its results.json, with a lone run."""
+    is_started = work_directory.is_started(workdir)
+    if num_seeds > 1 and is_started:
         raise UserError(f"--num_seeds={num_seeds}: --workdir={workdir} holds a run of one seed; give another --workdir")
-    is_new = num_seeds == 1 and work_directory.exists(workdir) and not work_directory.is_started(workdir)
-    if seeds := _seeds_of(workdir) if is_new else ():
+    if found := _seeds_of(workdir) if num_seeds == 1 and not is_started else ():
         raise UserError(
-            f"--workdir={workdir}: holds runs of several seeds ({', '.join(f'seed-{seed}' for seed in seeds)}); give "
+            f"--workdir={workdir}: holds runs of several seeds ({', '.join(f'seed-{seed}' for seed in found)}); give "
             "--num_seeds=2 or more to go on with them, or another --workdir"
         )
 
 
-def _resumed(directory, wanted, seed, start):
-    """(BertConfig, FinetuningConfig) of the run in a directory.
-
-    Args:
-        seed: one of several, each its own; None for a lone run's. start: as of launch.
-    """
-    _, _, model_config, vocabulary = start
+def _resumed(existing, wanted, seed, source):
+    """(BertConfig, FinetuningConfig) of a run that goes on. Args: seed: one of several; None for a lone run."""
+    model_config = source.model_config
     if model_config is not None:
-        _, run, _ = work_directory.read_config(directory, FinetuningConfig)
+        _, run = existing.config(FinetuningConfig)
         model_config = _with_lowest_layers(model_config, run.encoder_layers)
-    return work_directory.check_resumable(
-        directory,
-        model_config,
-        wanted if seed is None else {**wanted, "seed": seed},
-        vocabulary,
-        run_class=FinetuningConfig,
-    )
+    wanted = wanted if seed is None else {**wanted, "seed": seed}
+    return existing.resumed(model_config, wanted, source.vocabulary, FinetuningConfig)
 
 
 def _with_lowest_layers(model_config, count):
-    """A BertConfig with so many of its lowest layers; -1 for all. Raises UserError where it has fewer."""
+    """A BertConfig with so many of its lowest layers; -1 for all.
+
+    Raises:
+        UserError: it has fewer layers.
+    """
     if count > model_config.num_hidden_layers:
         raise UserError(
             f"--encoder_layers={count}: the encoder has {model_config.num_hidden_layers}; give so many at most, or -1"
@@ -173,7 +307,7 @@ def _with_lowest_layers(model_config, count):
 
 
 def _task_defaults(wanted):
-    """What a task has in place of the general defaults.
+    """The task's defaults, which come before the general ones.
 
     Raises:
         UserError: no task or no data is named.
@@ -185,35 +319,54 @@ def _task_defaults(wanted):
     return registry.find(wanted["task"]).defaults
 
 
+def _teachers(existing, run):
+    """Directories of the runs that teach. A run that has begun keeps those that it began with."""
+    if not run.teacher:
+        return []
+    return existing.values["teachers"] if existing.has_begun else seeds.sound(run.teacher)
+
+
+def _check_examples(existing, run, data, fingerprints):
+    """Raises UserError where a run that has begun would go on with other examples or labels."""
+    values, names = existing.values, {"labels": "labels", "train": "training examples", "dev": "development examples"}
+    before = {"labels": values.get("labels"), **values.get("examples_sha256", {})}
+    now = {"labels": list(data.labels), **fingerprints}
+    if other := [names[name] for name in now if now[name] != before.get(name)]:
+        files = f"--data_dir={run.data_dir}{' with --unlabelled_files' if run.unlabelled_files else ''}"
+        raise UserError(
+            f"{files}: has other {' and '.join(other)} than the run in {existing.directory} began with; give another "
+            "--workdir, or score the finished run on them with evaluate"
+        )
+
+
 def _load(init_checkpoint, num_layers, task):
-    """(Weights, lines) of a start; of a run of several seeds the best one's, and of another task without the output layer."""
+    """The Loaded weights of a start.
+
+    Runs of several seeds give those of the best seed. A run of another task gives them without its output layer.
+    """
     directory = init_checkpoint if is_handle(init_checkpoint) else seeds.best(init_checkpoint)
     weights, lines = load.load_weights(directory, allow_missing=_NOT_NEEDED)
     earlier = _task_of(directory)
     if (weights.task or weights.own_head) and earlier and not registry.answer_alike(earlier, task):
         lines.append(f"  left out: the output layer, of task {earlier}")
         weights = _without_output_layer(weights)
-    elif not earlier:  # it is not known what its head has learned
+    elif not earlier:  # nobody knows what its head has learned
         weights = dataclasses.replace(weights, own_head=None)
         if weights.task and not transfer.says_what_it_answers(weights, registry.find(task)):
-            lines.append(
-                f"  left out: the output layer, which does not say what it answers ({', '.join(weights.labels[:6]) or 'no labels'})"
-            )
+            labels = ", ".join(weights.labels[:6]) or "no labels"
+            lines.append(f"  left out: the output layer, which does not say what it answers ({labels})")
             weights = _without_output_layer(weights)
     if num_layers >= 0 and num_layers != weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, num_layers)
-        weights = dataclasses.replace(weights, own_head=None)  # it may stand on layers that are no more
+        weights = dataclasses.replace(weights, own_head=None)  # its head may read layers that are gone
         lines.append(f"  {line}")
     if weights.vocabulary is None:
         raise UserError(
             f"--init_checkpoint={init_checkpoint}: has no vocabulary; put its vocab.txt beside the weights, or "
             "convert it with --vocab_file"
         )
-    casing.verify(
-        checked_pieces(weights.vocabulary, f"of {init_checkpoint}"),
-        weights.config.do_lower_case,
-        f"of {init_checkpoint}",
-    )
+    pieces = checked_pieces(weights.vocabulary, f"of {init_checkpoint}")
+    casing.verify(pieces, weights.config.do_lower_case, f"of {init_checkpoint}")
     return weights, lines
 
 
@@ -223,8 +376,8 @@ def _without_output_layer(weights):
 
 
 def _task_of(directory):
-    """The task that a run of ours has learned; "" where it is none."""
+    """The task that a run of this package has learned; "" for other models."""
     if is_handle(directory) or not own_layout.recognizes(directory):
         return ""
     run_directory, _ = checkpoints.find(directory)
-    return read_json(work_directory.path_in(run_directory, "config.json")).get(FinetuningConfig.KEY, {}).get("task", "")
+    return ExistingRun.read(run_directory).values.get(FinetuningConfig.KEY, {}).get("task", "")

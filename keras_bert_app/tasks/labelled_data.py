@@ -1,50 +1,63 @@
-"""The examples of a fine-tuning run, and what a model is given of them."""
+"""Data: the examples of a fine-tuning run and their Features."""
 
 import dataclasses
+from collections.abc import Collection
 
+import numpy as np
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
-from keras_bert_app.tasks.task import Examples
+from keras_bert_app.tasks.features import Features
+from keras_bert_app.tasks.task import Examples, Task
 
 
 @dataclasses.dataclass
 class Data:
-    """The examples of a run and what became of them.
+    """The examples of a run and their features.
 
     Attributes:
-        train_examples: those with labels. unlabelled_examples: others, for which a teacher answers.
-        train: Features of the former and, after them, of the latter, whose labels mean nothing before transfer.learn_from.
-        others: dict of the further dev splits that are there -> (examples, Features).
+        task: Task.
+        labels: Names of the model's outputs; () for outputs without names.
+        train_examples: Training examples with labels.
+        unlabelled_examples: Training examples without labels, which a teacher answers.
+        dev_examples: The dev examples.
+        train: Features of train_examples, followed by those of unlabelled_examples. The labels of the latter are
+            placeholders until transfer.learn_from sets them.
+        dev: Features of dev_examples.
+        others: dict split -> (examples, Features) of the additional dev splits whose files exist.
     """
 
-    task: object
+    task: Task
     labels: tuple
     train_examples: list
     unlabelled_examples: list
     dev_examples: list
-    train: object
-    dev: object
+    train: Features
+    dev: Features
     others: dict
 
-    def known_labels(self):
-        """array [N, ...]: what the training examples with labels are to be answered with."""
+    def known_labels(self) -> np.ndarray:
+        """array [N, ...]: the labels of train_examples."""
         return self.train.labels["labels"][: len(self.train_examples)]
 
 
-def load_data(run, tokenizer, asked_for=None):
-    """Data of a FinetuningConfig.
+def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | None = None) -> Data:
+    """Reads the examples of a run and makes their features.
 
     Args:
-        asked_for: names of the fields whose values the task must read; None for all.
+        run: FinetuningConfig.
+        tokenizer: A tokenizer of pipelines.wordpiece.
+        asked_for: Names of the fields that the task must read. None: all fields that differ from their defaults.
 
     Raises:
-        UserError: a file that is missing or faulty, by file and line.
+        UserError: a file is missing or faulty; the message has file and line.
     """
     task = registry.find(run.task)
     task.check_options(run, asked_for)
     train_examples = task.read_split(run.data_dir, "train", run)
     labels = task.family.label_names(task, train_examples, run)
-    train_examples = train_examples.first(run.max_train_examples)  # the labels are those of all
+    train_examples = train_examples.first(run.max_train_examples)  # the labels come from all training examples
     unlabelled = _unlabelled_examples(run, task, train_examples)
     if run.swap_pairs:
         train_examples, unlabelled = with_swapped_pairs(train_examples, task), with_swapped_pairs(unlabelled, task)
@@ -73,7 +86,7 @@ def load_data(run, tokenizer, asked_for=None):
 
 
 def _unlabelled_examples(run, task, train_examples):
-    """The examples of --unlabelled_files, with the label of another that holds the place of the teacher's answer."""
+    """The examples of --unlabelled_files, with the first training label as a placeholder."""
     return Examples(
         dataclasses.replace(example, label=train_examples[0].label)
         for path in run.unlabelled_files
@@ -81,11 +94,15 @@ def _unlabelled_examples(run, task, train_examples):
     )
 
 
-def with_swapped_pairs(examples, task):
-    """Examples, then each pair in the other order.
+def with_swapped_pairs(examples: Examples, task: Task) -> Examples:
+    """The examples, followed by every pair in the other order.
+
+    Args:
+        examples: Examples of pairs of texts.
+        task: Task. Its name is for the error message.
 
     Raises:
-        UserError: they are no pairs.
+        UserError: an example is no pair.
     """
     if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
         raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")

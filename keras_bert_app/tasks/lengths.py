@@ -1,56 +1,72 @@
-"""The lengths that batches are padded to: fitted to the texts, and few where each of them costs a compilation."""
+"""The lengths to which batches are padded: close to the texts, but few if compilation is slow."""
 
 import numpy as np
 
-MULTIPLE = 4  # of which lengths are, but where any shape will do
-# What one more length costs, by what XLA compiles: places (of a batch, B x S) that two cores compute meanwhile, as measured with
-# MiniLM's layers (BUILD.md, "Fine-tuning"). A TPU's was not measured; its program takes half a minute where a place takes microseconds.
-_COSTS = {"": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
+from keras_bert_app.config.bert_config import BertConfig
+
+MULTIPLE = 4  # lengths are multiples of this number, unless every shape is equally fast
+# The cost of one more length, by the part that XLA compiles. The unit is a place of a batch (B x S), which two cores
+# compute with MiniLM's layers meanwhile (BUILD.md, "Fine-tuning"). The cost on a TPU is not measured: its program
+# compiles for half a minute, and a place takes microseconds.
+_COSTS = {"plain": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
 _COST_ON_TPU = 1 << 22
 _MINILM_WEIGHTS = 6 * 12 * 384**2
-_FEWEST_WEIGHTS = 100_000  # of a model without layers
+_FEWEST_WEIGHTS = 100_000  # assumed for a model without layers
 
 
-def cost(compiled, config, on_tpu=False):
-    """Places of a batch that a model would compute in the time that one more length takes to be made ready.
+def cost(compiled: str, config: BertConfig, on_tpu: bool = False) -> int:
+    """The cost of one more length, in places of a batch that the model computes in the same time.
 
     Args:
-        compiled: what XLA compiles, as backend.compiled takes it. config: BertConfig, of whose matrices a place's time is made.
+        compiled: str. The part that XLA compiles, a mode of modeling.execution.Execution.
+        config: BertConfig. Its matrices decide how long a place takes.
+        on_tpu: bool. Whether the model runs on a TPU.
     """
     weights = config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
     return round((_COST_ON_TPU if on_tpu else _COSTS[compiled]) * _MINILM_WEIGHTS / max(weights, _FEWEST_WEIGHTS))
 
 
-def rounded(length, most, multiple=MULTIPLE):
-    """The least length that a row of `length` may be padded to, where no row is longer than `most`."""
+def rounded(length: int, most: int, multiple: int = MULTIPLE) -> int:
+    """The smallest padded length for a row.
+
+    Args:
+        length: int. Tokens in the row.
+        most: int. Upper limit of the padded length.
+        multiple: int. The padded length is a multiple of this number, or `most`.
+    """
     return min(-(-int(length) // multiple) * multiple, most)
 
 
-def fitted(longest, rows, length_cost, most, multiple=MULTIPLE):
-    """The lengths with which batches take the fewest places, what each length costs added.
+def fitted(
+    longest: np.ndarray, rows: np.ndarray, length_cost: float, most: int, multiple: int = MULTIPLE
+) -> tuple[int, ...]:
+    """The lengths with the lowest total cost: the places of all batches plus the cost of each length.
 
     Args:
-        longest: int [N], each batch's longest row. rows: int [N], how many rows it has. length_cost: places. most: the longest that
-            a row may be. multiple: of which they are, but for `most`.
+        longest: int [N]. Longest row of each batch.
+        rows: int [N]. Number of rows of each batch.
+        length_cost: float. Cost of one length, in places.
+        most: int. Upper limit of the lengths.
+        multiple: int. Lengths are multiples of this number, or `most`.
 
     Returns:
-        tuple of ints, ascending; the last one has room for the longest row.
+        tuple of ints, ascending. The longest row fits into the last length.
     """
-    sizes, of_batch = np.unique([rounded(length, most, multiple) for length in longest], return_inverse=True)
-    rows_before = np.concatenate([[0], np.cumsum(np.bincount(of_batch, weights=rows))])
-    # Of the batches up to a size: the least cost, and the size before the last that it takes.
-    least, before = np.zeros(len(sizes) + 1), []
+    sizes, batch_sizes = np.unique([rounded(length, most, multiple) for length in longest], return_inverse=True)
+    rows_before = np.concatenate([[0], np.cumsum(np.bincount(batch_sizes, weights=rows))])
+    # For the batches up to each size: the lowest cost, and the index of the previous length in that solution.
+    lowest, previous = np.zeros(len(sizes) + 1), []
     for number, size in enumerate(sizes, start=1):
-        costs = least[:number] + size * (rows_before[number] - rows_before[:number]) + length_cost
-        before.append(int(np.argmin(costs)))
-        least[number] = costs[before[-1]]
-    found, number = [], len(sizes)
+        costs = lowest[:number] + size * (rows_before[number] - rows_before[:number]) + length_cost
+        previous.append(int(np.argmin(costs)))
+        lowest[number] = costs[previous[-1]]
+    chosen, number = [], len(sizes)
     while number:
-        found.append(int(sizes[number - 1]))
-        number = before[number - 1]
-    return tuple(reversed(found))
+        chosen.append(int(sizes[number - 1]))
+        number = previous[number - 1]
+    return tuple(reversed(chosen))
 
 
-def padded(longest, lengths):
-    """The least of the lengths that has room for a row; the last one's, where none has."""
+def padded(longest: int, lengths: tuple[int, ...]) -> int:
+    """The smallest length into which a row fits; the last length if the row fits into none."""
     return next((length for length in lengths if length >= longest), lengths[-1])

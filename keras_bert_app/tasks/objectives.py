@@ -1,69 +1,84 @@
-"""What each kind of head is trained for, as sums and counts (training.losses says what an objective has)."""
+"""Training objectives for each kind of head, with the interface that training.losses describes."""
 
 import tensorflow as tf
 
+from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.training.losses import classification_sums
 
 
 class _Objective:
-    """Base: one loss, averaged over a count.
+    """Base class: one loss, averaged over a count.
+
+    A batch may pass through the model twice with different dropout, as logits and logits_again. The loss then is the
+    mean of both losses plus consistency_weight times half the sum of the two Kullback-Leibler divergences between
+    the answers (Liang et al. 2021, R-Drop).
 
     Args:
-        consistency_weight: where a batch went through the model twice (logits and logits_again, of other dropout), the loss is the mean of
-            both and so many times half the sum of the two Kullback-Leibler divergences between their answers (Liang et al. 2021, R-Drop).
+        consistency_weight: float. Weight of the divergences.
     """
 
     sum_names = ("loss_sum", "correct", "count")
 
-    def __init__(self, consistency_weight=0.0):
+    def __init__(self, consistency_weight: float = 0.0):
         self.consistency_weight = consistency_weight
 
-    def outputs(self, model, batch, dropout_seed=None):
-        return model(batch, dropout_seed=dropout_seed)
+    def outputs(self, model, batch, dropout_seed=None, execution: Execution = PLAIN):
+        """The outputs of a BertTaskModel for loss_sums."""
+        return model(batch, dropout_seed=dropout_seed, execution=execution)
 
-    def loss_sums(self, outputs, batch):
+    def loss_sums(self, outputs, batch, execution: Execution = PLAIN):
+        """dict of the sums of sum_names, float32 scalars, from the outputs of a model and their batch."""
         logits, again = outputs["logits"], outputs.get("logits_again")
-        sums = self._sums(*self._of_logits(logits, batch))
+        sums = self._sums(*self._sums_of_logits(logits, batch, execution))
         if again is None:
             return sums
         sums = {
-            name: 0.5 * (first + second) for (name, first), second in zip(sums.items(), self._of_logits(again, batch))
+            name: 0.5 * (first + second)
+            for (name, first), second in zip(sums.items(), self._sums_of_logits(again, batch, execution), strict=True)
         }
         sums["loss_sum"] += self.consistency_weight * 0.5 * self._divergence(logits, again, batch)
         return sums
 
     def mean_loss(self, sums, count):
+        """The loss to minimize, from the sums and the count of the global batch."""
         return sums["loss_sum"] / tf.maximum(count, 1.0)
 
     def metrics(self, sums):
+        """dict of means under their names in metrics.jsonl, from a dict of sums."""
         count = max(sums["count"], 1.0)
         return {"loss": sums["loss_sum"] / count, "accuracy": sums["correct"] / count}
 
     def progress(self, figures):
+        """The part of the progress line for this objective."""
         return f"acc {figures['accuracy']:.3f}"
 
     def _sums(self, *values):
-        return dict(zip(self.sum_names, values))
+        return dict(zip(self.sum_names, values, strict=True))
 
 
 class Classification(_Objective):
     """Cross-entropy over classes, or over the choices of an example; labels int32 [B].
 
+    The teacher's part of the loss is the cross-entropy with the teacher's probabilities at a temperature, times the
+    squared temperature (Hinton et al. 2015). A batch then has teacher_logits [B, n].
+
     Args:
-        teacher_weight: share of a teacher's answers (teacher_logits [B, n] in the batch) in the loss: the cross-entropy
-            with its probabilities at a temperature, times temperature squared (Hinton et al. 2015). 0: no teacher.
+        teacher_weight: float. Share of the teacher's part in the loss; 0 for no teacher.
+        temperature: float. Divides the logits of teacher and student.
+        consistency_weight: float. See _Objective.
     """
 
-    def __init__(self, teacher_weight=0.0, temperature=1.0, consistency_weight=0.0):
+    def __init__(self, teacher_weight: float = 0.0, temperature: float = 1.0, consistency_weight: float = 0.0):
         super().__init__(consistency_weight)
         self.teacher_weight, self.temperature = teacher_weight, temperature
 
     def counts(self, batch):
+        """[number of examples], a float32 scalar."""
         return [tf.reduce_sum(batch["example_weights"])]
 
-    def _of_logits(self, logits, batch):
+    def _sums_of_logits(self, logits, batch, execution):
         weights = batch["example_weights"]
-        loss, correct, count = classification_sums(logits, batch["labels"], weights)
+        loss, correct, count = classification_sums(logits, batch["labels"], weights, execution)
         if self.teacher_weight:
             answers = tf.nn.softmax(batch["teacher_logits"] / self.temperature)
             soft = tf.nn.softmax_cross_entropy_with_logits(answers, logits / self.temperature) * self.temperature**2
@@ -75,23 +90,28 @@ class Classification(_Objective):
 
 
 class Regression(_Objective):
-    """Squared error of one number; labels float32 [B]. Of two answers to one text it is their squared difference.
+    """Squared error of one number; labels float32 [B].
+
+    The divergence between two answers to one text is their squared difference.
 
     Args:
-        teacher_weight: share in the loss of the squared error from a teacher's number (teacher_logits [B, 1] in the batch).
-        scale: the unit in which errors are measured, as of the model's head.
+        teacher_weight: float. Share in the loss of the squared error to the teacher's number (teacher_logits [B, 1]
+            in the batch).
+        consistency_weight: float. See _Objective.
+        scale: float. Unit of the errors, the same as in the model's head.
     """
 
     sum_names = ("loss_sum", "count")
 
-    def __init__(self, teacher_weight=0.0, consistency_weight=0.0, scale=1.0):
+    def __init__(self, teacher_weight: float = 0.0, consistency_weight: float = 0.0, scale: float = 1.0):
         super().__init__(consistency_weight)
         self.teacher_weight, self.scale = teacher_weight, scale
 
     def counts(self, batch):
+        """[number of examples], a float32 scalar."""
         return [tf.reduce_sum(batch["example_weights"])]
 
-    def _of_logits(self, logits, batch):
+    def _sums_of_logits(self, logits, batch, execution):
         weights = batch["example_weights"]
         errors = tf.square((logits[:, 0] - batch["labels"]) / self.scale)
         if self.teacher_weight:
@@ -103,30 +123,37 @@ class Regression(_Objective):
         return 2.0 * tf.reduce_sum(batch["example_weights"] * tf.square((logits[:, 0] - again[:, 0]) / self.scale))
 
     def metrics(self, sums):
+        """dict with the mean loss."""
         return {"loss": sums["loss_sum"] / max(sums["count"], 1.0)}
 
     def progress(self, figures):
-        # What a teacher and another pass add is no error.
+        """The root mean squared error in the unit of the labels, if the loss is this error alone."""
+        # The loss of a teacher or of a second pass is no error of the labels.
         return (
             "" if self.teacher_weight or self.consistency_weight else f"rmse {figures['loss'] ** 0.5 * self.scale:.3f}"
         )
 
 
 class MultiLabel(_Objective):
-    """Sigmoid cross-entropy, a mean over all labels; labels float32 [B, n] of 0 and 1.
+    """Sigmoid cross-entropy, a mean over all labels; labels float32 [B, n], 0 or 1.
+
+    The teacher's part is the same as for Classification, with the sigmoid of each label's logit.
 
     Args:
-        teacher_weight, temperature: as of Classification, with the sigmoid of each label's logit.
+        teacher_weight: float. Share of the teacher's part in the loss; 0 for no teacher.
+        temperature: float. Divides the logits of teacher and student.
+        consistency_weight: float. See _Objective.
     """
 
-    def __init__(self, teacher_weight=0.0, temperature=1.0, consistency_weight=0.0):
+    def __init__(self, teacher_weight: float = 0.0, temperature: float = 1.0, consistency_weight: float = 0.0):
         super().__init__(consistency_weight)
         self.teacher_weight, self.temperature = teacher_weight, temperature
 
     def counts(self, batch):
+        """[number of labels of all examples], a float32 scalar."""
         return [tf.reduce_sum(batch["example_weights"]) * batch["labels"].shape[1]]
 
-    def _of_logits(self, logits, batch):
+    def _sums_of_logits(self, logits, batch, execution):
         labels, weights = batch["labels"], batch["example_weights"][:, None]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
         if self.teacher_weight:
@@ -137,7 +164,7 @@ class MultiLabel(_Objective):
         return tf.reduce_sum(weights * losses), tf.reduce_sum(weights * correct), *self.counts(batch)
 
     def _divergence(self, logits, again, batch):
-        # The two divergences of a yes or no, added up.
+        # The sum of the two divergences of a Bernoulli variable.
         return tf.reduce_sum(
             batch["example_weights"][:, None] * (tf.sigmoid(logits) - tf.sigmoid(again)) * (logits - again)
         )
@@ -147,48 +174,52 @@ class Tagging(_Objective):
     """Cross-entropy over the classes of each labelled token; token_labels int32 [B, S], -1 for none."""
 
     def counts(self, batch):
+        """[number of labelled tokens], a float32 scalar."""
         return [tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32))]
 
-    def _of_logits(self, logits, batch):
+    def _sums_of_logits(self, logits, batch, execution):
         labels = batch["token_labels"]
         weights = tf.cast(labels >= 0, tf.float32)
-        return classification_sums(logits, tf.maximum(labels, 0), weights)
+        return classification_sums(logits, tf.maximum(labels, 0), weights, execution)
 
     def _divergence(self, logits, again, batch):
         return tf.reduce_sum(tf.cast(batch["token_labels"] >= 0, tf.float32) * _divergences(logits, again))
 
 
 class QuestionAnswering(_Objective):
-    """Cross-entropy of an answer's first and last token over the places of the row; labels int32 [B, 2].
+    """Cross-entropy of the first and the last token of an answer; labels int32 [B, 2].
 
-    Google's run_squad takes all places of the padded row into the softmax; here padding is left out, so that scores do
-    not hang on the padding. correct counts windows whose first and last token are both right.
+    The softmax is over the tokens of a row. Google's run_squad.py takes it over all places of the padded row. This
+    class leaves out the padding, so that scores do not depend on the padded length. The sum "correct" counts windows
+    whose first and last token are both right.
     """
 
     def counts(self, batch):
+        """[number of windows], a float32 scalar."""
         return [tf.reduce_sum(batch["example_weights"])]
 
-    def _of_logits(self, logits, batch):
+    def _sums_of_logits(self, logits, batch, execution):
         weights = batch["example_weights"]
         loss, is_right = 0.0, tf.ones_like(weights)
-        for of_places, labels in zip(self._by_end(logits, batch), tf.unstack(batch["labels"], axis=1)):
-            loss += 0.5 * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, of_places)
-            is_right *= tf.cast(tf.argmax(of_places, axis=-1, output_type=tf.int32) == labels, tf.float32)
+        # [B, S] and [B]
+        for end_logits, labels in zip(self._by_end(logits, batch), tf.unstack(batch["labels"], axis=1), strict=True):
+            loss += 0.5 * tf.nn.sparse_softmax_cross_entropy_with_logits(labels, end_logits)
+            is_right *= tf.cast(tf.argmax(end_logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
         return tf.reduce_sum(weights * loss), tf.reduce_sum(weights * is_right), tf.reduce_sum(weights)
 
     def _divergence(self, logits, again, batch):
-        found = sum(_divergences(*ends) for ends in zip(self._by_end(logits, batch), self._by_end(again, batch)))
-        return 0.5 * tf.reduce_sum(batch["example_weights"] * found)
+        pairs = zip(self._by_end(logits, batch), self._by_end(again, batch), strict=True)
+        return 0.5 * tf.reduce_sum(batch["example_weights"] * sum(_divergences(*ends) for ends in pairs))
 
     def _by_end(self, logits, batch):
-        """Logits [B, S] of an answer's first and of its last token, from [B, S, 2]."""
+        """Logits [B, S] of the first token of an answer, and of its last token, from [B, S, 2]."""
         padding = (1.0 - tf.cast(batch["input_mask"], tf.float32)) * -1e4
-        return [of_places + padding for of_places in tf.unstack(logits, axis=2)]
+        return [end_logits + padding for end_logits in tf.unstack(logits, axis=2)]
 
 
 def _divergences(logits, again):
-    """The two Kullback-Leibler divergences between the answers, added up, float32 [...] of logits [..., n].
+    """The sum of both Kullback-Leibler divergences, float32 [...], from two logits [..., n].
 
-    They are the sum of (p - q)(log p - log q), from which the logarithms of the sums drop out.
+    This is the sum of (p - q)(log p - log q), in which the normalizers of the logarithms cancel.
     """
     return tf.reduce_sum((tf.nn.softmax(logits) - tf.nn.softmax(again)) * (logits - again), axis=-1)

@@ -1,53 +1,51 @@
-"""Fine-tuned runs without some of their attention heads (Michel et al. 2019): still runs, which answer as others do."""
+"""Fine-tuned runs without some of their attention heads (Michel et al. 2019), which every command still takes."""
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.files import read_json
 from keras_bert_app.interop import directories, surgery
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds, work_directory
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import results, scoring
 
-_KEY = "pruned_from"  # of config.json
+_KEY = "pruned_from"  # in config.json
 
 
-def write(workdir, heads, directory):
+def write(workdir: str, heads: Any, directory: str) -> list[str]:
     """Writes a run of the best weights without some heads, which predict, evaluate, export and analyze take.
 
-    The configuration of the run, its labels and what was tuned on its dev examples are kept; its scores are not, since they are
-    the whole model's.
+    The new run keeps the configuration, the labels and the values that were tuned on the dev examples. It does not keep
+    the scores, since the whole model reached them.
 
     Args:
-        workdir: of the run; of several seeds the one with the best score is taken. heads: see surgery.prune_heads.
-        directory: to write, a new one.
+        workdir: the work directory of the run; of several seeds the best one is used.
+        heads: see surgery.prune_heads.
+        directory: a new directory to write.
 
     Returns:
         lines that say what was done.
 
     Raises:
-        UserError: no fine-tuning run lives there or it has saved nothing yet, a head is not there, the directory is.
+        UserError: no fine-tuning run lives there, it has saved nothing yet, a head does not exist, or the directory
+            does.
     """
     source = seeds.best_run(workdir)
-    model_config, run, _ = work_directory.read_config(source, FinetuningConfig)
+    existing = ExistingRun.read(source)
+    model_config, run = existing.config(FinetuningConfig)
     best = scoring.best_weights(source)
     weights = Weights(model_config, checkpoints.read_tensors(best)[0], origin=f"workdir {best}")
     weights, line = surgery.prune_heads(weights, heads)
     taken = {*weights.config.to_dict(), "vocab_sha256", FinetuningConfig.KEY}
-    notes = {
-        name: value
-        for name, value in read_json(work_directory.path_in(source, "config.json")).items()
-        if name not in taken
-    }
-    # What was tuned stands in results.json, which is left behind.
+    notes = {name: value for name, value in existing.values.items() if name not in taken}
+    # The tuned values stand in results.json, which the new run does not have.
     run = dataclasses.replace(run, **results.tuned(source))
     with directories.written_whole(directory) as temporary:
-        work_directory.write_config(
-            temporary, weights.config, run, work_directory.read_vocabulary(source), {**notes, _KEY: source}
-        )
+        work_directory.write_config(temporary, weights.config, run, existing.vocabulary(), {**notes, _KEY: source})
         checkpoints.save_variables(
             temporary,
             {path: tf.Variable(tensor) for path, tensor in weights.tensors.items()},
@@ -61,9 +59,14 @@ def write(workdir, heads, directory):
     ]
 
 
-def check_not_pruned(workdir):
-    """Raises UserError where training would go on in a run that was written here: its optimizer is gone."""
-    if source := read_json(work_directory.path_in(workdir, "config.json")).get(_KEY):
+def check_not_pruned(existing: ExistingRun) -> None:
+    """Refuses to train a pruned run on, since its optimizer is gone.
+
+    Raises:
+        UserError: write made the run.
+    """
+    workdir = existing.directory
+    if source := existing.values.get(_KEY):
         raise UserError(
             f"--workdir={workdir}: holds {source} without some of its heads, which cannot be gone on with; train it on "
             f"with --init_checkpoint={workdir} and another --workdir"

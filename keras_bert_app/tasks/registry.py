@@ -1,7 +1,8 @@
-"""All tasks by name."""
+"""The table of all tasks by name."""
 
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.tasks.readers import choice_files, corpora, generic, glue, languages, squad, tagging_tasks
+from keras_bert_app.tasks.task import Task
 
 TASKS = {
     task.name: task
@@ -10,7 +11,7 @@ TASKS = {
 }
 
 
-# Tasks whose output layers mean the same.
+# Sets of tasks whose output layers have the same meaning.
 _ALIKE = (
     {"squad1", "squad2"},
     {"swag", "hellaswag", "codah", "dream"},
@@ -19,22 +20,34 @@ _ALIKE = (
 )
 
 
-def answer_alike(one, other):
-    """Whether the output layer of one task is a start for the other's."""
+def answer_alike(one: str, other: str) -> bool:
+    """Whether the output layer of one task is a useful start for another task.
+
+    Args:
+        one: str. Name of a task.
+        other: str. Name of a task.
+    """
     return one == other or any({one, other} <= group for group in _ALIKE)
 
 
-def may_be_alike(one, other):
-    """Whether what one task answers may be what the other asks: of a task over anybody's tables nobody but its owner knows."""
-    of_anybody = {task.name for task in generic.TASKS}
-    return answer_alike(one, other) or bool({one, other} & of_anybody)
+def may_be_alike(one: str, other: str) -> bool:
+    """Whether two tasks may ask for the same answers.
+
+    Only the owner of a table knows what a task over this table asks. A generic task may therefore match any task.
+
+    Args:
+        one: str. Name of a task.
+        other: str. Name of a task.
+    """
+    generic_tasks = {task.name for task in generic.TASKS}
+    return answer_alike(one, other) or bool({one, other} & generic_tasks)
 
 
-def find(name):
+def find(name: str) -> Task:
     """The Task of a name.
 
     Raises:
-        UserError: there is none; the nearest is named.
+        UserError: no task has this name; the message has the nearest name.
     """
     if name not in TASKS:
         raise UserError(f"--task={name} is not known: {nearest(name, sorted(TASKS))}")

@@ -1,52 +1,62 @@
-"""What a fine-tuning run leaves for people: results.json, pictures, and the most confidently wrong answers."""
+"""The results that a fine-tuning run leaves for people: results.json, pictures, and the surest wrong answers."""
 
 import dataclasses
 import json
 import os
 import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.drawing import finetuning_pictures
 from keras_bert_app.errors import NotFinite
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
+from pipelines import storage
 
 _MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
 
 
-def tuned(workdir):
+def tuned(workdir: str) -> dict[str, Any]:
     """dict of the fields of FinetuningConfig that were tuned on the dev examples of a run; {} before it ends."""
     return of_best_weights(workdir).get("tuned", {})
 
 
-def of_best_weights(workdir):
-    """results.json of a run, {} before it ends and of one that went on since and has other best weights."""
+def of_best_weights(workdir: str) -> dict[str, Any]:
+    """results.json of a run; {} before the run ends, and where it went on since and has other best weights."""
     path, best = work_directory.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
-    found = read_json(path) if best and work_directory.exists(path) else {}
-    return (
-        found if found and found.get("best_step") == checkpoints.read_manifest(best[-1], verify=False)["step"] else {}
-    )
+    figures = read_json(path) if best and storage.exists(path) else {}
+    is_current = figures and figures.get("best_step") == checkpoints.read_manifest(best[-1], verify=False)["step"]
+    return figures if is_current else {}
 
 
-def write(workdir, data, run, model, scorer, chief, reporter):
-    """Scores the best weights, next to the baseline, and writes what they say.
+def write(
+    workdir: str, data: Any, run: FinetuningConfig, model: Any, scorer: Any, chief: bool, reporter: Any
+) -> dict[str, Any]:
+    """Scores the best weights next to the baseline, and writes and prints the results.
+
+    Args:
+        workdir: the work directory.
+        data: labelled_data.Data.
+        run: FinetuningConfig.
+        model: BertTaskModel, which gets the best weights.
+        scorer: dev_evaluation.Scorer.
+        chief: whether this process writes files.
+        reporter: reporting.Reporter.
 
     Returns:
-        dict: task, seed, best_step, train_seconds, dev (metric -> figure), baseline (the same of what needs no model),
-        further splits, and tuned, fields of FinetuningConfig that these answers and those from now on are made with.
+        dict: task, seed, best_step, train_seconds, dev (metric -> score), baseline (the same for answers without a
+            model),
+        scores of further splits, and tuned, the fields of FinetuningConfig that these and later answers use.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task, family = data.task, data.task.family
     logits = scorer.logits(data.dev)
-    found, tuned = scorer.decoded(data.dev_examples, data.dev, logits), {}
+    predictions, tuned_fields = scorer.decoded(data.dev_examples, data.dev, logits), {}
     if task.tune:
-        # What the user gave a value of is kept at it.
-        tuned = {
-            name: value
-            for name, value in task.tune(data.dev_examples, found).items()
-            if getattr(run, name) == getattr(type(run), name)
-        }
-        run = dataclasses.replace(run, **tuned)
-        found = scorer.decoded(data.dev_examples, data.dev, logits, run)
+        tuned_fields = _tuned_fields(task.tune(data.dev_examples, predictions), run)
+        run = dataclasses.replace(run, **tuned_fields)
+        predictions = scorer.decoded(data.dev_examples, data.dev, logits, run)
     what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)
     figures = {
         "task": task.name,
@@ -56,52 +66,63 @@ def write(workdir, data, run, model, scorer, chief, reporter):
         "num_train_steps": run.num_train_steps,
         "train_seconds": round(_seconds(workdir), 1),
         "dev_examples": len(data.dev_examples),
-        "dev": _rounded(family.score(task, data.dev_examples, found, data.labels)),
+        "dev": _rounded(family.score(task, data.dev_examples, predictions, data.labels)),
         "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))},
     }
     if model.scalar_mix is not None:
         figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
         figures["layer_gamma"] = round(float(model.scalar_mix.gamma[0]), 4)
-    if tuned:
-        figures["tuned"] = tuned
+    if tuned_fields:
+        figures["tuned"] = tuned_fields
     for split, (examples, features) in data.others.items():
         answers = scorer.decoded(examples, features, scorer.logits(features), run)
         figures[split] = _rounded(family.score(task, examples, answers, data.labels))
-    mistakes = family.mistakes(task, data.dev_examples, found, _MOST_MISTAKES)
+    mistakes = family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     if chief:
-        write_json(work_directory.path_in(workdir, "results.json"), figures)
-        work_directory.write_whole(
-            work_directory.path_in(workdir, "mistakes.jsonl"),
-            "".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes),
-        )
-        picture = finetuning_pictures.draw_answers(
-            *family.answers(task, data.dev_examples, found, data.labels),
-            f"{workdir}: {task.name} dev, step {manifest['step']:,}",
-        )
-        work_directory.write_whole(work_directory.path_in(workdir, "answers.png"), picture)
-        if model.scalar_mix is not None:
-            work_directory.write_whole(
-                work_directory.path_in(workdir, "layer_shares.png"),
-                finetuning_pictures.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers"),
-            )
-    for line in summary(figures):
+        _write_files(workdir, data, figures, predictions, mistakes)
+    for line in (*summary(figures), *_shown(mistakes)):
         reporter.say(line)
-    for mistake in mistakes[:_SHOWN_MISTAKES]:
-        reporter.say(
-            f"  wrong and sure ({mistake['sure']:.2f}): {mistake['predicted']} for {mistake['right']}: "
-            f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})"
-        )
     reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
     return figures
 
 
+def _tuned_fields(best, run):
+    """The tuned fields, without those that the user gave a value."""
+    return {name: value for name, value in best.items() if getattr(run, name) == getattr(type(run), name)}
+
+
+def _write_files(workdir, data, figures, predictions, mistakes):
+    def path(name):
+        return work_directory.path_in(workdir, name)
+
+    write_json(path("results.json"), figures)
+    lines = "".join(json.dumps(mistake, ensure_ascii=False) + "\n" for mistake in mistakes)
+    storage.write_whole(path("mistakes.jsonl"), lines)
+    picture = finetuning_pictures.draw_answers(
+        *data.task.family.answers(data.task, data.dev_examples, predictions, data.labels),
+        f"{workdir}: {data.task.name} dev, step {figures['best_step']:,}",
+    )
+    storage.write_whole(path("answers.png"), picture)
+    if "layer_shares" in figures:
+        picture = finetuning_pictures.draw_layer_shares(figures["layer_shares"], f"{workdir}: shares of the layers")
+        storage.write_whole(path("layer_shares.png"), picture)
+
+
+def _shown(mistakes):
+    for mistake in mistakes[:_SHOWN_MISTAKES]:
+        yield (
+            f"  wrong and sure ({mistake['sure']:.2f}): {mistake['predicted']} for {mistake['right']}: "
+            f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})"
+        )
+
+
 def _seconds(workdir):
-    """What the run took up to its newest checkpoint, evaluations included."""
+    """The time of the run up to its newest checkpoint, evaluations included."""
     return checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["seconds"]
 
 
-def summary(figures):
-    """Lines for people: the scores of one run beside the baseline's."""
+def summary(figures: dict[str, Any]) -> Iterator[str]:
+    """Lines for people: the scores of one run, and those of the baseline."""
     yield (
         f"{figures['task']} dev, {figures['dev_examples']:,} examples, best of step {figures['best_step']:,}: "
         + ", ".join(f"{name} {value:.4f}" for name, value in figures["dev"].items())
@@ -124,15 +145,18 @@ def summary(figures):
             yield f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
-def over_seeds(runs):
-    """dict of the results of several seeds: each run's, mean and standard deviation, and which runs are degenerate.
+def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The results of several seeds: those of each run, mean and standard deviation, and which runs are degenerate.
 
-    A run is degenerate where its score is no better than the baseline's: fine-tuning of BERT fails so now and then on
-    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). One that broke off ({"seed", "failed"}) is so too,
-    and has no share in the mean.
+    A run is degenerate where its score is no better than the baseline's. Fine-tuning of BERT sometimes fails so on
+    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate too, and has
+    no part in the mean.
+
+    Args:
+        runs: the results of each run, or {"seed", "failed"} of one that broke off.
 
     Raises:
-        NotFinite: all broke off.
+        NotFinite: all runs broke off.
     """
     ended = [run for run in runs if "dev" in run]
     if not ended:
@@ -152,7 +176,7 @@ def over_seeds(runs):
     }
 
 
-def seeds_summary(figures):
+def seeds_summary(figures: dict[str, Any]) -> Iterator[str]:
     """Lines for people: mean and deviation over seeds, and which runs failed."""
     scores = [run["dev"][figures["metric"]] for run in figures["runs"] if "dev" in run]
     failed = {run["seed"]: run["failed"] for run in figures["runs"] if "failed" in run}
@@ -169,9 +193,9 @@ def seeds_summary(figures):
         )
 
 
-def write_json(path, values):
-    """Writes a file as a whole."""
-    work_directory.write_whole(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+def write_json(path: str, values: Any) -> None:
+    """Writes values as a JSON file, whole or not at all."""
+    storage.write_whole(path, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def _rounded(scores):

@@ -1,4 +1,4 @@
-"""A fine-tuned run at work: scores on labelled files, and answers for files without labels."""
+"""A finished fine-tuning run: its scores on labelled files, and its answers to files without labels."""
 
 import json
 import os
@@ -6,42 +6,55 @@ import tempfile
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
+from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
-from keras_bert_app.tasks.task import names_in_answers
+from keras_bert_app.tasks.features import Features
+from keras_bert_app.tasks.task import Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
 from keras_bert_app.training import forward, strategies
+from keras_bert_app.training.compilation import inference_execution
 
 
 class FinetunedRun:
-    """The best weights of a run, ready to answer.
+    """A model with the best weights of a run.
 
     Args:
-        workdir: of the run; of several seeds the one with the best score is taken. changes: dict of fields of
-            FinetuningConfig in place of the run's and of what was tuned on its dev examples, such as a longer
-            max_seq_length. strategy: tf.distribute.Strategy, or
-            None for the one that the run's configuration names. stream: where progress goes; None: nowhere.
+        workdir: str. Work directory of the run. If it holds runs of several seeds, the run with the best score is
+            taken.
+        changes: dict of fields of FinetuningConfig, such as a longer max_seq_length. They override the run's settings
+            and the values that were tuned on its dev examples.
+        strategy: tf.distribute.Strategy; None for the strategy that the run's configuration names.
+        stream: File for progress lines; None for no progress.
 
     Attributes:
-        directory, checkpoint, task, run, labels, model, tokenizer.
+        directory: str. Work directory of the one run.
+        checkpoint: str. Path of its best weights.
+        task: Task.
+        run: FinetuningConfig.
+        labels: tuple of str. Names of the model's outputs.
+        model: BertTaskModel.
+        tokenizer: The tokenizer of the run's vocabulary.
 
     Raises:
-        UserError: no fine-tuning run lives there, or it has saved nothing yet.
+        UserError: the directory holds no fine-tuning run, or the run has no scored weights yet.
     """
 
-    def __init__(self, workdir, changes=None, strategy=None, stream=None):
+    def __init__(self, workdir: str, changes: dict | None = None, strategy=None, stream=None):
         self.directory = seeds.best_run(workdir)
-        model_config, run, _ = work_directory.read_config(self.directory, FinetuningConfig)
-        values = read_json(work_directory.path_in(self.directory, "config.json"))
+        existing = ExistingRun.read(self.directory)
+        model_config, run = existing.config(FinetuningConfig)
         self.run = FinetuningConfig(
             **{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}
         ).checked_against(model_config)
-        self.task, self.labels = registry.find(run.task), tuple(values["labels"])
+        self.task, self.labels = registry.find(run.task), tuple(existing.values["labels"])
         self.task.check_options(self.run, changes or {})
         self.checkpoint = best_weights(self.directory)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
@@ -49,69 +62,99 @@ class FinetunedRun:
         self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
             self.model = BertTaskModel(
-                model_config, Head(**values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision]
+                model_config, Head(**existing.values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision]
             )
         checkpoints.restore(self.checkpoint, self.model)
-        self.tokenizer = run_tokenizer(work_directory.read_vocabulary(self.directory), model_config.do_lower_case)
+        self.tokenizer = run_tokenizer(existing.vocabulary(), model_config.do_lower_case)
         self.stream, self._calls = stream if strategies.is_chief(strategy) else None, {}
 
-    def predictions(self, examples, has_labels=False):
-        """(predictions for examples, notes such as how many texts were cut)."""
+    def predictions(self, examples: list, has_labels: bool = False) -> tuple[list[dict], list[str]]:
+        """(predictions for examples, notes such as how many texts were cut).
+
+        Args:
+            examples: list of the family's examples.
+            has_labels: bool. Whether the examples have labels, which must then be labels of the run.
+        """
         family = self.task.family
         features = family.featurize(self.task, examples, self.tokenizer, self.run, self.labels, has_labels)
         logits = self.unit_logits(features)
         return family.decode(self.task, examples, features, logits, self.run, self.labels), features.notes
 
-    def logits(self, examples):
-        """The model's logits, one row for each example."""
+    def logits(self, examples: list) -> np.ndarray | list[np.ndarray]:
+        """The logits of each unit of the features of examples."""
         features = self.task.family.featurize(
             self.task, examples, self.tokenizer, self.run, self.labels, has_labels=False
         )
         return self.unit_logits(features)
 
-    def unit_logits(self, features):
-        """The logits of each row of features, as of predicting.unit_logits."""
-        compiled, shapes = compilation(self.strategy, self.run, self.model.config, features)
-        if compiled not in self._calls:
-            self._calls[compiled] = forward.make_prediction_call(self.strategy, self.model, compiled)
+    def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
+        """The logits of each unit, with the shapes of predicting.unit_logits."""
+        execution, shapes = compilation(self.strategy, self.run, self.model.config, features)
+        if execution not in self._calls:
+            self._calls[execution] = forward.make_prediction_call(self.strategy, self.model, execution)
         shown = Progress("rows", features.num_units, int(features.work().sum()), self.stream) if self.stream else None
         logits = predicting.unit_logits(
-            self._calls[compiled], self.model, features, self.run, self.run.global_batch_size, progress=shown, **shapes
+            self._calls[execution], self.model, features, self.run, self.run.global_batch_size, progress=shown, **shapes
         )
         if shown:
             shown.end()
         return logits
 
-    def evaluate(self, path, most=0, split=None):
-        """(figures: metric -> score, examples, notes, predictions) of a labelled file, or of a split's part of it."""
-        examples = self.task.read_file(path, self.run, most=most, split=split)
-        found, notes = self.predictions(examples, has_labels=True)
-        return self.task.family.score(self.task, examples, found, self.labels), examples, notes, found
+    def evaluate(
+        self, path: str, most: int = 0, split: str | None = None
+    ) -> tuple[dict[str, float], Examples, list[str], list[dict]]:
+        """Scores the run on a labelled file.
 
-    def predict(self, path, output_dir):
-        """Answers a file: OUTPUT_DIR/predictions.* as the task's official scorer takes them (GLUE's test files: SST-2.tsv and so on),
-        and probabilities.jsonl.
+        Args:
+            path: str. A file or a glob pattern.
+            most: int. Number of examples to score, from the first one on; 0 for all.
+            split: str or None. The split whose part of the file is scored; None for the whole file.
+
+        Returns:
+            (dict metric -> score, examples, notes, predictions).
+        """
+        examples = self.task.read_file(path, self.run, most=most, split=split)
+        predictions, notes = self.predictions(examples, has_labels=True)
+        return self.task.family.score(self.task, examples, predictions, self.labels), examples, notes, predictions
+
+    def predict(self, path: str, output_dir: str) -> tuple[int, list[str], list[str]]:
+        """Answers a file.
+
+        The answers go to OUTPUT_DIR/predictions.* in the format of the task's official scorer. Answers to the test
+        files of GLUE have the names that its server expects, such as SST-2.tsv. probabilities.jsonl has the
+        probabilities.
+
+        Args:
+            path: str. A file or a glob pattern.
+            output_dir: str. The directory for the answers.
 
         Returns:
             (number of examples, names of the files, notes).
         """
         make_ready(output_dir)
         examples = self.task.read_file(path, self.run, has_labels=False)
-        found, notes = self.predictions(examples)
-        return len(examples), self.write(output_dir, examples, found), notes
+        predictions, notes = self.predictions(examples)
+        return len(examples), self.write(output_dir, examples, predictions), notes
 
-    def write(self, output_dir, examples, found, **more):
-        """Writes predictions and probabilities, each file whole or not at all. Returns their names.
+    def write(self, output_dir: str, examples: list, found: list[dict], **more) -> list[str]:
+        """Writes predictions and probabilities, each file completely or not at all.
 
         Args:
-            more: what else is written, values by name: as NAME.json.
+            output_dir: str. The directory for the files.
+            examples: list of the family's examples.
+            found: Predictions for the examples.
+            **more: Further values; each goes to NAME.json.
+
+        Returns:
+            The names of the files.
         """
         make_ready(output_dir)
+        # The family appends to its files and names them, so they are complete only at the end of the block.
         with tempfile.TemporaryDirectory(dir=output_dir, prefix=".") as temporary:
             self.task.family.write_predictions(self.task, temporary, examples, found)
             with open(os.path.join(temporary, "probabilities.jsonl"), "w", encoding="utf-8") as file:
-                for name, one in zip(names_in_answers(examples), found):
-                    file.write(json.dumps({"guid": name, **one}, ensure_ascii=False) + "\n")
+                for name, prediction in zip(names_in_answers(examples), found, strict=True):
+                    file.write(json.dumps({"guid": name, **prediction}, ensure_ascii=False) + "\n")
             for name, values in more.items():
                 results.write_json(os.path.join(temporary, f"{name}.json"), values)
             names = sorted(os.listdir(temporary))
@@ -121,36 +164,46 @@ class FinetunedRun:
 
 
 class Ensemble(FinetunedRun):
-    """Runs of several seeds that answer as one, by the mean of their logits; of one run it answers as that run does.
+    """Runs of several seeds that answer together by the mean of their logits.
+
+    An ensemble of one run answers as this run does. Values that were tuned on dev examples come from the first run.
 
     Args:
-        directories: of runs of one finetune command, as of seeds.sound: what was tuned on dev examples is the first one's. changes,
-            strategy, stream: as of FinetunedRun.
+        directories: list of work directories of one finetune command, as seeds.sound returns them.
+        changes: dict. See FinetunedRun.
+        strategy: tf.distribute.Strategy or None. See FinetunedRun.
+        stream: File or None. See FinetunedRun.
     """
 
-    def __init__(self, directories, changes=None, strategy=None, stream=None):
+    def __init__(self, directories: list[str], changes: dict | None = None, strategy=None, stream=None):
         super().__init__(directories[0], changes, strategy, stream)
         self.directories = directories
 
-    def predictions(self, examples, has_labels=False):
-        found, notes = super().predictions(examples, has_labels)
-        return found, [
+    def predictions(self, examples: list, has_labels: bool = False) -> tuple[list[dict], list[str]]:
+        """As FinetunedRun.predictions; a further note names the runs."""
+        predictions, notes = super().predictions(examples, has_labels)
+        return predictions, [
             *notes,
             f"answered by {', '.join(os.path.basename(directory) for directory in self.directories)}",
         ]
 
-    def unit_logits(self, features):
-        """The means over the runs, whose weights the model has one after the other."""
+    def unit_logits(self, features: Features) -> np.ndarray | list[np.ndarray]:
+        """The mean logits over the runs. The one model takes the weights of each run in turn."""
         *others, own = [*self.directories[1:], self.directory]
-        return _mean([*(self._of(directory, features) for directory in others), self._of(own, features)])
+        return _mean(
+            [
+                *(self._logits_of_run(directory, features) for directory in others),
+                self._logits_of_run(own, features),
+            ]
+        )
 
-    def _of(self, directory, features):
+    def _logits_of_run(self, directory, features):
         if len(self.directories) > 1:
             labels = read_json(work_directory.path_in(directory, "config.json"))["labels"]
             if tuple(labels) != self.labels:
                 raise UserError(
-                    f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected runs of one "
-                    "finetune command"
+                    f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected "
+                    "runs of one finetune command"
                 )
             checkpoints.restore(best_weights(directory), self.model)
             if self.stream:
@@ -160,52 +213,79 @@ class Ensemble(FinetunedRun):
 
 def _mean(logits):
     """The mean over runs, of arrays or of lists of arrays."""
-    return [np.mean(rows, axis=0) for rows in zip(*logits)] if isinstance(logits[0], list) else np.mean(logits, axis=0)
+    if isinstance(logits[0], list):
+        return [np.mean(rows, axis=0) for rows in zip(*logits, strict=True)]
+    return np.mean(logits, axis=0)
 
 
-def opened(workdir, together=False, changes=None, stream=None):
-    """The FinetunedRun of a work directory; with `together` the Ensemble of its seeds, without those no better than the baseline.
+def opened(workdir: str, together: bool = False, changes: dict | None = None, stream=None) -> FinetunedRun:
+    """The run of a work directory, ready to answer.
+
+    Args:
+        workdir: str. The work directory.
+        together: bool. Whether to return the Ensemble of all seeds that scored better than the baseline.
+        changes: dict. See FinetunedRun.
+        stream: File or None. See FinetunedRun.
 
     Raises:
-        UserError: as of FinetunedRun, or there are no several seeds.
+        UserError: as for FinetunedRun, or `together` is given for a directory without runs of several seeds.
     """
     if not together:
         return FinetunedRun(workdir, changes, stream=stream)
     if not seeds.has_several(workdir):
         raise UserError(
-            f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the --workdir of a "
-            "finetune command with --num_seeds"
+            f"--ensemble: --workdir={workdir} holds no runs of several seeds that ended; leave it out, or give the "
+            "--workdir of a finetune command with --num_seeds"
         )
     return Ensemble(seeds.sound(workdir), changes, stream=stream)
 
 
-def make_ready(output_dir):
-    """Makes a directory for answers, and raises OSError where none can be written to it: before the work is done."""
+def make_ready(output_dir: str) -> None:
+    """Makes a directory for answers.
+
+    Callers use it before long work, so that a directory error comes early.
+
+    Raises:
+        OSError: the directory is not writable.
+    """
     os.makedirs(output_dir, exist_ok=True)
     tempfile.TemporaryFile(dir=output_dir).close()
 
 
-def compilation(strategy, run, config, features, times=1):
-    """(what XLA compiles of predictions for features, the shapes of batches.evaluation_batches that go with it).
+def compilation(
+    strategy, run: FinetuningConfig, config: BertConfig, features: Features, times: int = 1
+) -> tuple[Execution, dict]:
+    """Decides what XLA compiles for predictions.
 
     Args:
-        times: how often they will be made.
+        strategy: tf.distribute.Strategy.
+        run: FinetuningConfig.
+        config: BertConfig.
+        features: Features to predict for.
+        times: int. How often the predictions are made.
+
+    Returns:
+        (Execution, dict of keyword arguments for batches.evaluation_batches).
     """
     device = strategies.device_kind(strategy)
     is_worth = batches.is_worth_compiling(features, run, run.global_batch_size, lengths.cost("parts", config), times)
-    compiled = forward.forward_compilation(strategy, run, is_worth)
-    # A GPU's products are faster at multiples, and replicas take as many rows each.
-    is_any_shape = not compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
-    return compiled, {"length_cost": lengths.cost(compiled, config, device == "TPU"), "is_any_shape": is_any_shape}
+    execution = inference_execution(run, strategy, is_worth)
+    # A GPU multiplies faster with multiples, and all replicas need the same number of rows.
+    is_any_shape = not execution.is_compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
+    length_cost = lengths.cost(execution.mode, config, device == "TPU")
+    return execution, {"length_cost": length_cost, "is_any_shape": is_any_shape}
 
 
-def best_weights(directory):
-    """The checkpoint of a run that scored best.
+def best_weights(directory: str) -> str:
+    """The path of a run's checkpoint with the best score.
+
+    Args:
+        directory: str. Work directory of the run.
 
     Raises:
-        UserError: nothing was scored yet.
+        UserError: the run has no score yet.
     """
-    found = checkpoints.best_checkpoints(directory)
-    if not found:
+    best = checkpoints.best_checkpoints(directory)
+    if not best:
         raise UserError(f"{directory}: has no scored weights yet; let the run come to its first evaluation")
-    return found[-1]
+    return best[-1]

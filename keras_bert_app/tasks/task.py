@@ -1,13 +1,14 @@
-"""What a task is: where its examples come from, and the family of tasks that says what becomes of them."""
+"""Task: the files of a task, the reader of its examples, and the family for its kind of answer."""
 
 import dataclasses
 import glob
 import itertools
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
-from keras_bert_app.config.finetuning_config import WINDOWED
+from keras_bert_app.config.finetuning_config import WINDOWED, FinetuningConfig
 from keras_bert_app.errors import UserError
 
 SPLITS = ("train", "dev", "test")
@@ -29,29 +30,29 @@ SELECTIVE = (
     "pooling",
 )
 
-_OF_WINDOWS = ("max_windows", "doc_stride")
-_OF_TEACHERS = ("unlabelled_files", "distillation_weight", "distillation_temperature")
-# Kinds of tasks that can learn a teacher's answers too.
+_WINDOW_FIELDS = ("max_windows", "doc_stride")
+_TEACHER_FIELDS = ("unlabelled_files", "distillation_weight", "distillation_temperature")
+# Kinds of tasks that can also learn from the answers of a teacher.
 TAUGHT = ("classification", "regression", "multi_label")
 
 
 class Examples(list):
-    """Examples of a file, or of several.
+    """The examples of one file or of several files.
 
     Attributes:
-        left_out: dict of what is no example -> how many there were, such as rows without a gold label.
+        left_out: dict. Maps a description of skipped rows, such as "rows without a gold label", to their number.
     """
 
-    def __init__(self, examples=(), left_out=None):
+    def __init__(self, examples: Iterable[Any] = (), left_out: dict[str, int] | None = None):
         super().__init__(examples)
         self.left_out = dict(left_out or {})
 
-    def first(self, most):
-        """The first ones, so many at most; 0 for all."""
+    def first(self, most: int) -> "Examples":
+        """At most the first `most` examples; all examples if `most` is 0."""
         return Examples(self[:most], self.left_out) if most else self
 
-    def first_of_groups(self, most):
-        """As first, but so many of each group."""
+    def first_of_groups(self, most: int) -> "Examples":
+        """At most the first `most` examples of each group; all examples if `most` is 0."""
         members = {}
         for example in self:
             members.setdefault(getattr(example, "group", ""), []).append(example)
@@ -61,8 +62,8 @@ class Examples(list):
             else self
         )
 
-    def notes(self):
-        """What to say of them."""
+    def notes(self) -> list[str]:
+        """Lines for the log about the rows that were left out."""
         return [f"{count:,} {what} were left out" for what, count in self.left_out.items()]
 
 
@@ -71,26 +72,31 @@ class Task:
     """One task.
 
     Attributes:
-        name: by which --task knows it. summary: for the list of tasks.
-        family: the module that has READS (of SELECTIVE), label_names, input_names, featurize, texts, make_head, make_objective, decode, score, baseline,
-            answers, write_predictions and mistakes (tasks.sequences says what they do).
-        kind: of the family's kinds.
-        read: function (path, run, has_labels) -> list of the family's examples; it raises UserError with file:line.
-        files: dict split -> names, or patterns as of glob, of which the first that is there is read; further splits are
-            scored beside "dev". Only one file may fit a pattern; but {language} in a name stands for the run's language, or
-            any, {all} for anything, and all files that fit are read.
-        labels: names of the classes in their order, where the task fixes them.
-        metrics: what is scored, of tasks.metrics; the first decides which checkpoint is the best.
-        defaults: fields of FinetuningConfig that this task has other defaults for.
-        tune: function (dev examples, predictions) -> dict of the fields of FinetuningConfig, of those that only decode reads,
-            with which they score best; the run's predictions are made with them from then on. None: there are none.
-        part: function (split, examples, run) -> those of the split, where one file holds several. None: it holds one.
-        reads: those of SELECTIVE that it reads, beside READS of its family.
-        answer_files: dict name of a file -> that under which the task's server takes its answers; for others: predictions.tsv.
-        settle: function (run, path of the training examples) -> FinetuningConfig in which what flags left to be guessed is
-            found; all files are read by it from then on. None: nothing is guessed.
-        value_range: (lowest, highest) number that the server takes; () where there are no numbers, or any may be.
-        is_ordered: whether the answer to a pair of texts is another one in the other order.
+        name: The value of --task.
+        summary: One line for the list of tasks.
+        family: The module with the functions of this kind of answer; the package keras_bert_app.tasks.families lists
+            these functions.
+        kind: One of the kinds of the family, such as "classification".
+        read: Function (path, run, has_labels) -> list of the family's examples. It raises UserError with file:line.
+        files: dict split -> names or glob patterns. The first one that exists is read. Splits other than "train",
+            "dev" and "test" are scored in addition to "dev". Only one file may fit a pattern, with two exceptions:
+            {language} stands for the run's language, or for any language if the run names none, and {all} stands for
+            any text. All files that fit these two are read.
+        metrics: Names in tasks.metrics. The first one chooses the best checkpoint.
+        labels: Names of the classes in order, if the task fixes them.
+        defaults: Fields of FinetuningConfig for which this task has its own defaults.
+        tune: Function (dev examples, predictions) -> dict of the fields of FinetuningConfig that only decode reads,
+            with the values that score best. All later predictions of the run use these values. None: no such field.
+        part: Function (split, examples, run) -> the examples of the split, if one file holds several splits. None:
+            every file holds one split.
+        reads: The fields of SELECTIVE that this task reads, in addition to READS of its family.
+        answer_files: dict name of an input file -> name under which the task's server expects the answers. All other
+            answers go to predictions.tsv.
+        value_range: (lowest, highest) number that the server accepts. () if the answers are no numbers or any number
+            is valid.
+        settle: Function (run, path of the training examples) -> FinetuningConfig in which all settings that the flags
+            left open are decided. All files are then read by these settings. None: nothing is left open.
+        is_ordered: Whether the answer to a pair of texts depends on the order of the texts.
     """
 
     name: str
@@ -110,47 +116,26 @@ class Task:
     settle: Callable | None = None
     is_ordered: bool = False
 
-    def settled(self, run):
-        """A FinetuningConfig by which all files of a run are read alike, as Task.settle finds it in the training examples."""
+    def settled(self, run: FinetuningConfig) -> FinetuningConfig:
+        """The configuration with which all files of a run are read alike; see the attribute settle."""
         return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
 
-    def check_options(self, run, names=None):
-        """Raises UserError where a FinetuningConfig has another value than the default for what this task does not read.
+    def check_options(self, run: FinetuningConfig, names: Collection[str] | None = None) -> None:
+        """Checks that this task reads every field that differs from its default.
 
         Args:
-            names: of the fields that were asked for; None for all.
+            run: FinetuningConfig.
+            names: Names of the fields that the user gave. None: check all fields.
+
+        Raises:
+            UserError: a field has no effect on this task, or two fields contradict each other.
         """
         defaults = {field.name: field.default for field in dataclasses.fields(run)}
         asked_for = [
             name for name in defaults if (names is None or name in names) and getattr(run, name) != defaults[name]
         ]
         for name in asked_for:
-            if name in SELECTIVE and name not in (*self.family.READS, *self.reads):
-                raise UserError(
-                    f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out"
-                )
-            if name in _OF_WINDOWS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
-                raise UserError(
-                    f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; leave it out, "
-                    f"or take {' or '.join(WINDOWED)}"
-                )
-            if name == "teacher" and self.kind not in TAUGHT:
-                raise UserError(
-                    f"--teacher={run.teacher}: task {self.name} cannot be distilled; leave it out: a teacher is for tasks "
-                    f"of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}"
-                )
-            if name in _OF_TEACHERS and not run.teacher:
-                raise UserError(
-                    f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give one, or leave it out"
-                )
-            if name == "swap_pairs" and self.is_ordered:
-                raise UserError(
-                    f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out"
-                )
-            if name == "distillation_temperature" and self.kind == "regression":
-                raise UserError(
-                    f"--{name}={getattr(run, name)}: task {self.name} learns numbers, which have no temperature; leave it out"
-                )
+            self._check_option(run, name)
         if "pooling" in self.family.READS and not run.encoder_layers and run.pooling == "cls" and not run.bilstm_units:
             raise UserError(
                 "--encoder_layers=0: the vector of [CLS] knows nothing of the text then; give --pooling=mean, max "
@@ -158,24 +143,55 @@ class Task:
             )
         if run.has_many_lengths and run.iterations_per_loop > 1:
             raise UserError(
-                f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave it "
-                "out, or give --nolength_buckets"
+                f"--iterations_per_loop={run.iterations_per_loop}: batches of many lengths are taken one a call; leave "
+                "it out, or give --nolength_buckets"
             )
 
-    def path(self, data_dir, split, language=""):
-        """The file of a split, or a pattern where there are several.
+    def _check_option(self, run, name):
+        """Raises UserError if this task does not read a field whose value is not the default."""
+        if name in SELECTIVE and name not in (*self.family.READS, *self.reads):
+            raise UserError(f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out")
+        if name in _WINDOW_FIELDS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
+            raise UserError(
+                f"--{name}={getattr(run, name)}: --long_documents={run.long_documents} has one row for each text; "
+                f"leave it out, or take {' or '.join(WINDOWED)}"
+            )
+        if name == "teacher" and self.kind not in TAUGHT:
+            raise UserError(
+                f"--teacher={run.teacher}: task {self.name} cannot be distilled; leave it out: a teacher is for tasks "
+                f"of {', '.join(kind.replace('_', '-') for kind in TAUGHT)}"
+            )
+        if name in _TEACHER_FIELDS and not run.teacher:
+            raise UserError(
+                f"--{name}={_as_flag(getattr(run, name))}: there is no --teacher to learn from; give one, or leave it "
+                "out"
+            )
+        if name == "swap_pairs" and self.is_ordered:
+            raise UserError(
+                f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out"
+            )
+        if name == "distillation_temperature" and self.kind == "regression":
+            raise UserError(
+                f"--{name}={getattr(run, name)}: task {self.name} learns numbers, which have no temperature; leave it "
+                "out"
+            )
+
+    def path(self, data_dir: str, split: str, language: str = "") -> str:
+        """The path of a split's file, or a glob pattern if the split has several files.
 
         Args:
-            language: of the files that have one in their names; "" for all.
+            data_dir: str. Directory of the task's files.
+            split: str. A key of files.
+            language: str. The language in the file name, for files that have one; "" for all languages.
 
         Raises:
-            UserError: there is none, or several that fit a pattern.
+            UserError: no file fits, or several files fit one pattern.
         """
         names = self.files.get(split)
         if names is None:
             raise UserError(f"--split={split}: task {self.name} has {', '.join(self.files)}")
         patterns = [_filled(name, language) for name in names]
-        for name, pattern in zip(names, patterns):
+        for name, pattern in zip(names, patterns, strict=True):
             paths = _fitting(data_dir, pattern)
             if len(paths) > 1 and name == pattern:
                 raise UserError(
@@ -183,46 +199,61 @@ class Task:
                 )
             if paths:
                 return paths[0] if len(paths) == 1 else os.path.join(glob.escape(data_dir), pattern)
-        there = ", ".join(sorted(os.listdir(data_dir))[:10]) if os.path.isdir(data_dir) else "no such directory"
+        present = ", ".join(sorted(os.listdir(data_dir))[:10]) if os.path.isdir(data_dir) else "no such directory"
         raise UserError(
-            f"--data_dir={data_dir}: task {self.name} expects {' or '.join(patterns)} there (found: {there})"
+            f"--data_dir={data_dir}: task {self.name} expects {' or '.join(patterns)} there (found: {present})"
         )
 
-    def extra_splits(self, data_dir):
-        """Splits besides SPLITS whose file is there: scored at the end of a run too."""
+    def extra_splits(self, data_dir: str) -> list[str]:
+        """The splits other than SPLITS whose files exist. A run scores them at its end, too."""
         return [
             split
             for split, names in self.files.items()
             if split not in SPLITS and any(_fitting(data_dir, _filled(name)) for name in names)
         ]
 
-    def read_split(self, data_dir, split, run, has_labels=True, most=0):
-        """The examples of a split.
+    def read_split(
+        self, data_dir: str, split: str, run: FinetuningConfig, has_labels: bool = True, most: int = 0
+    ) -> Examples:
+        """Reads the examples of a split.
 
         Args:
-            most: of them, the first; 0 for all.
+            data_dir: str. Directory of the task's files.
+            split: str. A key of files.
+            run: FinetuningConfig.
+            has_labels: bool. Whether the file must have labels.
+            most: int. Number of examples to keep, from the first one on; 0 for all.
 
         Raises:
-            UserError: the file is not there, cannot be read as what it should be, or holds no example.
+            UserError: the file is missing, is faulty, or holds no example.
         """
-        # Which others there are is for scoring: training and the choice of the best weights keep to the run's language.
+        # Training and the choice of the best weights use the run's language only; scores cover all languages.
         language = run.language if split in ("train", "dev") else ""
         return self.read_file(self.path(data_dir, split, language), run, has_labels, most, split)
 
-    def read_file(self, path, run, has_labels=True, most=0, split=None):
-        """The Examples of a file, or of all files that a pattern fits; see read_split.
+    def read_file(
+        self, path: str, run: FinetuningConfig, has_labels: bool = True, most: int = 0, split: str | None = None
+    ) -> Examples:
+        """Reads the examples of a file, or of all files that fit a pattern.
 
         Args:
-            split: the one whose part is taken; None for all of it.
+            path: str. A file or a glob pattern.
+            run: FinetuningConfig.
+            has_labels: bool. Whether the file must have labels.
+            most: int. Number of examples to keep, from the first one on; 0 for all.
+            split: str or None. The split whose part of the file is taken; None for the whole file.
+
+        Raises:
+            UserError: as for read_split.
         """
         paths = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not paths:
             raise UserError(f"{path}: there is no such file")
         examples, left_out = [], {}
         for each in paths:
-            found = self.read(each, run, has_labels)
-            examples += found
-            for what, count in getattr(found, "left_out", {}).items():
+            examples_of_file = self.read(each, run, has_labels)
+            examples += examples_of_file
+            for what, count in getattr(examples_of_file, "left_out", {}).items():
                 left_out[what] = left_out.get(what, 0) + count
         if split and self.part:
             examples = self.part(split, examples, run)
@@ -231,11 +262,15 @@ class Task:
         return Examples(examples, left_out).first(most)
 
 
-def names_in_answers(examples):
-    """The names under which examples are answered: of several groups, whose names may be the same, after that of the group."""
+def names_in_answers(examples: Sequence[Any]) -> list[str]:
+    """The names of examples in files of answers.
+
+    Groups may use the same names. If there are several groups, the name of the group stands before the name of the
+    example.
+    """
     groups = [getattr(example, "group", "") for example in examples]
     return (
-        [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples)]
+        [f"{group}:{example.guid}" if group else example.guid for group, example in zip(groups, examples, strict=True)]
         if len(set(groups)) > 1
         else [example.guid for example in examples]
     )
@@ -246,10 +281,10 @@ def _as_flag(value):
 
 
 def _filled(name, language=""):
-    """The pattern that a name of Task.files stands for."""
+    """The glob pattern for a name in Task.files."""
     return name.replace("{language}", language or "*").replace("{all}", "*")
 
 
 def _fitting(data_dir, pattern):
-    """Paths in a directory that fit a pattern."""
+    """The sorted paths in a directory that fit a pattern."""
     return sorted(glob.glob(os.path.join(glob.escape(data_dir), pattern)))

@@ -1,20 +1,26 @@
-"""What a fine-tuning run begins with and takes over from earlier models, which of its variables learn and when, and what it leaves for
-the next."""
+"""The start of a fine-tuning run: teachers, output layer, trained variables, notes for others."""
 
 import dataclasses
 import io
 import sys
+from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.task_model import Head
 from keras_bert_app.runs import work_directory
 from keras_bert_app.tasks import registry, scoring
+from keras_bert_app.tasks.labelled_data import Data
+from keras_bert_app.tasks.task import Task
 from keras_bert_app.training import strategies
 from keras_bert_app.training.optimizers import choice
+from pipelines import storage
 
-# Under which name other libraries know the head of a kind of task.
+# The names that other libraries give to the head of each kind of task.
 _FIELD_NAMES = {
     "classification": "sequence_classification",
     "regression": "sequence_classification",
@@ -34,29 +40,35 @@ _PROBLEM_TYPES = {
 
 
 class Teacher:
-    """What a fine-tuned run answers to training examples; runs of several seeds answer as one, by the mean of their logits (an ensemble).
+    """The answers of fine-tuned runs to training examples. Several runs answer as an ensemble.
 
     Args:
-        strategy: tf.distribute.Strategy. stream: where progress goes; standard output by default.
+        strategy: tf.distribute.Strategy.
+        stream: File for progress lines; standard output by default.
     """
 
     def __init__(self, strategy, stream=None):
         self._strategy = strategy
         self._stream = (stream or sys.stdout) if strategy is None or strategies.is_chief(strategy) else None
-        self._asked = self._logits = None
+        self._answered = self._logits = None
 
-    def logits(self, data, run, directories):
-        """float32 [U, n] of the training examples, which are answered once though several seeds learn from them.
+    def logits(self, data: Data, run: FinetuningConfig, directories: list[str]) -> np.ndarray:
+        """The logits for the training examples. Several seeds with the same examples share one computation.
 
         Args:
-            directories: of the runs that teach, as of seeds.sound.
+            data: labelled_data.Data.
+            run: FinetuningConfig of the student.
+            directories: Work directories of the teaching runs, as seeds.sound returns them.
+
+        Returns:
+            float32 [U, n].
 
         Raises:
-            UserError: one has learned another task, or other labels.
+            UserError: the teacher has learned another task or other labels.
         """
-        asked = (directories, data.train.fingerprint())
-        if self._asked != asked:
-            self._logits, self._asked = self._logits_of(directories, data, run), asked
+        wanted = (directories, data.train.fingerprint())
+        if self._answered != wanted:
+            self._logits, self._answered = self._logits_of(directories, data, run), wanted
         return self._logits
 
     def _logits_of(self, directories, data, run):
@@ -69,27 +81,31 @@ class Teacher:
             or not registry.may_be_alike(teacher.task.name, data.task.name)
         ):
             raise UserError(
-                f"--teacher={run.teacher}: answers {teacher.task.name} with {', '.join(teacher.labels[:6]) or 'numbers'};"
-                f" expected a run of {data.task.name} with {', '.join(data.labels[:6]) or 'numbers'}"
+                f"--teacher={run.teacher}: answers {teacher.task.name} with "
+                f"{', '.join(teacher.labels[:6]) or 'numbers'}; expected a run of {data.task.name} with "
+                f"{', '.join(data.labels[:6]) or 'numbers'}"
             )
         if self._stream:
             unlabelled = (
                 f" and {len(data.unlabelled_examples):,} texts without labels" if data.unlabelled_examples else ""
             )
             print(
-                f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: {len(data.train_examples):,} training "
-                f"examples{unlabelled} are answered",
+                f"{run.teacher} teaches by {len(directories)} {'run' if len(directories) == 1 else 'runs'}: "
+                f"{len(data.train_examples):,} training examples{unlabelled} are answered",
                 file=self._stream,
                 flush=True,
             )
         return teacher.logits([*data.train_examples, *data.unlabelled_examples])
 
 
-def learn_from(answers, data):
-    """Gives the training features what teachers answered, and to those without a label the likeliest of these answers for one.
+def learn_from(answers: np.ndarray, data: Data) -> None:
+    """Adds the teacher's logits to the training features.
+
+    Examples without a label get the most likely answer of the teacher as their label.
 
     Args:
-        answers: float32 [U, n], as Teacher.logits has them. data: labelled_data.Data.
+        answers: float32 [U, n]. The result of Teacher.logits.
+        data: labelled_data.Data. The function changes data.train.
     """
     data.train.labels["teacher_logits"] = answers
     likeliest = {
@@ -101,60 +117,89 @@ def learn_from(answers, data):
     data.train.labels["labels"][num_labelled:] = likeliest(answers[num_labelled:])
 
 
-def keep_answers(workdir, logits):
-    """Writes what a run's teachers answered, so that it need not ask again when it goes on, and goes on with the very same."""
+def keep_answers(workdir: str, logits: np.ndarray) -> None:
+    """Writes the teacher's logits, so that a resumed run continues with exactly the same answers.
+
+    Args:
+        workdir: str. Work directory of the student.
+        logits: float32 [U, n].
+    """
     file = io.BytesIO()
     np.save(file, logits)
-    tf.io.gfile.makedirs(str(workdir))
-    work_directory.write_whole(work_directory.path_in(workdir, _ANSWERS), file.getvalue())
+    storage.make_directories(workdir)
+    storage.write_whole(work_directory.path_in(workdir, _ANSWERS), file.getvalue())
 
 
-def kept_answers(workdir, data):
-    """float32 [U, n] that keep_answers wrote; None where it is not there, as of runs of earlier versions, or is damaged."""
+def kept_answers(workdir: str, data: Data) -> np.ndarray | None:
+    """Reads the logits that keep_answers wrote.
+
+    Args:
+        workdir: str. Work directory of the student.
+        data: labelled_data.Data.
+
+    Returns:
+        float32 [U, n]; None if the file is missing, damaged, or has another number of units.
+    """
     try:
-        with tf.io.gfile.GFile(work_directory.path_in(workdir, _ANSWERS), "rb") as file:
+        with storage.open_file(work_directory.path_in(workdir, _ANSWERS)) as file:
             logits = np.load(io.BytesIO(file.read()), allow_pickle=False)
-    except (tf.errors.OpError, ValueError, EOFError):
+    except (OSError, tf.errors.OpError, ValueError, EOFError):
         return None
     return logits if len(logits) == data.train.num_units else None
 
 
-def in_units_of(head, data, begun=None):
-    """The Head of a run over numbers of any size, which learns deviations from the mean of the training values in units of their own.
+def in_units_of(head: Head, data: Data, begun: dict | None = None) -> Head:
+    """The Head of a run over numbers, which learns standardized labels.
 
-    At the rates of fine-tuning the weights of an output layer move by hundredths: values of hundreds would never be reached. Those of a
-    task with a range (STS-B, 0 to 5) are learned as they are, as elsewhere.
+    The offset of the head is the mean of the training labels, and its scale is their standard deviation.
+    The learning rates of fine-tuning move the weights of an output layer by hundredths, so that it would never reach
+    values in the hundreds. Tasks with a fixed range (STS-B, 0 to 5) are learned without a change, as is usual.
 
     Args:
-        head: Head, which is given back of other kinds of tasks. data: labelled_data.Data. begun: config.json, a dict, of a run that goes
-            on as it began; None for a new one.
+        head: Head. The function returns it unchanged for other kinds of tasks.
+        data: labelled_data.Data.
+        begun: dict. config.json of a run that resumes and keeps its units; None for a new run.
     """
     if data.task.kind != "regression" or data.task.value_range:
         return head
     if begun is not None:
-        units = {name: begun.get("head", {}).get(name, getattr(head, name)) for name in ("scale", "offset")}
+        units = {name: begun["head"][name] for name in ("scale", "offset")}
     else:
         values = data.known_labels().astype(np.float64)
         units = {"scale": float(values.std()) or 1.0, "offset": float(values.mean())}
     return dataclasses.replace(head, **units)
 
 
-def begin_with_label_shares(model, data):
-    """Gives a new output layer over label sets the log odds of each label in the training examples (Lin et al. 2017, section 3.3).
+def begin_with_label_shares(model, data: Data) -> None:
+    """Sets the bias of a new multi-label output layer to the log odds of each label.
 
-    Most labels are rare. A bias that begins at 0, where all are as likely as not, moves by hundredths at the rates of fine-tuning.
+    This follows Lin et al. 2017, section 3.3. Most labels are rare. With a bias of 0 every label would be as likely
+    as not, and the learning rates of fine-tuning move the bias by hundredths.
+
+    Args:
+        model: BertTaskModel.
+        data: labelled_data.Data. Its labelled training examples give the shares.
     """
     if data.task.kind == "multi_label":
-        held = data.known_labels()
-        share = (held.sum(axis=0) + 0.5) / (len(held) + 1.0)
+        labels = data.known_labels()
+        share = (labels.sum(axis=0) + 0.5) / (len(labels) + 1.0)
         model.classifier.bias.assign(np.log(share / (1.0 - share)))
 
 
-def with_new_layers(weights, lines, model, count):
-    """(Weights, lines) with the model's own values, random as yet, for the `count` highest layers and the pooler.
+def with_new_layers(weights: Weights, lines: list[str], model, count: int) -> tuple[Weights, list[str]]:
+    """Replaces the highest layers and the pooler by the random values of a new model.
 
-    What the highest layers have learned is the nearest to their former task, and may be a worse start than none (Zhang et al. 2020,
-    Revisiting Few-sample BERT Fine-tuning, section 5).
+    The highest layers are closest to the task of pre-training and may be a worse start than random values
+    (Zhang et al. 2020, Revisiting Few-sample BERT Fine-tuning, section 5).
+
+    Args:
+        weights: Weights.
+        lines: Log lines about the weights.
+        model: BertTaskModel with random weights.
+        count: int. Number of layers to replace.
+
+    Returns:
+        (Weights, log lines).
     """
     num_layers = model.config.num_hidden_layers
     parts = [
@@ -172,10 +217,14 @@ def with_new_layers(weights, lines, model, count):
     )
 
 
-def trained_variables(model, run):
-    """dict path -> tf.Variable of what a run trains: all but the embeddings and lowest layers that are frozen.
+def trained_variables(model, run: FinetuningConfig) -> dict[str, tf.Variable]:
+    """dict path -> variable of all that a run trains, without frozen embeddings and layers.
 
-    The pooler is learned with the output layer: where the start had none it is random.
+    The pooler is always trained with the output layer, because it is random if the start has none.
+
+    Args:
+        model: BertTaskModel.
+        run: FinetuningConfig.
     """
     frozen = ()
     if run.freeze_layers:
@@ -186,17 +235,28 @@ def trained_variables(model, run):
     }
 
 
-def first_steps(paths, run, num_layers):
-    """dict path -> step from which on it is trained: gradual unfreezing, one layer more each so many steps."""
+def first_steps(paths: Iterable[str], run: FinetuningConfig, num_layers: int) -> dict[str, int]:
+    """dict path -> first step that trains the variable, for gradual unfreezing; {} without it.
+
+    Args:
+        paths: Paths of the trained variables.
+        run: FinetuningConfig. One more layer is trained every gradual_unfreezing steps.
+        num_layers: int. Layers of the encoder.
+    """
     if not run.gradual_unfreezing:
         return {}
     return {path: run.gradual_unfreezing * (num_layers + 1 - choice.depth(path, num_layers)) for path in paths}
 
 
-def says_what_it_answers(weights, task):
-    """Whether an output layer of unknown origin may be known by its labels for one of a task: where they are names, and not numbers alone.
+def says_what_it_answers(weights: Weights, task: Task) -> bool:
+    """Whether the labels of an output layer of unknown origin can show that it belongs to a task.
 
-    Of tags, of an answer's two ends and of choices the layer's shape says it.
+    Labels that are only numbers show nothing. For tagging, question answering and multiple choice, the shape of the
+    output layer identifies the head.
+
+    Args:
+        weights: Weights.
+        task: Task.
     """
     if weights.task != "sequence_classification":
         return True
@@ -204,21 +264,34 @@ def says_what_it_answers(weights, task):
     return is_of_kind and bool(weights.labels) and not all(label.isdecimal() for label in weights.labels)
 
 
-def of_the_same_task(weights, lines, head, task, labels):
-    """(Weights, lines) with the output layer, where it is this head for these labels, and else without it."""
+def of_the_same_task(
+    weights: Weights, lines: list[str], head: Head, task: Task, labels: tuple[str, ...]
+) -> tuple[Weights, list[str]]:
+    """Keeps the output layer of a start if it fits the run, and drops it otherwise.
+
+    Args:
+        weights: Weights of the start.
+        lines: Log lines about the weights.
+        head: Head of the run.
+        task: Task of the run.
+        labels: Names of the outputs of the run.
+
+    Returns:
+        (Weights, log lines).
+    """
     tensors, own = weights.tensors, weights.own_head
     if own:
-        as_ours = {**own.description, "dropout": head.dropout, "scale": head.scale, "offset": head.offset}
-        is_ours = own.labels == labels and as_ours == dataclasses.asdict(head)
+        own_description = {**own.description, "dropout": head.dropout, "scale": head.scale, "offset": head.offset}
+        is_ours = own.labels == labels and own_description == dataclasses.asdict(head)
         if is_ours:
             tensors, lines = {**tensors, **own.tensors}, [line for line in lines if line != own.left_out]
-        of, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
+        origin, its_labels = "another kind" if own.labels == labels else "other labels", own.labels
     else:
         is_ours = head.is_plain and weights.task == _FIELD_NAMES[task.kind] and weights.labels == labels
         tensors = {path: tensor for path, tensor in tensors.items() if is_ours or not path.startswith("classifier/")}
-        of, its_labels = weights.task, weights.labels
-    if of and not is_ours:
-        lines = [*lines, f"  left out: the output layer, of {of} ({', '.join(its_labels[:6]) or 'no labels'})"]
+        origin, its_labels = weights.task, weights.labels
+    if origin and not is_ours:
+        lines = [*lines, f"  left out: the output layer, of {origin} ({', '.join(its_labels[:6]) or 'no labels'})"]
     if is_ours:
         tensors = {**tensors, **_in_units(tensors, head)}
         and_labels = f" and labels ({', '.join(labels[:6])})" if labels else ""
@@ -227,15 +300,20 @@ def of_the_same_task(weights, lines, head, task, labels):
 
 
 def _in_units(tensors, head):
-    """The output layer of numbers as they are, as one whose numbers are in the units of a Head."""
+    """The tensors of an output layer, converted from plain numbers to the units of a Head."""
     return {
         "classifier/kernel": tensors["classifier/kernel"] / np.float32(head.scale),
         "classifier/bias": ((tensors["classifier/bias"] - head.offset) / head.scale).astype(np.float32),
     }
 
 
-def notes_for_others(data, head):
-    """Keys of config.json by which other programs, and convert, know the output layer; and our own description of it."""
+def notes_for_others(data: Data, head: Head) -> dict:
+    """Keys of config.json that describe the output layer, to this program and to others.
+
+    Args:
+        data: labelled_data.Data.
+        head: Head of the run.
+    """
     family = data.task.family
     notes = {
         "head": dataclasses.asdict(head),

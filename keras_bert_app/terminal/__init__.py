@@ -1,1 +1,1 @@
-"""Output for people on a terminal: text, progress lines and durations."""
+"""Output for people: streams, text in columns, progress lines and durations."""

@@ -1,4 +1,4 @@
-"""The one progress line: how much is done, how fast, and how long the rest will take."""
+"""Progress lines: how much is done, how fast, and how much time is left."""
 
 import sys
 import time
@@ -11,11 +11,11 @@ _SECONDS_ON_A_TERMINAL, _SECONDS_ELSEWHERE = 0.2, 5.0
 
 
 class LiveLine:
-    """A line about work in progress: rewritten in place on a terminal, printed anew every few seconds elsewhere.
+    """A line about work in progress. A terminal shows it in place; other streams get a new line every few seconds.
 
     Args:
-        stream: where it goes; standard output by default.
-        seconds_elsewhere: time between two lines where the stream is no terminal; None for none of them.
+        stream: the output; standard output by default.
+        seconds_elsewhere: time between two lines if the stream is no terminal; None for no lines.
     """
 
     def __init__(self, stream: TextIO | None = None, seconds_elsewhere: float | None = _SECONDS_ELSEWHERE):
@@ -25,7 +25,11 @@ class LiveLine:
         self.shown = time.monotonic()
 
     def show(self, text: Callable[[], str]) -> None:
-        """Shows a line if one is due. Args: text: a function that makes it, called only then."""
+        """Shows a line if enough time has passed since the last one.
+
+        Args:
+            text: a function that makes the line. It is called only when a line is due.
+        """
         now = time.monotonic()
         if self.interval is None or now - self.shown < self.interval:
             return
@@ -33,11 +37,11 @@ class LiveLine:
         self._write(f"\r{text()}\x1b[K" if self.is_terminal else f"{text()}\n")
 
     def say(self, text: str) -> None:
-        """Prints a line that stays; on a terminal in the place of the live one."""
+        """Prints a line that stays. On a terminal it replaces the live line."""
         self._write(f"\r{text}\x1b[K\n" if self.is_terminal else f"{text}\n")
 
     def clear(self) -> None:
-        """Takes the live line from the terminal."""
+        """Removes the live line from the terminal."""
         if self.is_terminal:
             self._write("\r\x1b[K")
 
@@ -47,13 +51,13 @@ class LiveLine:
 
 
 class Progress:
-    """Progress through a known amount of work. The clock starts at once.
+    """Progress through a known amount of work. The clock starts when the object is made.
 
     Args:
-        unit: what is counted, such as "texts".
-        total: how many units there are.
-        work: what all units cost together, in any measure; the remaining time is estimated from it.
-        stream: where the line goes.
+        unit: the name of the units, such as "texts".
+        total: the number of units.
+        work: the cost of all units together, in any measure. The remaining time is estimated from the cost.
+        stream: the output.
     """
 
     def __init__(self, unit: str, total: int, work: float, stream: TextIO):
@@ -63,7 +67,7 @@ class Progress:
         self.started = time.monotonic()
 
     def done(self, count: int, work: float) -> None:
-        """Notes that `count` more units are done, which cost `work`."""
+        """Adds `count` finished units, whose cost is `work`."""
         self.count, self.worked = self.count + count, self.worked + work
         self.line.show(self._text)
 
@@ -73,17 +77,20 @@ class Progress:
         return counted(self.count, self.total, self.unit, seconds, left)
 
     def end(self) -> float:
-        """Takes the line from the terminal. Returns the seconds since the beginning."""
+        """Removes the line from the terminal, and returns the seconds since the beginning."""
         self.line.clear()
         return time.monotonic() - self.started
 
 
 def counted(count: int, total: int, unit: str, seconds: float, left: float) -> str:
-    """The text of a progress line, such as "120/4,000 texts  60 texts/s  ETA 1:05"; slow units in seconds each.
+    """The text of a progress line: "120/4,000 texts  60 texts/s  ETA 1:05", or "1/9 texts  4.0 s each  ETA 0:32".
 
     Args:
-        seconds: since the beginning.
-        left: seconds that the rest is estimated to take.
+        count: finished units.
+        total: all units.
+        unit: the name of the units. The speed repeats the name if it is one word.
+        seconds: time since the beginning.
+        left: estimated seconds for the rest.
     """
     rate = count / max(seconds, 1e-9)
     if rate >= 1:
@@ -94,12 +101,12 @@ def counted(count: int, total: int, unit: str, seconds: float, left: float) -> s
 
 
 class ReadingProgress:
-    """Progress through text files. Call it with the documents and bytes that were read so far.
+    """Progress through text files. Call the object with the numbers of documents and bytes read so far.
 
     Args:
-        what: what is done with the text, such as "reading".
-        total_bytes: of all files, for the remaining time; None where it is not known.
-        stream: where the line goes; standard output by default.
+        what: the work, such as "reading".
+        total_bytes: size of all files, for the remaining time; None if unknown.
+        stream: the output; standard output by default.
     """
 
     def __init__(self, what: str, total_bytes: int | None = None, stream: TextIO | None = None):
@@ -107,7 +114,7 @@ class ReadingProgress:
         self.line, self.started, self.first_bytes = LiveLine(stream), 0.0, None
 
     def __call__(self, documents: int, num_bytes: int) -> None:
-        if self.first_bytes is None:  # what an earlier run has read says nothing about the speed of this one
+        if self.first_bytes is None:  # a resumed run starts with the bytes of an earlier run; they took no time here
             self.first_bytes, self.started = num_bytes, time.monotonic()
         self.line.show(lambda: self._text(documents, num_bytes))
 
@@ -121,11 +128,13 @@ class ReadingProgress:
 
 
 def reported(items: Iterable[Any], total: int, unit: str, log: Callable[[str], None]) -> Iterator[Any]:
-    """Yields the items; every ten seconds `log` is called with how many are done, how fast, and the time that is left.
+    """Yields the items, and passes a progress line to `log` every ten seconds.
 
     Args:
-        items: `total` items that cost about the same.
-        unit: what they are, such as "sentences", with what is done to them.
+        items: any items that take about the same time each.
+        total: the number of items.
+        unit: the name of the items with the work on them, such as "sentences encoded".
+        log: function that takes a line.
     """
     started = shown = time.monotonic()
     for count, item in enumerate(items, 1):

@@ -1,23 +1,38 @@
-"""Evaluation on held-out documents, next to what no model is needed for."""
+"""Evaluation on held-out documents, next to baselines that need no model."""
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 OBJECTIVE_NAMES = {"nsp": "next sentence", "sop": "sentence order"}
 
 
-def evaluate(call, objective, dataset, vocab_size, max_steps=0, should_stop=lambda: False):
-    """Means over a dataset of one pass, every example counted once, with trivial baselines.
+def evaluate(
+    call: Callable[[dict], np.ndarray],
+    objective: Any,
+    dataset: Any,
+    vocab_size: int,
+    max_steps: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, float]:
+    """Means over one pass of a dataset, with trivial baselines. Every example counts once.
 
     Args:
-        call, objective: of forward.make_evaluation_call, and what it was made for. dataset: batches of
-            pipelines.pretraining_dataset with epochs=1. max_steps: most batches, 0 for all. should_stop: asked before each batch; the figures are then of what was seen.
+        call: function of forward.make_evaluation_call.
+        objective: the objective that the call was made for; see training.losses.
+        dataset: tf.data.Dataset, as pipelines.pretraining_dataset makes it with epochs=1.
+        vocab_size: number of pieces in the vocabulary.
+        max_steps: largest number of batches; 0 for all.
+        should_stop: function that is asked before each batch. If it returns True, the figures cover the batches so far.
 
     Returns:
-        dict of eval_* figures. eval_unigram_accuracy: of always predicting the one piece that is most frequent among
-        the very labels that are asked for (no unigram model does better); eval_majority_share: of always giving the
-        more frequent next-sentence label. Counts in eval_masked_lm_count, eval_next_sentence_count.
+        dict of eval_* figures: the objective's metrics, and
+            eval_unigram_accuracy: accuracy of always predicting the piece that is most frequent among the labels
+                themselves. No unigram model does better.
+            eval_majority_share: accuracy of always predicting the more frequent next-sentence label.
+            eval_masked_lm_count, eval_next_sentence_count: numbers of predictions and of pairs.
     """
     totals = np.zeros(len(objective.sum_names), np.float64)
     label_counts = np.zeros(vocab_size, np.int64)
@@ -26,10 +41,10 @@ def evaluate(call, objective, dataset, vocab_size, max_steps=0, should_stop=lamb
         if should_stop():
             break
         totals += call(batch)
-        used = batch["masked_lm_weights"].numpy() > 0
-        label_counts += np.bincount(batch["masked_lm_ids"].numpy()[used], minlength=vocab_size)
+        is_label = batch["masked_lm_weights"].numpy() > 0
+        label_counts += np.bincount(batch["masked_lm_ids"].numpy()[is_label], minlength=vocab_size)
         random_pairs += int((batch["next_sentence_labels"] * batch["input_mask"][:, 0]).numpy().sum())
-    sums = dict(zip(objective.sum_names, totals.tolist()))
+    sums = dict(zip(objective.sum_names, totals.tolist(), strict=True))
     figures = {f"eval_{name}": value for name, value in objective.metrics(sums).items()}
     figures["eval_unigram_accuracy"] = float(label_counts.max() / max(label_counts.sum(), 1))
     figures["eval_masked_lm_count"] = sums["masked_lm_count"]
@@ -39,15 +54,29 @@ def evaluate(call, objective, dataset, vocab_size, max_steps=0, should_stop=lamb
     return figures
 
 
-def wilson_interval(share, count, z=1.959964):
-    """The 95 % interval of a share seen in `count` independent trials (Wilson 1927)."""
+def wilson_interval(share: float, count: int, z: float = 1.959964) -> tuple[float, float]:
+    """The confidence interval of a share of `count` independent trials (Wilson 1927).
+
+    Args:
+        share: from 0 to 1.
+        count: number of trials.
+        z: quantile of the normal distribution; 95 % by default.
+
+    Returns:
+        (lower bound, upper bound).
+    """
     center = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return center - half, center + half
+    half_width = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return center - half_width, center + half_width
 
 
-def summary(figures, sentence_objective="nsp"):
-    """Lines for people: each figure beside its baseline."""
+def summary(figures: Mapping[str, float], sentence_objective: str = "nsp") -> list[str]:
+    """Lines for people that show each figure beside its baseline.
+
+    Args:
+        figures: dict that `evaluate` returns.
+        sentence_objective: "nsp", "sop" or "none".
+    """
     ratio = figures["eval_masked_lm_accuracy"] / max(figures["eval_unigram_accuracy"], 1e-9)
     lines = [
         f"held-out masked LM: accuracy {figures['eval_masked_lm_accuracy']:.4f} on "

@@ -1,6 +1,7 @@
-"""How batches come to the devices: several steps at a time, the next ones made while the devices compute."""
+"""Stacks of batches for calls of several steps, made while the devices compute."""
 
 import concurrent.futures
+from collections.abc import Iterator
 
 import tensorflow as tf
 
@@ -9,38 +10,46 @@ class Batches:
     """Stacks of batches of one shape from an iterator.
 
     Args:
-        ahead: whether begin() makes the next stack in a thread, while the devices work on the one before. Otherwise it does
-            nothing, and only what the pipeline itself has ready waits for the devices.
+        iterator: endless iterator of (dict of tensors [B, ...], position after the batch).
+        ahead: whether begin() makes the next stack in a thread while the devices compute. Otherwise begin() does
+            nothing, and only the pipeline's own prefetching works ahead.
     """
 
-    def __init__(self, iterator, ahead):
-        self.iterator, self.next = iterator, None
-        self.thread, self.begun = concurrent.futures.ThreadPoolExecutor(1) if ahead else None, None
+    def __init__(self, iterator: Iterator, ahead: bool):
+        self.iterator, self.left_over = iterator, None
+        self.executor, self.begun = concurrent.futures.ThreadPoolExecutor(1) if ahead else None, None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exception):
-        if self.thread:
-            self.thread.shutdown()
+        if self.executor:
+            self.executor.shutdown()
 
-    def begin(self, count):
-        """Sets about the stack that take(count) will be asked for next."""
-        if self.thread and count:
-            self.begun = self.thread.submit(self._stack, count)
+    def begin(self, count: int) -> None:
+        """Begins to make the stack that the next take(count) returns."""
+        if self.executor and count:
+            self.begun = self.executor.submit(self._stack, count)
 
-    def take(self, count):
-        """(dict of tensors [k, B, ...], position after them) of the next batches; k is at most `count`."""
+    def take(self, count: int) -> tuple[dict[str, tf.Tensor], list[int]]:
+        """Takes the next batches.
+
+        Args:
+            count: the largest number k of batches. A batch of another shape ends the stack before.
+
+        Returns:
+            (dict of tensors [k, B, ...], position after them).
+        """
         begun, self.begun = self.begun, None
         return begun.result() if begun else self._stack(count)
 
     def _stack(self, count):
         stack, position = [], None
         while len(stack) < count:
-            batch, after = self.next or next(self.iterator)
-            self.next = None
+            batch, after = self.left_over or next(self.iterator)
+            self.left_over = None
             if stack and any(values.shape != stack[0][name].shape for name, values in batch.items()):
-                self.next = batch, after
+                self.left_over = batch, after
                 break
             stack.append(batch)
             position = after

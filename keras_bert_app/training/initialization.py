@@ -1,52 +1,51 @@
-"""Where a run's weights come from: its newest checkpoint, else --init_checkpoint, else from scratch."""
+"""The first weights of a run."""
+
+from typing import Any
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import load
-from keras_bert_app.interop.weights import part_of
+from keras_bert_app.interop.weights import Weights, part_of
 from keras_bert_app.runs import checkpoints
+from keras_bert_app.training.start import Start
 
-# Where a run that has done nothing yet stands, by the keys of a checkpoint's manifest.
+# The state of a run that has done nothing yet, under the keys of a checkpoint's manifest.
 _BEGINNING = {"step": 0, "position": None, "unlogged": [], "seconds": 0.0}
 
 
-def initialize(workdir, run, model, optimizer, num_columns, initial=None):
+def initialize(start: Start, model: Any, optimizer: Any) -> tuple[dict[str, Any], str]:
     """Gives a run's model and optimizer their values.
 
     Args:
-        model: has parts, the names of its parts. num_columns: of a row of steps.columns. initial: (Weights, lines) to
-            start from, as interop.load.load_weights gives them; by default those of run.init_checkpoint, if it names any.
+        start: Start.
+        model: has parts, the names of its parts.
+        optimizer: Optimizer.
 
     Returns:
-        (where the run stands, as a checkpoint's manifest has it; lines that say where the weights come from).
+        (state of the run under the keys of a checkpoint's manifest, lines that say where the weights come from).
 
     Raises:
         UserError: a damaged checkpoint, or weights that do not fit.
     """
-    saved = checkpoints.list_checkpoints(workdir)
-    if saved:
-        manifest = checkpoints.restore(saved[-1], model, optimizer)
-        # Rows of an earlier version lack the last three columns.
-        unlogged = [[*row, -1.0, 0.0, 0.0][:num_columns] for row in manifest["unlogged"]]
-        return (
-            {**_BEGINNING, **manifest, "position": tuple(manifest["position"]), "unlogged": unlogged},
-            f"resumed at step {manifest['step']:,} from {saved[-1]}",
-        )
-    if initial or run.init_checkpoint:
-        weights, lines = initial or load.load_weights(run.init_checkpoint)
-        return _BEGINNING, "\n".join([*_assign(model, weights, run), *lines])
-    broken_off = checkpoints.unfinished(workdir)
-    return _BEGINNING, f"from scratch, seed {run.seed}" + (
-        f"; the saving of {', '.join(broken_off)} was broken off" if broken_off else ""
-    )
+    # The order: 1. the newest checkpoint of the work directory, 2. the weights of --init_checkpoint, 3. from scratch.
+    if start.existing.has_begun:
+        newest = start.existing.checkpoints[-1]
+        manifest = checkpoints.restore(newest, model, optimizer)
+        state = {**_BEGINNING, **manifest, "position": tuple(manifest["position"])}
+        return state, f"resumed at step {manifest['step']:,} from {newest}"
+    if start.weights is not None:
+        return _BEGINNING, "\n".join([*_assign(model, start.weights, start.run), *start.weight_lines])
+    lines = f"from scratch, seed {start.run.seed}"
+    if start.existing.unfinished:
+        lines += f"; the saving of {', '.join(start.existing.unfinished)} was broken off"
+    return _BEGINNING, lines
 
 
-def begin_with_sines(model):
-    """Gives the position embeddings of a new model the values of Vaswani et al. 2017, section 3.5, in its initializer_range.
+def begin_with_sines(model: Any) -> None:
+    """Gives position embeddings the sines of Vaswani et al. 2017, section 3.5, scaled to initializer_range.
 
-    They are learned like any others. What a head finds at one distance then helps it at all positions, where random vectors
-    have nothing in common (BUILD.md, "Choices with their trials").
+    They are trained like any others. What a head learns at one distance then helps it at all positions, while random
+    vectors of different positions have nothing in common (BUILD.md, "Choices with their trials").
     """
     (table,) = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
     positions, width = table.shape
@@ -56,34 +55,44 @@ def begin_with_sines(model):
     table.assign(values.astype(np.float32))
 
 
-def check_fits(wanted, weights, run):
-    """Raises UserError where weights cannot be a start. Args: wanted: dict path -> shape of the model's variables."""
+def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkpoint: str) -> None:
+    """Refuses weights that cannot be a start.
+
+    Args:
+        wanted: dict path -> shape of the model's variables.
+        weights: Weights.
+        init_checkpoint: their name, for the message.
+
+    Raises:
+        UserError: shapes differ, or a part is only half there.
+    """
     found = {path: tensor.shape for path, tensor in weights.tensors.items()}
     faults = [
         f"{path} expected {list(shape)}, found {list(found[path])}"
         for path, shape in wanted.items()
         if tuple(found.get(path, shape)) != tuple(shape)
     ]
-    # A part is taken whole or not at all: a layer or a table that only one side has would be lost, or start at random.
+    # A part is loaded whole or not at all. A layer or table that only one side has would be lost, or start at random.
     parts, given = {part_of(path) for path in wanted}, {part_of(path) for path in found}
     faults += [f"{path} has no place in it" for path in found if path not in wanted and part_of(path) in parts]
     faults += [f"{path} is not in it" for path in wanted if path not in found and part_of(path) in given]
     if faults:
         more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise UserError(
-            f"--init_checkpoint={run.init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}{more}"
+            f"--init_checkpoint={init_checkpoint}: does not fit this run's model: {'; '.join(faults[:5])}{more}"
             "; leave --config and its keys out, or make such a model by convert (--keep_layers, "
             "--tie_word_embeddings, --max_position_embeddings)"
         )
 
 
 def _assign(model, weights, run):
-    """Gives the model the weights that it starts from; what they do not hold stays as it was initialized."""
-    check_fits({variable.path: variable.shape for variable in model.weights}, weights, run)
-    left = load.assign(model, weights)
-    lines = [
-        f"{len(model.weights) - len(left)} weights from {run.init_checkpoint or weights.origin}, optimizer and steps new"
-    ]
+    """Copies weights into the model; variables without one keep their initial values. Returns lines for the user."""
+    from keras_bert_app.interop.load import assign  # with the readers of all layouts, which other starts do not need
+
+    check_fits({variable.path: variable.shape for variable in model.weights}, weights, run.init_checkpoint)
+    left = assign(model, weights)
+    source = run.init_checkpoint or weights.origin
+    lines = [f"{len(model.weights) - len(left)} weights from {source}, optimizer and steps new"]
     if left:
         lines.append(f"  from scratch, seed {run.seed}: {', '.join(sorted({part_of(path) for path in left}))}")
     not_trained = sorted({part_of(path) for path in weights.tensors} - set(model.parts))

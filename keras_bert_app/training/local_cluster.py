@@ -1,7 +1,7 @@
-"""Several processes of one command on this machine, as the workers of one job. Loads no TensorFlow.
+"""Several processes of one command on this machine, as the workers of one job. The module does not load TensorFlow.
 
-A worker that dies leaves its neighbours waiting in a sum that never comes, so all are ended and started again together;
-they go on from the last checkpoint.
+When a worker dies, the other workers wait for its part of a sum without end. The launcher therefore ends all workers
+and starts them again from the last checkpoint.
 """
 
 import contextlib
@@ -15,85 +15,113 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Sequence
+from typing import BinaryIO
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.training.signals import Signals
 
 USAGE_ERROR = 2
 ASKED_TO_STOP = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of a run that stopped and saved
 _POLL_SECONDS = 0.1
-_SECONDS_TO_AGREE = 5.0  # workers given the same wrong flag all say so, one after the other
+_SECONDS_TO_AGREE = 5.0  # time in which all workers with the same wrong flag report it
 _SECONDS_TO_SAVE = 600.0
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @dataclasses.dataclass
 class Worker:
-    """A running process of the job. errors: the file that its standard error goes to."""
+    """A process of the job.
+
+    Attributes:
+        index: number of the worker; 0 is the chief.
+        process: the process.
+        errors: the file that gets the process's standard error.
+    """
 
     index: int
     process: subprocess.Popen
-    errors: object
+    errors: BinaryIO
 
-    def exit_code(self):
-        """As a shell has it, 128 + n for a process that signal n killed; None while it runs."""
+    def exit_code(self) -> int | None:
+        """The exit code as a shell shows it: 128 + n after signal n has killed the process. None while it runs."""
         code = self.process.poll()
         return 128 - code if code is not None and code < 0 else code
 
-    def was_killed(self):
+    def was_killed(self) -> bool:
+        """Whether a signal ended the process."""
         return (self.process.poll() or 0) < 0
 
-    def end(self):
-        """ "was killed by SIGKILL", or "exited with 1 (the last line that it wrote on standard error)"."""
+    def ending(self) -> str:
+        """ "was killed by SIGKILL", or "exited with 1 (the last line of its standard error)"."""
         if self.was_killed():
             return f"was killed by {signal.Signals(-self.process.poll()).name}"
         lines = self.error_text().strip().splitlines()
         return f"exited with {self.exit_code()}" + (f" ({lines[-1][:200]})" if lines else "")
 
-    def error_text(self):
+    def error_text(self) -> str:
+        """The standard error of the process."""
         self.errors.seek(0)
         return self.errors.read().decode("utf-8", "replace")
 
 
-def run_workers(command, num_workers, max_restarts, grace_seconds, say):
+def run_workers(
+    command: Sequence[str], num_workers: int, max_restarts: int, grace_seconds: float, say: Callable[[str], None]
+) -> int:
     """Runs a command as num_workers workers of one job until it ends well, is asked to stop, or cannot go on.
 
-    SIGINT and SIGTERM are passed on to all workers, which finish their step and save; a signal to one worker alone
-    stops all of them, since they agree on it. Worker 0 is the chief: what it prints goes to our standard output, and
-    what it wrote on standard error is printed when the job ends.
+    SIGINT and SIGTERM go to all workers, which finish their step and save. A signal to one worker stops all workers,
+    because they agree on stopping. Worker 0 is the chief. Its standard output is ours, and its standard error is
+    printed when the job ends.
 
     Args:
-        command: list of str. max_restarts: how often all are started again after one was killed or crashed.
-        grace_seconds: from SIGTERM to SIGKILL for those that are left then. say: called with a line of news.
+        command: the command and its arguments.
+        num_workers: number of workers.
+        max_restarts: how many times all workers start again after one was killed or crashed.
+        grace_seconds: time between SIGTERM and SIGKILL.
+        say: function that prints a line.
 
     Returns:
-        the chief's exit code, or that of the worker that ended the job.
+        the exit code of the chief, or of the worker that ended the job.
+
+    Raises:
+        UserError: the caller is not the main thread.
     """
-    with _Forwarded() as received:
+    if threading.current_thread() is not threading.main_thread():
+        raise UserError("workers are launched from the main thread, which is where signals arrive")
+    with Signals() as signals:
         for restarts in itertools.count(1):
             with contextlib.ExitStack() as stack:
                 workers = start_workers(command, num_workers, stack)
-                culprit = _watch(workers, received)
+                culprit = _watch(workers, signals)
                 _end(workers, grace_seconds)
-                if culprit is None or received.number or culprit.exit_code() == USAGE_ERROR or restarts > max_restarts:
+                if culprit is None or signals.received or culprit.exit_code() == USAGE_ERROR or restarts > max_restarts:
                     return _report(workers, culprit, num_workers)
                 say(
-                    f"worker {culprit.index} {culprit.end()}; starting all {num_workers} again from the last "
+                    f"worker {culprit.index} {culprit.ending()}; starting all {num_workers} again from the last "
                     f"checkpoint (restart {restarts} of {max_restarts})"
                 )
 
 
-def start_workers(command, num_workers, stack):
-    """The workers, each with its own TF_CONFIG; those left when `stack` (contextlib.ExitStack) ends are killed."""
+def start_workers(command: Sequence[str], num_workers: int, stack: contextlib.ExitStack) -> list[Worker]:
+    """Starts the workers, each with its own TF_CONFIG.
+
+    Args:
+        command: the command and its arguments.
+        num_workers: number of workers.
+        stack: contextlib.ExitStack. Its end kills the workers that still run.
+    """
     ports = free_ports(num_workers)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    # Unless the user says so, workers do not compete for the cores.
+    # Without this variable every worker would use all cores. The user's own value goes first.
     threads = str(max(1, (os.cpu_count() or 1) // num_workers))
     workers = []
     for index in range(num_workers):
         config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
         errors = stack.enter_context(tempfile.TemporaryFile())
-        # A session of its own: Ctrl-C at the terminal reaches us, and we pass it on, once.
+        # In a session of their own workers do not get Ctrl-C from the terminal. We pass it on once.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -110,75 +138,52 @@ def start_workers(command, num_workers, stack):
 
 
 def _end_with_parent():
-    """Called in the child: when the launcher is killed its workers get SIGTERM, so that no orphans train on."""
+    """Makes the kernel send this child process SIGTERM when the launcher is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def free_ports(count):
+def free_ports(count: int) -> list[int]:
     """Ports of this machine that nothing listens on."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("localhost", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
-class _Forwarded:
-    """While active, notes the first SIGINT or SIGTERM as `number`, 0 before."""
-
-    def __enter__(self):
-        self.number = 0
-        try:
-            self.previous = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:
-            raise UserError("workers are launched from the main thread, which is where signals arrive") from None
-        return self
-
-    def _note(self, number, frame):
-        self.number = self.number or number
-
-    def __exit__(self, *exception):
-        for number, handler in self.previous.items():
-            signal.signal(number, handler)
-
-
-def _watch(workers, received):
-    """Waits until all workers ended as they should, or the rest must be ended; returns the worker to blame, or None."""
-    signalled = stopping_since = None
+def _watch(workers, signals):
+    """Waits until all workers have ended, or until the job must end. Returns the worker to blame, or None."""
+    sent = stopping_since = None
     while True:
         ended = [worker for worker in workers if worker.exit_code() is not None]
-        stopping_since = stopping_since or (time.monotonic() if received.number or _stopped(ended) else None)
-        is_well = (0, *ASKED_TO_STOP) if stopping_since else (0,)
-        failed = [worker for worker in ended if worker.exit_code() not in is_well]
+        stopping_since = stopping_since or (time.monotonic() if signals.received or _has_one_stopped(ended) else None)
+        good_codes = (0, *ASKED_TO_STOP) if stopping_since else (0,)
+        failed = [worker for worker in ended if worker.exit_code() not in good_codes]
         if failed and all(worker.exit_code() == USAGE_ERROR for worker in failed):
-            # Give the others time to find the same fault; and one whose neighbour died may see a fault of its own.
+            # Other workers may find the same fault a moment later. A usage error may also follow from another's death.
             _wait_for(workers, _SECONDS_TO_AGREE)
-            failed += [worker for worker in workers if worker.exit_code() not in (None, USAGE_ERROR, *is_well)]
+            failed += [worker for worker in workers if worker.exit_code() not in (None, USAGE_ERROR, *good_codes)]
         if failed:
-            # Those killed before those that failed since.
+            # A killed worker comes first, since the others may have failed because of it.
             return min(failed, key=lambda worker: (not worker.was_killed(), worker.exit_code() == USAGE_ERROR))
         if len(ended) == len(workers):
             return None
-        if (
-            stopping_since
-            and not signalled
-            and (received.number or time.monotonic() - stopping_since > _SECONDS_TO_AGREE)
-        ):
-            signalled = received.number or signal.SIGTERM
+        if stopping_since and not sent and (signals.received or time.monotonic() - stopping_since > _SECONDS_TO_AGREE):
+            sent = signals.received or signal.SIGTERM
             for worker in workers:
-                _send(worker, signalled)
+                _send(worker, sent)
         if stopping_since and time.monotonic() - stopping_since > _SECONDS_TO_SAVE:
             return None
         time.sleep(_POLL_SECONDS)
 
 
-def _stopped(ended):
-    """Whether one of them was asked to stop, by a signal to itself, and has told its neighbours."""
+def _has_one_stopped(ended):
+    """Whether a worker has ended because of a signal to that worker alone. The other workers then stop too."""
     return any(worker.exit_code() in ASKED_TO_STOP and not worker.was_killed() for worker in ended)
 
 
 def _end(workers, grace_seconds):
-    """SIGTERM to those that still run, SIGKILL after the grace time."""
+    """Sends SIGTERM to the workers that still run, and SIGKILL after the grace time."""
     for worker in workers:
         _send(worker, signal.SIGTERM)
     _wait_for(workers, grace_seconds)
@@ -199,7 +204,7 @@ def _send(worker, number):
 
 
 def _report(workers, culprit, num_workers):
-    """Prints what the chief, or whoever ended the job, has to say; returns the exit code."""
+    """Prints the errors of the chief, or of the worker that ended the job. Returns the exit code."""
     speaker = workers[0]
     if culprit is not None and (culprit.exit_code() != USAGE_ERROR or speaker.exit_code() != USAGE_ERROR):
         speaker = culprit
@@ -207,7 +212,7 @@ def _report(workers, culprit, num_workers):
     sys.stderr.write(speaker.error_text())
     if culprit is not None and culprit.exit_code() != USAGE_ERROR:
         print(
-            f"worker {culprit.index} of {num_workers} {culprit.end()}; the same command goes on from the last "
+            f"worker {culprit.index} of {num_workers} {culprit.ending()}; the same command goes on from the last "
             "checkpoint",
             file=sys.stderr,
         )

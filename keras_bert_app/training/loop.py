@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import Interrupted, NotFinite
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import infeed, profiling, reporting, steps, strategies, tpu
 from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 from keras_bert_app.training.pace import Pace
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
 
-_LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine is left half a minute
+_LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine has half a minute left
 
 
 @dataclasses.dataclass
@@ -24,169 +26,228 @@ class Training:
     """What one run trains, on what, and from where on.
 
     Attributes:
-        workdir: its directory. run: TrainingConfig, resolved. strategy, model, optimizer, objective: of make_train_call.
+        workdir: the work directory.
+        run: TrainingConfig, resolved.
+        strategy: tf.distribute.Strategy.
+        model: as for steps.make_train_call.
+        optimizer: Optimizer.
+        objective: see training.losses.
         batches: endless iterator of (dict of tensors [B, ...], position after it, ints). A call of the device takes
             batches of one shape.
-        evaluate: function (step, should_stop) -> dict of figures, {} where nothing can be evaluated; it reports them.
-        start: where the run stands: step, seconds, unlogged, evaluation_due, as a checkpoint's manifest has them.
+        evaluate: function (step, should_stop) -> dict of figures, which it reports; {} where nothing can be evaluated.
+        state: dict with step, position, seconds, unlogged and evaluation_due, as a checkpoint's manifest has them.
         reporter: reporting.Reporter.
-        ends_early: asked before the first step and after each evaluation.
+        ends_early: function that is asked before the first step and after each evaluation.
         has_many_lengths: whether the batches are of many lengths.
+        has_ended: set by train: whether the run came to its num_train_steps or train_minutes.
     """
 
     workdir: str
-    run: Any
+    run: TrainingConfig
     strategy: tf.distribute.Strategy
     model: Any
-    optimizer: Any
+    optimizer: Optimizer
     objective: Any
     batches: Iterator
-    evaluate: Callable
-    start: dict
+    evaluate: Callable[[int, Callable[[], bool]], dict[str, float]]
+    state: dict[str, Any]
     reporter: reporting.Reporter
-    ends_early: Callable = lambda: False
+    ends_early: Callable[[], bool] = lambda: False
     has_many_lengths: bool = False
+    has_ended: bool = False
 
 
-def train(training):
+def train(training: Training) -> dict[str, float]:
     """Takes a run to its num_train_steps or train_minutes.
 
     Returns:
         dict of the last evaluation's figures.
 
     Raises:
-        NotFinite: a loss or gradient is; Interrupted: SIGINT or SIGTERM came, the run is saved.
+        NotFinite: a loss or gradient is not finite.
+        Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
-    run, start, reporter = training.run, training.start, training.reporter
-    step, position = start["step"], start["position"]
-    chief = strategies.is_chief(training.strategy)
-    columns = steps.columns(training.objective)
-    device = strategies.device_kind(training.strategy)
-    # On a CPU the next batches would be made with what the step is computed with.
-    batches = infeed.Batches(training.batches, ahead=device != "CPU")
-    # Steps of many lengths go one by one: rarely do several of one length follow each other.
-    per_call = (
-        1 if training.has_many_lengths else strategies.iterations_per_loop(training.strategy, run.iterations_per_loop)
-    )
-    train_call = steps.make_train_call(
-        training.strategy,
-        training.model,
-        training.optimizer,
-        run,
-        training.objective,
-        # What XLA compiles has one length.
-        training.has_many_lengths and run.jit_compile != "step" and device != "TPU",
-        per_call,
-    )
-    norms_call = choice.make_norms_call(training.strategy, training.optimizer)
-    profiler = profiling.Profiler(training.workdir, run.profile_steps if chief else 0, reporter.say)
-    pace, window = Pace(run, start["seconds"]), Window(training.objective, start["unlogged"])
-    # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
-    alone = strategies.num_machines(training.strategy) == 1
-    is_over, figures, is_spent = run.has_ended(step, start["seconds"]) or training.ends_early(), None, False
+    loop = _Loop(training)
+    with loop.signals, loop.batches, tpu.named_faults(training.strategy, training.run):
+        loop.make_up_for_evaluation()
+        while not loop.is_over:
+            # 1. k global batches and the position after them
+            stacked, waited = loop.next_batches()
+            # 2. k steps on the devices
+            rows = loop.take_steps(stacked)
+            # 3. what people watch
+            loop.report(rows, stacked, waited)
+            # 4. keep and evaluate
+            loop.keep_and_evaluate()
+        loop.evaluate_finished_run()
+    return loop.end()
 
-    def save(evaluation_due):
-        # The end by the clock is foretold before the last call, which may take less: a run that has ended is to say so.
-        seconds = max(pace.seconds(), run.train_minutes * 60 if is_spent else 0.0)
-        if chief:
+
+class _Loop:
+    """The state of a loop between its four parts."""
+
+    def __init__(self, training: Training):
+        self.training, self.run, self.state = training, training.run, training.state
+        self.step, self.position = training.state["step"], training.state["position"]
+        self.chief = strategies.is_chief(training.strategy)
+        self.columns = steps.columns(training.objective)
+        device = strategies.device_kind(training.strategy)
+        # On a CPU the next batches would be made with the cores that compute the step.
+        self.batches = infeed.Batches(training.batches, ahead=device != "CPU")
+        # Steps of many lengths are taken one by one, since several of one length rarely follow each other.
+        self.per_call = (
+            1
+            if training.has_many_lengths
+            else strategies.iterations_per_loop(training.strategy, self.run.iterations_per_loop)
+        )
+        self.train_call = steps.make_train_call(
+            training.strategy,
+            training.model,
+            training.optimizer,
+            self.run,
+            training.objective,
+            # A program that XLA compiles has one length.
+            training.has_many_lengths and self.run.jit_compile != "step" and device != "TPU",
+            self.per_call,
+        )
+        self.norms_call = choice.make_norms_call(training.strategy, training.optimizer)
+        self.profiler = profiling.Profiler(
+            training.workdir, self.run.profile_steps if self.chief else 0, training.reporter.say
+        )
+        self.pace = Pace(self.run, self.state["seconds"])
+        self.window = Window(training.objective, self.state["unlogged"])
+        self.signals = Signals()
+        # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
+        self.alone = strategies.num_machines(training.strategy) == 1
+        training.has_ended = self.run.has_ended(self.step, self.state["seconds"])
+        self.is_over = training.has_ended or training.ends_early()
+        self.figures: dict[str, float] | None = None
+        self.before, self.stop = self.step, 0
+
+    def make_up_for_evaluation(self) -> None:
+        """Makes an evaluation that a stop or a kill cut off.
+
+        Several machines make it again even where it was finished, since only the chief could know.
+        """
+        was_made = self.alone and self.step in self.training.reporter.evaluated_steps
+        if not self.state.get("evaluation_due") or self.is_over or was_made:
+            return
+        self._evaluate()
+        if self.alone and self.signals.received:
+            raise Interrupted(self.signals.received, self.step, self.chief)  # the checkpoint still says that it is due
+        self.is_over = self.training.ends_early()
+        self.window.restart_clock()
+
+    def next_batches(self) -> tuple[dict[str, tf.Tensor], float]:
+        """(dict of tensors [k, B, ...], seconds that the devices waited for them)."""
+        waiting = time.monotonic()
+        stacked, self.position = self.batches.take(self._steps_of_call(self.step))
+        return stacked, time.monotonic() - waiting
+
+    def take_steps(self, stacked: dict[str, tf.Tensor]) -> np.ndarray:
+        """Takes k steps. Returns their rows [k, number of columns]."""
+        num_steps = next(iter(stacked.values())).shape[0]
+        self.batches.begin(self._steps_of_call(self.step + num_steps))
+        with self.profiler.watch(num_steps):
+            rows = np.concatenate(
+                [
+                    self.train_call(batches, self.step + first, self.pace.progress(), bool(self.signals.received))
+                    for first, batches in self.pace.calls(stacked)
+                ]
+            )
+        paths = list(self.training.optimizer.variables_by_path)
+        _check_finite(rows[:, self.columns["bad_variable"]], self.step, paths, self.run)
+        self.before, self.step = self.step, self.step + num_steps
+        if self.run.train_minutes:
+            self.training.has_ended = bool(rows[-1, self.columns["progress"]] >= 1.0)
+        else:
+            self.training.has_ended = self.step >= self.run.num_train_steps
+        self.is_over = self.training.has_ended
+        # All machines stop at the same step: one after which all of them know of the signal.
+        self.stop = self.signals.received
+        if not self.alone:
+            self.stop = (self.stop or strategies.STOP_ELSEWHERE) if rows[-1, self.columns["stop"]] else 0
+        return rows
+
+    def report(self, rows: np.ndarray, stacked: dict[str, tf.Tensor], waited: float) -> None:
+        """Shows the progress line, and logs where a line is due."""
+        self.window.add(rows, stacked["input_mask"], waited)
+        self.training.reporter.live(self.step, self.window.recent)
+        if self._is_due(self.run.log_steps):
+            norms = self.norms_call(rows[-1, self.columns["learning_rate"]], self.step)
+            clock = {"seconds": self.pace.seconds(), "memory_mb": reporting.memory_mb()}
+            self.training.reporter.log(self.step, {**self.window.close(), **norms, **clock})
+
+    def keep_and_evaluate(self) -> None:
+        """Saves and evaluates where that is due.
+
+        Raises:
+            Interrupted: a signal asked for the end, and the run is saved.
+        """
+        run, evaluates = self.run, self._is_due(self.run.eval_steps)
+        # Evaluations that are rarer than checkpoints get a checkpoint of their step, from which the best weights go on.
+        is_rare = run.eval_steps > run.save_checkpoints_steps and evaluates
+        if self._is_due(run.save_checkpoints_steps) or self.stop or is_rare:
+            self._save(evaluates)
+        if evaluates and not self.stop:
+            self._evaluate()
+            if self.alone and self.signals.received:
+                self.stop = self.signals.received
+                self._save(True)
+            elif self.training.ends_early():
+                self.is_over = True
+                self._save(False)
+            self.window.restart_clock()
+        if self.stop:
+            raise Interrupted(self.stop, self.step, self.chief)
+
+    def evaluate_finished_run(self) -> None:
+        """Evaluates a run that had ended before this start."""
+        if self.figures is None:
+            self._evaluate()
+            if self.alone and self.signals.received:
+                raise Interrupted(self.signals.received, self.step, self.chief)
+
+    def end(self) -> dict[str, float]:
+        """Reports the end. Returns the last evaluation's figures."""
+        self.profiler.close()
+        self.training.reporter.finish(self.step, self.pace.seconds())
+        return self.figures
+
+    def _evaluate(self):
+        self.figures = self.training.evaluate(self.step, lambda: self.alone and self.signals.received)
+
+    def _save(self, evaluation_due):
+        # The end by the clock is foretold before the last call, which may take less. A run that has ended must say so.
+        seconds = max(self.pace.seconds(), self.run.train_minutes * 60 if self.training.has_ended else 0.0)
+        if self.chief:
             checkpoints.save(
-                training.workdir,
-                training.model,
-                training.optimizer,
-                step,
-                position,
-                keep=run.keep_checkpoints,
-                keep_every=run.keep_every_steps,
-                unlogged=window.rows,
+                self.training.workdir,
+                self.training.model,
+                self.training.optimizer,
+                self.step,
+                self.position,
+                keep=self.run.keep_checkpoints,
+                keep_every=self.run.keep_every_steps,
+                unlogged=self.window.rows,
                 seconds=seconds,
                 evaluation_due=evaluation_due,
             )
 
-    def steps_of_call(first_step):
-        """How many steps the call that begins there takes: none that a checkpoint or an evaluation would have to cut."""
-        most, intervals = per_call, [run.save_checkpoints_steps, run.eval_steps]
+    def _steps_of_call(self, first_step):
+        """The number of steps of the call that begins at a step. A checkpoint or an evaluation never cuts a call."""
+        run, most = self.run, self.per_call
+        intervals = [run.save_checkpoints_steps, run.eval_steps]
         if not run.iterations_per_loop:
             # A signal waits for the end of a call, and so do lines of the log.
-            most = min(per_call, pace.steps_within(_LONGEST_CALL_SECONDS)) if alone else per_call
-            intervals += [run.log_steps] if run.log_steps >= per_call else []
+            if self.alone:
+                most = min(self.per_call, self.pace.steps_within(_LONGEST_CALL_SECONDS))
+            intervals += [run.log_steps] if run.log_steps >= self.per_call else []
         count = min(most, *(interval - first_step % interval for interval in intervals))
         return count if run.train_minutes else min(count, run.num_train_steps - first_step)
 
-    with Signals() as signals, batches, tpu.named_faults(training.strategy, run):
-
-        def evaluate():
-            return training.evaluate(step, lambda: alone and signals.received)
-
-        # An evaluation that a stop or a kill cut off is made up for. Several machines make it again even where it was
-        # finished, since only the chief could know.
-        if start.get("evaluation_due") and not is_over and not (alone and step in reporter.evaluated_steps):
-            figures = evaluate()
-            if alone and signals.received:
-                raise Interrupted(signals.received, step, chief)  # the checkpoint still says that it is due
-            is_over = training.ends_early()
-            window.restart_clock()
-        while not is_over:
-            # 1. k global batches and the position after them
-            waiting = time.monotonic()
-            stacked, position = batches.take(steps_of_call(step))
-            waited = time.monotonic() - waiting
-            # 2. k steps on the devices
-            num_steps = next(iter(stacked.values())).shape[0]
-            batches.begin(steps_of_call(step + num_steps))
-            with profiler.watch(num_steps):
-                rows = np.concatenate(
-                    [
-                        train_call(some, step + first, pace.progress(), bool(signals.received))
-                        for first, some in pace.calls(stacked)
-                    ]
-                )
-            _check_finite(rows[:, columns["bad_variable"]], step, list(training.optimizer.variables_by_path), run)
-            before, step = step, step + num_steps
-            is_spent = bool(run.train_minutes) and rows[-1, columns["progress"]] >= 1.0
-            is_over = is_spent if run.train_minutes else step >= run.num_train_steps
-            # All machines stop at the same step: at one that all of them were told of.
-            stop = signals.received
-            if not alone:
-                stop = (stop or strategies.STOP_ELSEWHERE) if rows[-1, columns["stop"]] else 0
-            # 3. what people watch
-            window.add(rows, stacked["input_mask"], waited)
-            reporter.live(step, window.recent)
-
-            def due(interval):
-                return is_over or step // interval > before // interval
-
-            if due(run.log_steps):
-                norms = norms_call(rows[-1, columns["learning_rate"]], step)
-                reporter.log(
-                    step, {**window.close(), **norms, "seconds": pace.seconds(), "memory_mb": reporting.memory_mb()}
-                )
-            # 4. keep and evaluate
-            # Evaluations that are rarer than checkpoints have one of their step, too: the best weights are of a state that can be gone on from.
-            if (
-                due(run.save_checkpoints_steps)
-                or stop
-                or run.eval_steps > run.save_checkpoints_steps
-                and due(run.eval_steps)
-            ):
-                save(due(run.eval_steps))
-            if due(run.eval_steps) and not stop:
-                figures = evaluate()
-                if alone and signals.received:
-                    stop = signals.received
-                    save(True)
-                elif training.ends_early():
-                    is_over = True
-                    save(False)
-                window.restart_clock()
-            if stop:
-                raise Interrupted(stop, step, chief)
-        if figures is None:  # a run that was finished before
-            figures = evaluate()
-            if alone and signals.received:
-                raise Interrupted(signals.received, step, chief)
-    profiler.close()
-    reporter.finish(step, pace.seconds())
-    return figures
+    def _is_due(self, interval):
+        return self.is_over or self.step // interval > self.before // interval
 
 
 def _check_finite(bad_variables, first_step, paths, run):

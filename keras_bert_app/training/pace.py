@@ -1,51 +1,70 @@
-"""How fast a run goes: how much of a time budget is spent, and how many steps a call of the device should take."""
+"""The clock of a run: how much of a time budget is spent, and how many steps a call should take."""
 
 import time
+from collections.abc import Iterator
 
-_UNKNOWN_YET = 2  # steps of a call before any was timed: one that is compiled and one that tells how long they take
+import tensorflow as tf
+
+from keras_bert_app.config.training_config import TrainingConfig
+
+# Steps of a call before any step was timed: one that compiles, and one that shows how long a step takes.
+_STEPS_UNTIMED = 2
 
 
 class Pace:
-    """The clock of a run, its earlier parts included.
+    """The clock of a run, which counts the earlier parts of the run too.
 
-    The first step of each shape of batches is compiled when it is taken, which is minutes on a TPU. The time budget has that in it, but
-    not the learning rate's warm-up and decay, which would go by unseen: they follow what is left.
+    The first step of each shape of batches also compiles, which takes minutes on a TPU. The time budget includes
+    compiling. The learning-rate schedule leaves it out, because warm-up and decay would pass meanwhile: the schedule is
+    spread over the time that is left.
 
     Args:
-        run: TrainingConfig. seconds_before: that its earlier parts took.
+        run: TrainingConfig.
+        seconds_before: seconds that the earlier parts of the run took.
 
     Attributes:
-        seconds_per_step: of the newest call; 0 as long as none was timed.
+        seconds_per_step: seconds, measured in the newest call; 0 until a call was timed.
     """
 
-    def __init__(self, run, seconds_before):
+    def __init__(self, run: TrainingConfig, seconds_before: float):
         self._budget, self._before, self._started = run.train_minutes * 60.0, seconds_before, time.monotonic()
         self._shapes, self._compiling = set(), 0.0
         self.seconds_per_step = 0.0
 
-    def seconds(self):
-        """That the run has taken."""
+    def seconds(self) -> float:
+        """The seconds that the run has taken so far."""
         return self._before + time.monotonic() - self._started
 
-    def progress(self):
-        """(share of the run that is over, 1 and more at its end, what a step adds to it); None without a time budget."""
+    def progress(self) -> tuple[float, float] | None:
+        """(share of the run that is over, share that a step adds); None without a time budget.
+
+        The first share is 1 or more at the end of the run.
+        """
         if not self._budget:
             return None
         at_start, left = self._before / self._budget, self._budget - self._before - self._compiling
         if left <= 0:
-            return 2.0, 0.0  # the mean over replicas of 1 may be less by rounding
-        each_second = (1.0 - at_start) / left
+            return 2.0, 0.0  # not 1, because rounding may bring a mean of ones over replicas below 1
+        share_per_second = (1.0 - at_start) / left
         return at_start + (
             self.seconds() - self._before - self._compiling
-        ) * each_second, self.seconds_per_step * each_second
+        ) * share_per_second, self.seconds_per_step * share_per_second
 
-    def steps_within(self, seconds):
-        """How many steps a call may take in so much time, one at least."""
-        return max(1, int(seconds / self.seconds_per_step)) if self.seconds_per_step else _UNKNOWN_YET
+    def steps_within(self, seconds: float) -> int:
+        """The number of steps that a call can take within some seconds, at least 1."""
+        return max(1, int(seconds / self.seconds_per_step)) if self.seconds_per_step else _STEPS_UNTIMED
 
-    def calls(self, stacked):
-        """Yields (number of its first step in the stack, dict of tensors [k, B, ...]) for each call that takes a stack's steps, and
-        times what is done with it until the next is asked for. Of a new shape the first step goes alone, and the second."""
+    def calls(self, stacked: dict[str, tf.Tensor]) -> Iterator[tuple[int, dict[str, tf.Tensor]]]:
+        """Cuts a stack of batches into calls, and measures the time until the caller asks for the next call.
+
+        The first and the second step of a new shape are calls of their own.
+
+        Args:
+            stacked: dict of tensors [k, B, ...].
+
+        Yields:
+            (number of the call's first step in the stack, dict of tensors with the call's part of the first axis).
+        """
         count, *shape = next(iter(stacked.values())).shape
         shape, first = tuple(shape), 0
         is_new = shape not in self._shapes

@@ -1,11 +1,11 @@
-"""Pre-training: from a resolved configuration and a prepared work directory to a trained checkpoint."""
+"""Pre-training: from a Start to a trained checkpoint."""
+
+from collections.abc import Callable
+from typing import Any
 
 from keras_bert_app.config.bert_config import PARTS
-from keras_bert_app.drawing.curves import draw_curves
-from keras_bert_app.interop import load
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling.pretrainer import BertPretrainer
-from keras_bert_app.runs import work_directory
-from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.training import (
     evaluation,
     forward,
@@ -13,102 +13,65 @@ from keras_bert_app.training import (
     loop,
     pretraining_data,
     reporting,
-    steps,
     strategies,
     tpu,
 )
+from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.start import Start
 
 
-def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=None, initial=None):
-    """Runs or resumes the pre-training that WORKDIR/config.json describes, up to its num_train_steps or train_minutes.
-
-    Order of initialization: the newest checkpoint of the work directory, else the weights of init_checkpoint, else from
-    scratch.
+def pretrain(start: Start) -> dict[str, float]:
+    """Runs or resumes a pre-training, up to its num_train_steps or train_minutes.
 
     Args:
-        workdir: holds config.json and vocab.txt (runs.workdir.write_config).
-        corpora: for each corpus its TFRecord files of pipelines.corpus.preparation. heldout_shards: the same, of all; may be empty.
-        strategy: tf.distribute.Strategy, or None for the one that the configuration names.
-        run: PretrainingConfig in place of the one in config.json.
-        stream: where progress goes; standard output by default.
-        initial: what init_checkpoint holds, as interop.load.load_weights gives it; read from there by default.
+        start: Start whose data are PretrainingCorpora.
 
     Returns:
         dict of the last evaluation's figures.
 
     Raises:
-        UserError: something does not fit; Interrupted: SIGINT or SIGTERM came, the run is saved.
+        UserError: something does not fit.
+        Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
-    model_config, saved_run, _ = work_directory.read_config(workdir)
-    run = run or saved_run
-    strategy = strategy or strategies.make_strategy(run.strategy)
-    run = strategies.with_compilation(strategies.with_precision(run, strategy), strategy)
-    pretraining_data.check_ramps(run, strategy)
-    tokenizer = run_tokenizer(work_directory.read_vocabulary(workdir), model_config.do_lower_case)
+    run, strategy = start.run, start.strategy
     objective = PretrainingObjective(run.sentence_objective)
 
-    with strategy.scope():
-        model = BertPretrainer(
-            model_config, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision], parts=trained_parts(run)
-        )
-        if run.position_initializer == "sinusoidal":
-            initialization.begin_with_sines(model)
-        trainable = {variable.path: variable.value for variable in model.trainable_variables}
-        optimizer = choice.make_optimizer(run, trainable, model_config.num_hidden_layers)
-    if run.init_checkpoint and initial is None and not work_directory.has_checkpoint(workdir):
-        initial = load.load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
-    start, origin = initialization.initialize(workdir, run, model, optimizer, len(steps.columns(objective)), initial)
-    start, note = pretraining_data.upgraded(start)
+    # 1. model and optimizer, with their first values
+    model, optimizer = _make_model(start)
+    state, origin = initialization.initialize(start, model, optimizer)
+    if start.existing.has_begun:
+        pretraining_data.check_stream(state, start.existing.checkpoints[-1])
+
+    # 2. what people read
     reporter = reporting.Reporter(
-        workdir,
-        start["step"],
-        start["seconds"],
+        start.workdir,
+        state["step"],
+        state["seconds"],
         run,
         objective,
-        draw_curves,
-        active=strategies.is_chief(strategy),
-        stream=stream,
+        _draw,
+        active=start.is_chief,
+        stream=start.stream,
     )
-    for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run, model_config)):
+    for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run, start.model_config)):
         reporter.say(line)
-    reporter.say(f"{model.count_params():,} parameters; {origin}{note}")
+    reporter.say(f"{model.count_params():,} parameters; {origin}")
 
-    examples = pretraining_data.example_arguments(run, tokenizer, pretraining_data.lexicon_of(workdir))
-    heldout = pretraining_data.heldout_dataset(run, heldout_shards, tokenizer, examples)
-    if heldout is None:
-        reporter.say(
-            "no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some where text is prepared"
-        )
-    compiled = forward.forward_compilation(strategy, run, is_worth=run.jit_compile == "parts")
-    evaluation_call = forward.make_evaluation_call(strategy, model, objective, compiled)
-
-    reached = start["step"]
-
-    def evaluate(step, should_stop):
-        nonlocal reached
-        reached = step
-        if heldout is None:
-            return {}
-        figures = evaluation.evaluate(
-            evaluation_call, objective, heldout, model_config.vocab_size, run.max_eval_steps, should_stop
-        )
-        if should_stop():
-            return figures
-        if not figures["eval_masked_lm_count"]:
-            reporter.say("no example can be made of the documents that are held out, so nothing was evaluated")
-            return {}
-        reporter.write(step, figures)
-        for line in evaluation.summary(figures, run.sentence_objective):
-            reporter.say(line)
-        return figures
-
-    batches = pretraining_data.training_batches(run, corpora, tokenizer, start["position"], examples, start["step"])
-    figures = loop.train(
-        loop.Training(workdir, run, strategy, model, optimizer, objective, batches, evaluate, start, reporter)
+    # 3. batches and held-out text
+    examples = pretraining_data.example_arguments(run, start.tokenizer, pretraining_data.lexicon_of(start.workdir))
+    heldout = _HeldoutEvaluation(start, model, objective, examples, reporter, state["step"])
+    batches = pretraining_data.training_batches(
+        run, start.data.train_shards, start.tokenizer, state["position"], examples, state["step"]
     )
-    _, length = pretraining_data.batch_shape_at(run, max(0, reached - 1))
+
+    # 4. the loop
+    training = loop.Training(
+        start.workdir, run, strategy, model, optimizer, objective, batches, heldout.evaluate, state, reporter
+    )
+    figures = loop.train(training)
+    _, length = pretraining_data.batch_shape_at(run, max(0, heldout.reached_step - 1))
     if length < run.max_seq_length:
         reporter.say(
             f"the run ended within --length_ramp_steps={run.length_ramp_steps}: positions from {length} on were not "
@@ -117,6 +80,64 @@ def pretrain(workdir, corpora, heldout_shards, strategy=None, run=None, stream=N
     return figures
 
 
-def trained_parts(run):
-    """The parts of a model that a run trains, and so has: without sentence pairs nothing teaches the pooler."""
+def _draw(rows, title):
+    from keras_bert_app.drawing.curves import draw_curves  # at the end of a run
+
+    return draw_curves(rows, title)
+
+
+def _make_model(start):
+    """(BertPretrainer, Optimizer) with their initial values, on the strategy's devices."""
+    run, config = start.run, start.model_config
+    with start.strategy.scope():
+        model = BertPretrainer(
+            config, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision], parts=trained_parts(run)
+        )
+        if run.position_initializer == "sinusoidal":
+            initialization.begin_with_sines(model)
+        trainable = {variable.path: variable.value for variable in model.trainable_variables}
+        return model, choice.make_optimizer(run, trainable, config.num_hidden_layers)
+
+
+class _HeldoutEvaluation:
+    """Evaluations on the held-out text of a run.
+
+    Attributes:
+        reached_step: the step of the last evaluation that was asked for, or of the start.
+    """
+
+    def __init__(self, start: Start, model: Any, objective: Any, examples: dict, reporter, step: int):
+        run = start.run
+        self.run, self.objective, self.reporter, self.reached_step = run, objective, reporter, step
+        self.vocab_size = start.model_config.vocab_size
+        self.dataset = pretraining_data.heldout_dataset(run, start.data.heldout_shards, start.tokenizer, examples)
+        if self.dataset is None:
+            reporter.say(
+                "no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some where text is "
+                "prepared"
+            )
+        execution = inference_execution(run, start.strategy, is_worth=run.jit_compile == "parts")
+        self.call = forward.make_evaluation_call(start.strategy, model, objective, execution)
+
+    def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
+        """The figures of an evaluation, which are reported too; {} where there is nothing to evaluate."""
+        self.reached_step = step
+        if self.dataset is None:
+            return {}
+        figures = evaluation.evaluate(
+            self.call, self.objective, self.dataset, self.vocab_size, self.run.max_eval_steps, should_stop
+        )
+        if should_stop():
+            return figures
+        if not figures["eval_masked_lm_count"]:
+            self.reporter.say("no example can be made of the documents that are held out, so nothing was evaluated")
+            return {}
+        self.reporter.write(step, figures)
+        for line in evaluation.summary(figures, self.run.sentence_objective):
+            self.reporter.say(line)
+        return figures
+
+
+def trained_parts(run: PretrainingConfig) -> tuple[str, ...]:
+    """The parts of a model that a run trains, and so has. Without sentence pairs nothing trains the pooler."""
     return ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS

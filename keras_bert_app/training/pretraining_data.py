@@ -1,30 +1,41 @@
-"""The datasets of a run: which of the pipelines' arguments its configuration decides."""
+"""The datasets of a pre-training, made by the pipelines with the arguments that the run's configuration decides."""
 
 import os
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import work_directory
 from keras_bert_app.training import strategies
+from pipelines import storage
 from pipelines.examples import mixing
 from pipelines.examples.dataset import FIRST_POSITION, STREAM_VERSION, pretraining_dataset, text_counts
 from pipelines.examples.units import Lexicon
+from pipelines.wordpiece.tokenizer import BertTokenizer
 
-BATCH_DOUBLINGS = 3  # of a ramp
-LENGTH_DOUBLINGS = 2  # of the other
+BATCH_DOUBLINGS = 3  # of the rows, within --batch_ramp_steps
+LENGTH_DOUBLINGS = 2  # of the tokens a row, within --length_ramp_steps
 
 
-def lexicon_of(workdir):
-    """Where a run keeps its lexicon."""
+def lexicon_of(workdir: str) -> str:
+    """The path of the lexicon that a run keeps in its work directory."""
     return work_directory.path_in(workdir, "lexicon.txt")
 
 
-def example_arguments(run, tokenizer, lexicon_file):
-    """The arguments of pipelines.examples.block_examples for a run.
+def example_arguments(run: PretrainingConfig, tokenizer: BertTokenizer, lexicon_file: str | None) -> dict[str, Any]:
+    """The keyword arguments of pipelines.examples.block_examples for a run.
 
     Args:
-        lexicon_file: that of --masking=lexicon; a run keeps it in its work directory (lexicon_of).
+        run: PretrainingConfig, resolved.
+        tokenizer: BertTokenizer.
+        lexicon_file: the file of --masking=lexicon, which a run keeps in its work directory (lexicon_of). Other kinds
+            of masking do not read it.
+
+    Raises:
+        UserError: the lexicon cannot be used.
     """
     lexicon = None
     if run.masking == "lexicon":
@@ -43,11 +54,11 @@ def example_arguments(run, tokenizer, lexicon_file):
     )
 
 
-def read_lexicon(path):
-    """The phrases of a file, one a line.
+def read_lexicon(path: str) -> list[str]:
+    """The phrases of a file, which has one phrase a line.
 
     Raises:
-        UserError: it cannot be read as UTF-8, or holds none.
+        UserError: the file cannot be read as UTF-8, or has no phrase.
     """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
@@ -62,11 +73,29 @@ def read_lexicon(path):
     return phrases
 
 
-def training_batches(run, corpora, tokenizer, position, examples, step):
-    """Endless iterator of (batch, position after it) from a step on, each batch of the shape of its step.
+def training_batches(
+    run: PretrainingConfig,
+    corpora: Sequence[Sequence[str]],
+    tokenizer: BertTokenizer,
+    position: tuple[int, ...] | None,
+    examples: dict[str, Any],
+    step: int,
+) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, ...]]]:
+    """Yields the endless batches from a step on, each with the shape of its step.
+
+    Args:
+        run: PretrainingConfig, resolved.
+        corpora: the paths of the shards of each corpus.
+        tokenizer: BertTokenizer.
+        position: where the data goes on; None for the beginning.
+        examples: dict of example_arguments.
+        step: the number of steps that were taken before.
+
+    Yields:
+        (dict of tensors [B, ...], position after the batch).
 
     Raises:
-        UserError: there is not one example in the corpora; said when the first batch is asked for.
+        UserError: no example can be made of the corpora. The first batch raises this error.
     """
     shape, batches = None, None
     while True:
@@ -82,23 +111,40 @@ def training_batches(run, corpora, tokenizer, position, examples, step):
         step += 1
 
 
-def upgraded(start):
-    """Where a run stands, its position as this version of the program counts it, and what is to be said of that."""
-    if not start["position"] or start.get("stream", 1) == STREAM_VERSION:
-        return start, ""
-    # Saved by an earlier version of this program, which took the examples of a block in another order.
-    position = (start["position"][0], start["position"][1] + 1, 0)
-    return (
-        {**start, "position": position},
-        "; saved by an earlier version, so that the data goes on at the next shard",
-    )
-
-
-def training_dataset(run, corpora, tokenizer, position, examples, step=0):
-    """The endless stream of (batch, position) from one corpus or a mixture of several, in batches of the shape at a step.
+def check_stream(state: dict[str, Any], checkpoint: str) -> None:
+    """Refuses to go on from a checkpoint that counts positions in another stream of examples.
 
     Args:
-        corpora: for each its shards. position: where to go on, or None for the beginning. examples: of example_arguments.
+        state: the checkpoint's manifest, or the state of a run that has not begun.
+        checkpoint: the directory of the checkpoint, for the message.
+
+    Raises:
+        UserError: another version of the package, with examples in another order, saved it.
+    """
+    if state["position"] and state["stream"] != STREAM_VERSION:
+        raise UserError(
+            f"{checkpoint}: counts the examples of stream {state['stream']}, this version those of stream "
+            f"{STREAM_VERSION}; go on with the version that saved it, or start in another --workdir"
+        )
+
+
+def training_dataset(
+    run: PretrainingConfig,
+    corpora: Sequence[Sequence[str]],
+    tokenizer: BertTokenizer,
+    position: tuple[int, ...] | None,
+    examples: dict[str, Any],
+    step: int = 0,
+) -> tf.data.Dataset:
+    """The endless dataset of (batch, position after it) from one corpus or a mixture of several.
+
+    Args:
+        run: PretrainingConfig, resolved.
+        corpora: the paths of the shards of each corpus.
+        tokenizer: BertTokenizer.
+        position: where the data goes on; None for the beginning.
+        examples: dict of example_arguments.
+        step: the step whose shape all batches have.
     """
     rows, length = batch_shape_at(run, step)
     predictions = -(-run.max_predictions_per_seq * length // run.max_seq_length)
@@ -116,25 +162,47 @@ def training_dataset(run, corpora, tokenizer, position, examples, step=0):
     return mixing.mixed_pretraining_dataset(corpora, shares(run, corpora), tokenizer, position=position, **arguments)
 
 
-def without_examples(corpora, tokenizer):
-    """A UserError that says of which corpora no example can be made, and what is in them."""
-    found = {os.path.dirname(shards[0]): text_counts(shards, tokenizer) for shards in corpora}
-    of = "; ".join(
+def without_examples(corpora: Sequence[Sequence[str]], tokenizer: BertTokenizer) -> UserError:
+    """A UserError that names the corpora of which no example can be made, with the amount of their text.
+
+    Args:
+        corpora: the paths of the shards of each corpus.
+        tokenizer: BertTokenizer.
+    """
+    counts = {os.path.dirname(shards[0]): text_counts(shards, tokenizer) for shards in corpora}
+    empty_corpora = "; ".join(
         f"{directory} ({documents:,} documents, {sentences:,} sentences, {pieces:,} word pieces after cleaning)"
-        for directory, (documents, sentences, pieces) in found.items()
+        for directory, (documents, sentences, pieces) in counts.items()
         if not pieces
     )
-    return UserError(f"there is not one example to train on in {of}; give text that has words in it")
+    return UserError(f"there is not one example to train on in {empty_corpora}; give text that has words in it")
 
 
-def shares(run, corpora):
-    """Of each corpus in the examples, by the bytes of its shards."""
-    sizes = [sum(tf.io.gfile.stat(shard).length for shard in shards) for shards in corpora]
+def shares(run: PretrainingConfig, corpora: Sequence[Sequence[str]]) -> list[float]:
+    """The share of each corpus in the examples, which follows from the bytes of its shards.
+
+    Args:
+        run: PretrainingConfig, for sampling_exponent.
+        corpora: the paths of the shards of each corpus.
+    """
+    sizes = [sum(storage.size_of(shard) for shard in shards) for shards in corpora]
     return mixing.smoothed_shares(sizes, run.sampling_exponent)
 
 
-def heldout_dataset(run, shards, tokenizer, examples):
-    """One pass over held-out documents, in batches as large as a training step takes at once; None where there are none."""
+def heldout_dataset(
+    run: PretrainingConfig, shards: Sequence[str], tokenizer: BertTokenizer, examples: dict[str, Any]
+) -> tf.data.Dataset | None:
+    """One pass over held-out documents.
+
+    Args:
+        run: PretrainingConfig, resolved.
+        shards: paths of the held-out shards.
+        tokenizer: BertTokenizer.
+        examples: dict of example_arguments.
+
+    Returns:
+        tf.data.Dataset of batches with as many rows as a training step takes at once; None without shards.
+    """
     batch_size = run.global_batch_size // run.gradient_accumulation_steps
     return (
         pretraining_dataset(shards, tokenizer, global_batch_size=batch_size, seed=run.seed, epochs=1, **examples)
@@ -143,26 +211,35 @@ def heldout_dataset(run, shards, tokenizer, examples):
     )
 
 
-def batch_shape_at(run, step):
-    """(rows, tokens a row) of a step.
+def batch_shape_at(run: PretrainingConfig, step: int) -> tuple[int, int]:
+    """(rows, tokens a row) of a step, which is counted from 0.
 
-    In a ramp of the batch an eighth, a quarter, a half of its rows for a third of the ramp each; in one of the length a
-    quarter and a half of a row's tokens for a half of the ramp each, in four times and twice as many rows. A position counts
-    the rows that were taken of a shard: after a change of length as many of the new ones are passed over.
+    A ramp of the batch has three equal parts, with an eighth, a quarter and a half of the rows. A ramp of the length
+    has two equal parts, with a quarter and a half of the tokens a row, and four times and twice as many rows.
+
+    A position counts the rows taken from a shard. After a change of length the data skips as many longer rows.
     """
     rows = run.global_batch_size >> _doublings_left(step, run.batch_ramp_steps, BATCH_DOUBLINGS)
     shorter = _doublings_left(step, run.length_ramp_steps, LENGTH_DOUBLINGS)
     return rows << shorter, run.max_seq_length >> shorter
 
 
-def check_ramps(run, strategy):
-    """Raises UserError where a batch of the run would not divide over the strategy's replicas, or rows stay short."""
+def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
+    """Checks the ramps of a run.
+
+    Args:
+        run: PretrainingConfig, resolved.
+        strategy: the devices.
+
+    Raises:
+        UserError: a batch of the run does not divide over the strategy's replicas, or rows never get their full length.
+    """
     if run.length_ramp_steps >= run.num_train_steps and not run.train_minutes:
         raise UserError(
             f"--length_ramp_steps={run.length_ramp_steps}: expected less than --num_train_steps="
             f"{run.num_train_steps}, or rows never reach --max_seq_length"
         )
-    # All others are these, doubled.
+    # All other numbers of rows are one of these, doubled.
     smallest = min(batch_shape_at(run, step)[0] for step in (0, -(-run.length_ramp_steps // 2), run.length_ramp_steps))
     strategies.check_batch_size(strategy, smallest, run.gradient_accumulation_steps)
 

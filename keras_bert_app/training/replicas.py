@@ -1,15 +1,26 @@
-"""What training steps, evaluations and predictions share: rows given out to replicas, sums over them, graphs for any length."""
+"""Helpers of steps, evaluations and predictions: rows for replicas, sums over replicas, graphs for any length."""
+
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-# What of a batch has a number for each token. Of others a size may happen to be that of the rows.
-_OF_TOKENS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels")
+# The arrays of a batch with one number a token. Another array may have the same size as the rows by chance.
+_TOKEN_ARRAYS = ("input_word_ids", "input_mask", "input_type_ids", "token_labels")
 
 
-def split_over_replicas(strategy, batch, row_axis):
-    """The rows of a global batch given out to this process's replicas, each its own share.
+def split_over_replicas(strategy: tf.distribute.Strategy, batch: dict[str, tf.Tensor], row_axis: int) -> Any:
+    """Splits the rows of a global batch over the replicas of this process.
 
-    Every process makes the same global batch; worker w's replicas take their rows of it.
+    Every process makes the same global batch, and its replicas take their own rows.
+
+    Args:
+        strategy: the devices.
+        batch: dict of tensors.
+        row_axis: the axis of the rows in every tensor.
+
+    Returns:
+        the distributed batch, an argument of strategy.run.
     """
     num_replicas = strategy.num_replicas_in_sync
 
@@ -25,18 +36,26 @@ def split_over_replicas(strategy, batch, row_axis):
     return strategy.experimental_distribute_values_from_function(rows_of)
 
 
-def sum_over_replicas(context, values):
+def sum_over_replicas(context: tf.distribute.ReplicaContext, values: Any) -> Any:
+    """Sums a structure of tensors over all replicas, in replica context."""
     if context.num_replicas_in_sync == 1:
         return values
     return tf.nest.pack_sequence_as(values, context.all_reduce(tf.distribute.ReduceOp.SUM, tf.nest.flatten(values)))
 
 
-def tracer(call, num_fixed):
-    """A function of what `call`, a tf.function, is to be called with; its first use traces call for a batch of any length.
+def tracer(call: Callable, num_fixed: int) -> Callable[..., None]:
+    """A function that traces `call` once, for batches of any length.
 
-    By itself TensorFlow traces for the first length alone, and for any at the second. So it still does where a batch is given out to
-    several replicas: that has no specs that could be left open. num_fixed: dimensions of input_mask that all batches share, of
-    which those of rows may be.
+    TensorFlow by itself traces a graph for the first length alone, and a second graph for all other lengths. A batch
+    that is split over several replicas still gets both graphs, because its specs cannot have open sizes.
+
+    Args:
+        call: tf.function of (batch, *others).
+        num_fixed: number of leading dimensions of input_mask that are the same for all batches. The other dimensions of
+            arrays with one number a token stay open.
+
+    Returns:
+        function of the arguments of `call`. Call it before each call of `call`; the first time it traces.
     """
     is_traced = False
 
@@ -48,7 +67,7 @@ def tracer(call, num_fixed):
         open_rows = [*rows[:num_fixed], *[None] * (rows.rank - num_fixed)]
         call.get_concrete_function(
             {
-                name: tf.TensorSpec(open_rows if name in _OF_TOKENS else values.shape, values.dtype)
+                name: tf.TensorSpec(open_rows if name in _TOKEN_ARRAYS else values.shape, values.dtype)
                 for name, values in batch.items()
             },
             *others,

@@ -1,58 +1,94 @@
-"""What a run shows: the live line, metrics.jsonl, TensorBoard events."""
+"""The output of a run: the live line, metrics.jsonl, TensorBoard events and the picture of the curves."""
 
 import json
 import resource
 import sys
 import time
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 import tensorflow as tf
 
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.runs import work_directory
 from keras_bert_app.terminal.durations import duration
+from keras_bert_app.terminal.progress import LiveLine
+from pipelines import storage
 
-# tf.summary.scalar needs the tensorboard package, which TensorFlow no longer brings; this is what it writes.
+# tf.summary.scalar writes this metadata, but needs the tensorboard package, which TensorFlow no longer installs.
 _SCALAR = tf.compat.v1.SummaryMetadata(
     plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1
 )
 
 
 class Reporter:
-    """Writes the figures of a run where people look for them.
+    """Shows and writes the figures of a run.
+
+    A resumed run appends to metrics.jsonl. The reporter first drops the lines of steps that the run takes again.
 
     Args:
-        workdir: metrics.jsonl, events/ and curves.png go there; a resumed run appends, after lines of steps that it takes
-            again are dropped.
-        first_step, seconds: where this part of the run begins. run: TrainingConfig. objective: see
-            training.losses. draw: function of the rows of metrics.jsonl and a title that gives the PNG of the curves.
-        active: False in processes other than the chief, which stay silent.
+        workdir: the work directory, which gets metrics.jsonl, events/ and curves.png.
+        first_step: the step that this part of the run starts from.
+        seconds: seconds that the earlier parts of the run took.
+        run: TrainingConfig.
+        objective: see training.losses.
+        draw: function of the rows of metrics.jsonl and a title. It returns the curves as PNG.
+        active: False in all processes but the chief. The reporter then shows and writes nothing.
+        stream: the output; standard output by default.
+
+    Attributes:
+        evaluated_steps: set of the steps whose evaluation was in metrics.jsonl at the start.
     """
 
-    def __init__(self, workdir, first_step, seconds, run, objective, draw, active=True, stream=None):
+    def __init__(
+        self,
+        workdir: str,
+        first_step: int,
+        seconds: float,
+        run: TrainingConfig,
+        objective: Any,
+        draw: Callable[[list[dict], str], bytes],
+        active: bool = True,
+        stream: TextIO | None = None,
+    ):
         self.workdir, self.run, self.objective, self.draw, self.active = workdir, run, objective, draw, active
         self.run_began = time.monotonic() - seconds
-        self.stream = stream or sys.stdout
-        self.is_terminal = self.stream.isatty()
+        self.live_line = LiveLine(stream, seconds_elsewhere=None)
         self.first_step, self.started = first_step, None
         if active:
             self.path = work_directory.path_in(workdir, "metrics.jsonl")
             self.evaluated_steps = _drop_later_steps(self.path, first_step)
             self.events = tf.summary.create_file_writer(work_directory.path_in(workdir, "events"))
 
-    def live(self, step, figures):
-        """Rewrites the progress line, on a terminal only. Args: figures: a function that works them out."""
-        if self.active and self.is_terminal:
-            self.stream.write("\r" + self._line(step, figures()) + "\x1b[K")
-            self.stream.flush()
+    def live(self, step: int, figures: Callable[[], Mapping[str, float]]) -> None:
+        """Rewrites the progress line of a terminal.
 
-    def log(self, step, figures):
-        """One row of metrics.jsonl and TensorBoard, and one line of progress."""
+        Args:
+            step: the step.
+            figures: function that returns the figures of the line. It is called only if the line is shown.
+        """
+        if self.active:
+            self.live_line.show(lambda: self._progress(step, figures()))
+
+    def log(self, step: int, figures: Mapping[str, float]) -> None:
+        """Writes a row of metrics.jsonl and TensorBoard, and prints a line of progress.
+
+        Args:
+            step: the step.
+            figures: dict name -> value.
+        """
         if not self.active:
             return
         self.write(step, figures)
-        self.say(self._line(step, figures))
+        self.say(self._progress(step, figures))
 
-    def write(self, step, figures):
-        """One row of metrics.jsonl and TensorBoard; an evaluation of a step stands there once, however often it is made."""
+    def write(self, step: int, figures: Mapping[str, float]) -> None:
+        """Writes a row of metrics.jsonl and TensorBoard. The evaluation of a step is written once only.
+
+        Args:
+            step: the step.
+            figures: dict name -> value. Names that begin with eval_ are those of an evaluation.
+        """
         if not self.active or (_is_evaluation(figures) and step in self.evaluated_steps):
             return
         row = {"step": int(step), **{name: as_written(value) for name, value in figures.items()}}
@@ -63,13 +99,26 @@ class Reporter:
                 tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
         self.events.flush()
 
-    def say(self, text):
-        """A line of its own."""
+    def say(self, text: str) -> None:
+        """Prints a line that stays."""
         if self.active:
-            self.stream.write(("\r" if self.is_terminal else "") + text + ("\x1b[K" if self.is_terminal else "") + "\n")
-            self.stream.flush()
+            self.live_line.say(text)
 
-    def _line(self, step, figures):
+    def finish(self, step: int, seconds: float) -> None:
+        """Prints the last line of a run, and draws its curves to WORKDIR/curves.png.
+
+        Args:
+            step: the last step.
+            seconds: seconds that the whole run took.
+        """
+        if not self.active:
+            return
+        path = work_directory.path_in(self.workdir, "curves.png")
+        title = f"{self.workdir}: {step:,} steps in {duration(seconds)}"
+        storage.write_whole(path, self.draw(read_metrics(self.workdir), title))
+        self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
+
+    def _progress(self, step, figures):
         of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
         parts = (
             [f"loss {figures['loss']:.3f}", self.objective.progress(figures)]
@@ -94,35 +143,29 @@ class Reporter:
         rate = (step - self.first_step) / max(now - self.started, 1e-9)
         return duration((self.run.num_train_steps - step) / rate) if rate > 0 else "--"
 
-    def finish(self, step, seconds):
-        """The last line of a run, and its curves as WORKDIR/curves.png."""
-        if not self.active:
-            return
-        path = work_directory.path_in(self.workdir, "curves.png")
-        work_directory.write_whole(
-            path, self.draw(read_metrics(self.workdir), f"{self.workdir}: {step:,} steps in {duration(seconds)}")
-        )
-        self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
+
+def read_metrics(workdir: str) -> list[dict[str, Any]]:
+    """The rows of WORKDIR/metrics.jsonl, without a line that a kill cut off; [] if the file does not exist."""
+    lines = _lines_of(work_directory.path_in(workdir, "metrics.jsonl"))
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def read_metrics(workdir):
-    """The rows of WORKDIR/metrics.jsonl, [] before there are any; a line that a kill cut off is left out."""
-    path = work_directory.path_in(workdir, "metrics.jsonl")
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path) as file:
-        return [json.loads(line) for line in file.read().splitlines() if line.endswith("}")]
-
-
-def as_written(value):
-    """A figure as metrics.jsonl has it: with seven digits."""
+def as_written(value: float) -> float:
+    """A figure as metrics.jsonl has it, with seven digits."""
     return float(f"{value:.7g}")
 
 
-def memory_mb():
-    """The most memory that this process has had resident, in MB."""
+def memory_mb() -> float:
+    """The largest resident memory that this process has had, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def _lines_of(path):
+    if not storage.exists(path):
+        return []
+    with storage.open_file(path) as file:
+        return file.read().decode("utf-8").splitlines()
 
 
 def _is_evaluation(row):
@@ -130,17 +173,15 @@ def _is_evaluation(row):
 
 
 def _drop_later_steps(path, step):
-    """Drops lines of steps after the checkpoint that a run resumes from: they would stand there twice.
+    """Drops the lines of steps after the checkpoint that a run resumes from, since the run writes them again.
 
     Returns:
-        set of the steps whose evaluation is among the lines kept.
+        set of the steps whose evaluation is among the remaining lines.
     """
-    if not tf.io.gfile.exists(path):
+    if not storage.exists(path):
         return set()
-    with tf.io.gfile.GFile(path) as file:
-        lines = file.read().splitlines()
     kept, evaluated_steps = [], set()
-    for line in lines:
+    for line in _lines_of(path):
         try:
             row = json.loads(line)
             if row["step"] <= step:
@@ -148,6 +189,6 @@ def _drop_later_steps(path, step):
                 if _is_evaluation(row):
                     evaluated_steps.add(row["step"])
         except (ValueError, KeyError):
-            continue  # a line cut by a kill
-    work_directory.write_whole(path, "".join(line + "\n" for line in kept))
+            continue  # a line that a kill cut off
+    storage.write_whole(path, "".join(line + "\n" for line in kept))
     return evaluated_steps

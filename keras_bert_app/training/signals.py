@@ -1,13 +1,13 @@
-"""SIGINT and SIGTERM as requests: a run finishes its step, saves and says so."""
+"""SIGINT and SIGTERM as requests, after which a run finishes its step, saves and ends."""
 
 import signal
 
 
 class Signals:
-    """While active, SIGINT and SIGTERM are noted instead of acted on; a second one changes nothing.
+    """Notes SIGINT and SIGTERM within the block, where they have no other effect. Later signals change nothing.
 
     Attributes:
-        received: the number of the first one, 0 before.
+        received: the number of the first signal; 0 before.
     """
 
     def __enter__(self):
@@ -17,7 +17,7 @@ class Signals:
             for number in (signal.SIGINT, signal.SIGTERM):
                 self.previous[number] = signal.signal(number, self._note)
         except ValueError:
-            pass  # not the main thread: whoever runs us there handles signals
+            pass  # only the main thread can handle signals; in another thread its owner does
         return self
 
     def _note(self, number, frame):

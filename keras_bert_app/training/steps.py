@@ -1,43 +1,63 @@
 """One training step over all replicas, as a function of whole global batches."""
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import Execution
+from keras_bert_app.training.compilation import training_execution
+from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 from keras_bert_app.training.optimizers.schedules import learning_rate
 from keras_bert_app.training.replicas import split_over_replicas, sum_over_replicas, tracer
 from keras_bert_app.training.strategies import device_kind
 
-_DROPOUT = 2  # purpose of the draws; 0 and 1 are the data pipeline's
-# What a step tells besides its objective's sums. bad_variable: the first one whose gradient is not finite, -1 for none.
-# stop: how many replicas are of processes that were asked to stop. progress: the share of the run before the step, as all processes see it.
+_DROPOUT = 2  # the purpose of these draws; the data pipeline has 0 and 1
+# A step reports these figures besides its objective's sums.
+# bad_variable: index of the first variable whose gradient is not finite, -1 for none.
+# stop: number of replicas whose process was asked to stop.
+# progress: share of the run before the step, averaged over the processes.
 _BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progress")
 
 
-def columns(objective):
+def columns(objective: Any) -> dict[str, int]:
     """dict name -> column of the row that a step returns."""
     return {name: index for index, name in enumerate((*objective.sum_names, *_BESIDE_SUMS))}
 
 
-def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_length=False, steps_per_call=0):
+def make_train_call(
+    strategy: tf.distribute.Strategy,
+    model: Any,
+    optimizer: Optimizer,
+    run: TrainingConfig,
+    objective: Any,
+    has_dynamic_length: bool = False,
+    steps_per_call: int = 0,
+) -> Callable[..., np.ndarray]:
     """A function of k stacked global batches that takes k steps.
 
-    The loop over them runs on the host, and each step gives the devices the rows of that step alone.
-
-    The gradient is that of the summed losses over the global counts, added up over the parts of each replica's rows
-    (gradient_accumulation_steps); it is summed over replicas, clipped by its global norm, and applied by each replica to
-    its own copy. A step whose loss or gradient is not finite changes no weight.
+    The loop over the steps runs on the host, and each step sends the devices its own rows. The gradient is that of the
+    summed losses over the global counts, added up over the parts of each replica's rows (gradient_accumulation_steps).
+    It is summed over replicas and clipped by its global norm, and every replica applies it to its own copy. A step
+    whose loss or gradient is not finite changes no weight.
 
     Args:
-        strategy: the model's tf.distribute.Strategy. model: what objective.outputs calls; it has has_dropout. optimizer: of
-            training.optimizers, over those of the model's variables that are trained. run: TrainingConfig, resolved.
-            objective: see training.losses. has_dynamic_length: whether rows of many lengths share one compiled step.
-        steps_per_call: fewer batches are filled up to so many, whose number is told beside them, so that a call of fewer steps
-            is not compiled anew.
+        strategy: the model's tf.distribute.Strategy.
+        model: the model that objective.outputs calls; it has has_dropout.
+        optimizer: of training.optimizers, over the variables that are trained.
+        run: TrainingConfig, resolved.
+        objective: see training.losses.
+        has_dynamic_length: whether rows of many lengths share one compiled step.
+        steps_per_call: number of batches that every call is filled up to. A call of fewer steps then needs no program
+            of its own; the number of steps is passed beside the batches.
 
     Returns:
-        call(batches, first_step, progress=None, stop=False): batches a dict of [k, B, ...], first_step an int, progress
-        (the share of the run that is over, what a step adds to it) or None for by steps, stop whether this process was asked to; returns float32
-        [k, len(columns(objective))], sums over the global batch.
+        call(batches, first_step, progress=None, stop=False) -> float32 [k, len(columns(objective))], sums over the
+        global batch. batches: dict of [k, B, ...]. first_step: int. progress: (share of the run that is over, what a
+        step adds to it), or None to count by steps. stop: whether this process was asked to stop.
     """
     call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
     trace = tracer(call, num_fixed=2) if has_dynamic_length else None
@@ -59,56 +79,23 @@ def make_train_call(strategy, model, optimizer, run, objective, has_dynamic_leng
     return train_call
 
 
-def train_function(strategy, model, optimizer, run, objective, has_dynamic_length=False):
-    """The tf.function that make_train_call calls: of batches given out to replicas, the number of them that are taken and
-    first_step int32, progress float32 [2] or None, and stop float32. Its rows are zeros from the first batch on that is not taken."""
-    variables = list(optimizer.variables_by_path.values())
+def train_function(
+    strategy: tf.distribute.Strategy,
+    model: Any,
+    optimizer: Optimizer,
+    run: TrainingConfig,
+    objective: Any,
+    has_dynamic_length: bool = False,
+) -> Callable:
+    """The tf.function inside make_train_call.
+
+    Its arguments are batches that were split over the replicas, the number of batches that are used and the first step,
+    int32, progress float32 [2] or None, and stop float32. The rows of unused batches are zeros.
+    """
+    replica_step = _replica_step(strategy, model, optimizer, run, objective)
     num_columns = len(columns(objective))
 
-    # On a TPU all is compiled in any case, by whoever runs it there.
-    is_tpu = device_kind(strategy) == "TPU"
-    compiled = "step" if is_tpu else "none" if run.jit_compile == "auto" else run.jit_compile
-
-    def forward_backward(batch, seed, *counts):
-        with backend.compiled(compiled), tf.GradientTape() as tape:
-            outputs = objective.outputs(model, batch, seed if model.has_dropout else None)
-            sums = objective.loss_sums(outputs, batch)
-            loss = objective.mean_loss(sums, *counts)
-        gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
-        return gradients, tf.stack([sums[name] for name in objective.sum_names])
-
-    if compiled == "step" and not is_tpu:
-        forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
-    elif run.gradient_accumulation_steps > 1:
-        # Stays a function of its own in the loop over parts. Inlined, what TensorFlow adds there to save memory (temporary
-        # variables for sums of three and more) is left over by the loop's last round, and the next step fails for it.
-        forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
-    zeros = [(variable.shape, variable.dtype) for variable in variables] + [((len(objective.sum_names),), tf.float32)]
-    forward_backward = _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if compiled == "step" else ())
-
-    def replica_step(batch, step, progress, stop):
-        context = tf.distribute.get_replica_context()
-        seed = backend.fold_in(tf.constant([run.seed, _DROPOUT], tf.int64), step)
-        seed = backend.fold_in(seed, context.replica_id_in_sync_group)
-        # Processes have clocks of their own, so that their progress is averaged.
-        *counts, progress, stop = sum_over_replicas(
-            context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)]
-        )
-        gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
-        gradients = optimizer.without_frozen(gradients, step)
-        # Each variable's half squared norm, which is not finite where a value is not.
-        halves = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
-        gradient_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
-        is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
-        bad_variable = tf.where(is_good, -1, _first_not_finite(halves))
-        # tf.clip_by_global_norm's factor, which is multiplied in where the gradients are read in any case.
-        scale = run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm)
-        rate = learning_rate(run, step, progress)
-        with backend.compiled(compiled):
-            optimizer.apply(gradients, rate, step, is_good, scale)
-        return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
-
-    # Of batches that differ in S alone TensorFlow compiles the first, then one more for any S.
+    # For batches that differ in S alone TensorFlow traces the first, then one graph for any S.
     @tf.function(reduce_retracing=has_dynamic_length, autograph=False)
     def call(batches, num_steps, first_step, progress, stop):
         def take_step(index, rows):
@@ -118,7 +105,7 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
                 if progress is None
                 else progress[0] + tf.cast(index, tf.float32) * progress[1]
             )
-            # Composites: each replica's value is indexed where it lies.
+            # Composites are expanded, so that each replica's value is indexed on its own device.
             batch = tf.nest.map_structure(lambda values: values[index], batches, expand_composites=True)
             results = strategy.run(replica_step, args=(batch, step, done, stop))
             return index + 1, rows.write(index, strategy.experimental_local_results(results)[0])
@@ -130,27 +117,81 @@ def train_function(strategy, model, optimizer, run, objective, has_dynamic_lengt
     return call
 
 
+def _replica_step(strategy, model, optimizer, run, objective):
+    """The function of (batch, step, progress, stop) that every replica runs; it returns the row of the step."""
+    execution = training_execution(run, strategy)
+    forward_backward = _forward_backward(model, optimizer, run, objective, execution, device_kind(strategy) == "TPU")
+
+    def replica_step(batch, step, progress, stop):
+        context = tf.distribute.get_replica_context()
+        seed = backend.fold_in(tf.constant([run.seed, _DROPOUT], tf.int64), step)
+        seed = backend.fold_in(seed, context.replica_id_in_sync_group)
+        # Processes have clocks of their own, so that their progress is averaged.
+        *counts, progress, stop = sum_over_replicas(
+            context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)]
+        )
+        gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
+        gradients = optimizer.without_frozen(gradients, step)
+        # Each variable's half squared norm is not finite where one of its gradients is not.
+        halves = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
+        gradient_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
+        is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
+        bad_variable = tf.where(is_good, -1, _first_not_finite(halves))
+        # The factor of tf.clip_by_global_norm. The update multiplies it in, where it reads the gradients anyway.
+        scale = run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm)
+        rate = learning_rate(run, step, progress)
+        optimizer.apply(gradients, rate, step, is_good, scale, execution)
+        return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
+
+    return replica_step
+
+
+def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu):
+    """The function of (batch, seed, *counts) that returns (gradients, sums), compiled as the execution says."""
+    variables = list(optimizer.variables_by_path.values())
+
+    def forward_backward(batch, seed, *counts):
+        with tf.GradientTape() as tape:
+            outputs = objective.outputs(model, batch, seed if model.has_dropout else None, execution)
+            sums = objective.loss_sums(outputs, batch, execution)
+            loss = objective.mean_loss(sums, *counts)
+        gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
+        return gradients, tf.stack([sums[name] for name in objective.sum_names])
+
+    # Whoever runs a program on a TPU compiles it there.
+    if execution.compiles_all and not is_tpu:
+        forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
+    elif run.gradient_accumulation_steps > 1:
+        # In the loop over parts this stays a function of its own. Inlined, TensorFlow's temporary variables for sums of
+        # three and more outlive the loop's last round, and the next step fails because of them.
+        forward_backward = tf.function(forward_backward, autograph=False, experimental_attributes={"_noinline": True})
+    zeros = [(variable.shape, variable.dtype) for variable in variables] + [((len(objective.sum_names),), tf.float32)]
+    return _in_parts(forward_backward, run.gradient_accumulation_steps, zeros if execution.compiles_all else ())
+
+
 def _filled_up(values, size):
-    """The values [k, ...] with zeros behind them up to a first dimension of `size`; as they are when k is not less."""
+    """Values [k, ...] padded with zeros to a first dimension of `size`; unchanged where k is not smaller."""
     missing = size - values.shape[0]
     return tf.pad(values, [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]) if missing > 0 else values
 
 
 def _in_parts(forward_backward, num_parts, zeros=()):
-    """forward_backward over equal parts of the rows, one after the other, the results added up.
+    """forward_backward over equal parts of the rows, one after the other, with the results added up.
 
-    Losses are divided by the counts of the whole global batch, so that the sum is the whole batch's gradient.
+    Losses are divided by the counts of the whole global batch, so that the sum is the gradient of the whole batch.
 
     Args:
-        zeros: (shape, dtype) of each result, to begin with zeros: the program is half as long, which counts where it is compiled
-            whole. By default the first part's results are what the others are added to.
+        forward_backward: function of (batch, seed, *counts).
+        num_parts: the number of parts.
+        zeros: (shape, dtype) of each result, to start the sums with zeros. The program is then half as long, which
+            matters where it is compiled whole. By default the first part's results start the sums.
     """
     if num_parts == 1:
         return forward_backward
 
     def in_parts(batch, seed, *counts):
         def part(index):
-            # Batches of many lengths leave sizes open: that of the rows, and how many rows a text has.
+            # Batches of many lengths leave two sizes open: the length of rows, and the number of rows of a text.
             rows = {
                 name: tf.reshape(
                     values,
@@ -168,7 +209,7 @@ def _in_parts(forward_backward, num_parts, zeros=()):
             return tf.nest.flatten(forward_backward(rows, backend.fold_in(seed, index), *counts))
 
         def add(index, *sums):
-            return index + 1, *(total + more for total, more in zip(sums, part(index)))
+            return index + 1, *(total + more for total, more in zip(sums, part(index), strict=True))
 
         start = (0, *(tf.zeros(*each) for each in zeros)) if zeros else (1, *part(0))
         _, *totals, sums = tf.while_loop(lambda index, *_: index < num_parts, add, start, parallel_iterations=1)
@@ -179,5 +220,5 @@ def _in_parts(forward_backward, num_parts, zeros=()):
 
 def _first_not_finite(values):
     is_bad = ~tf.math.is_finite(values)
-    # Finite values whose sum, or whose loss, is too large for float32: none of them alone.
+    # Finite values can have a sum, or a loss, that is too large for float32. No variable is to blame then.
     return tf.where(tf.reduce_any(is_bad), tf.argmax(is_bad, output_type=tf.int32), values.shape[0])

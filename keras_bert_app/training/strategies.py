@@ -1,4 +1,4 @@
-"""Which devices a run uses."""
+"""The devices of a run, as a tf.distribute.Strategy."""
 
 import contextlib
 import json
@@ -7,26 +7,31 @@ import signal
 
 import tensorflow as tf
 
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.training import tpu
 
 KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-# Stands for the signal in a process whose neighbour got it.
+# The number of the signal that ends a process when another process of the run got a signal.
 STOP_ELSEWHERE = signal.SIGTERM
-# Steps in one call of the device: a TPU wants many, on a CPU a call costs next to nothing.
+# Steps of one call by kind of device. A call costs a TPU much, and a CPU next to nothing.
 _ITERATIONS_PER_LOOP = {"TPU": 100, "GPU": 20, "CPU": 5}
 
 
-def make_strategy(name):
-    """The tf.distribute.Strategy of a --strategy flag; call it before any other op of TensorFlow.
+def make_strategy(name: str) -> tf.distribute.Strategy:
+    """Makes the strategy of a --strategy flag. Call this function before any other op of TensorFlow.
 
     Args:
-        name: "auto" (the machines of TF_CONFIG if it names several, a TPU if one answers, every GPU, else the CPU),
-            "one_device", "mirrored" (every GPU of this machine, or its logical CPUs), "multi_worker" (the machines
-            named in TF_CONFIG), "tpu".
+        name: one of
+            "auto": the machines of TF_CONFIG if it names several, else a TPU if the environment has one, else all GPUs,
+                else the CPU;
+            "one_device": the first GPU, or the CPU;
+            "mirrored": all GPUs of this machine, or its logical CPUs;
+            "multi_worker": the machines of TF_CONFIG;
+            "tpu": all chips of a TPU.
 
     Raises:
-        UserError: the devices it needs are not there, or TF_CONFIG contradicts it.
+        UserError: the devices are missing, or TF_CONFIG contradicts the name.
     """
     num_machines = _machines_in_tf_config()
     if name == "multi_worker" or (name == "auto" and num_machines > 1):
@@ -54,7 +59,7 @@ def make_strategy(name):
 
 
 def _machines_in_tf_config():
-    """How many tasks the cluster in TF_CONFIG has; 0 without one."""
+    """The number of tasks of the cluster in TF_CONFIG; 0 without a cluster."""
     try:
         cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
         return sum(len(addresses) for task, addresses in cluster.items() if task in ("chief", "worker"))
@@ -66,7 +71,7 @@ def _machines_in_tf_config():
 
 
 def _check_task_in_tf_config():
-    """Raises UserError where TF_CONFIG does not say which of its machines this is."""
+    """Raises UserError if TF_CONFIG does not say which of its machines this is."""
     environment = json.loads(os.environ["TF_CONFIG"])
     cluster, task = environment["cluster"], environment.get("task")
     kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
@@ -74,35 +79,54 @@ def _check_task_in_tf_config():
         index = int(index)  # TensorFlow takes "1" too
     if kind not in cluster or type(index) is not int or not 0 <= index < len(cluster[kind]):
         raise UserError(
-            f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected which of its machines this is, such as "
-            f'{{"type": "{next(iter(cluster))}", "index": 0}}'
+            f"the environment's TF_CONFIG has the task {json.dumps(task)}; expected which of its machines this is, "
+            f'such as {{"type": "{next(iter(cluster))}", "index": 0}}'
         )
 
 
-def device_kind(strategy):
-    """ "TPU", "GPU" or "CPU"."""
+def device_kind(strategy: tf.distribute.Strategy) -> str:
+    """The kind of the strategy's devices: "TPU", "GPU" or "CPU"."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "TPU"
     return "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
 
 
-def iterations_per_loop(strategy, wanted):
-    """Steps in one call of the device; a wanted number of 0 means: by the kind of device."""
+def iterations_per_loop(strategy: tf.distribute.Strategy, wanted: int) -> int:
+    """The number of steps of one call.
+
+    Args:
+        strategy: the devices.
+        wanted: the number that the user wants; 0 for the number that suits the kind of device.
+    """
     return wanted or _ITERATIONS_PER_LOOP[device_kind(strategy)]
 
 
-def with_precision(run, strategy):
-    """The run with the compute type that "auto" stands for on the strategy's devices."""
+def with_precision(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
+    """The run with the precision that "auto" means on the strategy's devices."""
     return run.with_precision(device_kind(strategy) == "TPU")
 
 
-def with_compilation(run, strategy):
-    """The run with what "auto" of --jit_compile stands for on the strategy's devices."""
+def with_compilation(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
+    """The run with the value of --jit_compile that "auto" means on the strategy's devices."""
     return run.with_compilation(device_kind(strategy))
 
 
-def check_batch_size(strategy, global_batch_size, num_parts=1):
-    """Raises UserError where the replicas cannot share a global batch evenly, or a replica its rows over num_parts."""
+def resolved(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
+    """The run with precision and compilation for the strategy's devices."""
+    return with_compilation(with_precision(run, strategy), strategy)
+
+
+def check_batch_size(strategy: tf.distribute.Strategy, global_batch_size: int, num_parts: int = 1) -> None:
+    """Checks that a global batch divides over the replicas.
+
+    Args:
+        strategy: the devices.
+        global_batch_size: rows.
+        num_parts: number of equal parts in which each replica takes its rows.
+
+    Raises:
+        UserError: the batch does not divide evenly.
+    """
     replicas = strategy.num_replicas_in_sync
     if global_batch_size % (replicas * num_parts):
         parts = f" in {num_parts} parts (--gradient_accumulation_steps)" if num_parts > 1 else ""
@@ -113,13 +137,13 @@ def check_batch_size(strategy, global_batch_size, num_parts=1):
         )
 
 
-def describe(strategy, run):
-    """One line: what was picked."""
+def describe(strategy: tf.distribute.Strategy, run: TrainingConfig) -> str:
+    """A line that names the strategy, its devices, the batch and the precision."""
     replicas, parts = strategy.num_replicas_in_sync, ""
     if run.gradient_accumulation_steps > 1:
         parts = f", {run.gradient_accumulation_steps} parts one after the other"
     machines = f" on {num_machines(strategy)} machines" if num_machines(strategy) > 1 else ""
-    # Its class bears another name.
+    # The class of this strategy has another name.
     name = (
         "MultiWorkerMirroredStrategy"
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -131,8 +155,8 @@ def describe(strategy, run):
     )
 
 
-def num_machines(strategy):
-    """How many processes train together."""
+def num_machines(strategy: tf.distribute.Strategy) -> int:
+    """The number of processes that train together."""
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or strategy.cluster_resolver is None:
         return 1
     return max(
@@ -140,8 +164,8 @@ def num_machines(strategy):
     )
 
 
-def wait_for_all(strategy):
-    """Returns when every machine that trains with this one has called it too."""
+def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+    """Waits until every machine that trains with this one has called this function too."""
     if num_machines(strategy) > 1:
         ones = strategy.run(
             tf.function(
@@ -151,8 +175,8 @@ def wait_for_all(strategy):
         strategy.experimental_local_results(ones)[0].numpy()
 
 
-def is_chief(strategy):
-    """Whether this process writes the files of the run: the chief task if the cluster has one, else worker 0."""
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
+    """Whether this process writes the files of the run. The task "chief" does, or without such a task worker 0."""
     resolver = strategy.cluster_resolver
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
         return True

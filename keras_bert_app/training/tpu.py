@@ -1,4 +1,4 @@
-"""The TPU of a run: which one is meant, the way to it, and what its failures mean to a person."""
+"""The TPU of a run: its address, the connection, its faults as messages, and advice about the batch."""
 
 import contextlib
 import functools
@@ -6,31 +6,39 @@ import os
 import re
 import socket
 import urllib.parse
+from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import DeviceLost, UserError
 from keras_bert_app.estimation import estimate, hardware
 from keras_bert_app.training import tpu_wheels
 
 _SECONDS_TO_CONNECT = 10.0
-_DEFAULT_PORT = 8470  # of the TPU's server, where a grpc:// address names none
+_DEFAULT_PORT = 8470  # of the TPU's server, for a grpc:// address without a port
 _OTHER_WAYS = "take a TPU runtime, or leave --strategy at auto"
-# Cloud TPU's performance guide: the rows of a core should be a multiple of 8, since its registers have eight sublanes.
+# Registers of a core have eight sublanes, so its rows should be a multiple of 8 (Cloud TPU's performance guide).
 ROWS_MULTIPLE = 8
-_CHIPS = {"v5litepod": "v5e", "v5e": "v5e", "v6e": "v6e"}  # by the beginning of TPU_ACCELERATOR_TYPE; one core each
+# Beginning of TPU_ACCELERATOR_TYPE -> name in estimation.hardware. These chips have one core each.
+_CHIPS = {"v5litepod": "v5e", "v5e": "v5e", "v6e": "v6e"}
 
 
-def is_meant(environment=os.environ):
-    """Whether --strategy=auto means a TPU: chips are there, and TensorFlow's TPU wheel; or the environment names one."""
-    return bool(_has_chips() or _named_by(environment))
+def is_meant(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether --strategy=auto means a TPU.
+
+    This is so if the machine has chips and TensorFlow's TPU wheel, or if a variable of the environment names a TPU.
+    """
+    return bool(_has_chips() or _naming_variable(environment))
 
 
 def _has_chips():
     return tf.config.list_physical_devices("TPU") or (tpu_wheels.installed() and tpu_wheels.chips())
 
 
-def _named_by(environment):
+def _naming_variable(environment):
+    """The first variable of the environment that names a TPU, or None."""
     return next(
         (
             name
@@ -41,60 +49,60 @@ def _named_by(environment):
     )
 
 
-def address(environment=os.environ):
-    """What TensorFlow calls the TPU: "local" for chips of this machine (Colab, Kaggle, a TPU VM), else a name or grpc://.
+def address(environment: Mapping[str, str] = os.environ) -> str:
+    """The TPU's address for TensorFlow: "local" for chips of this machine, else a name or grpc://HOST:PORT.
 
-    TPU_NAME counts only where there are no chips: some images set it to the machine's own name. A pod's machine has chips too, which
-    TPU_LOAD_LIBRARY=0 keeps TensorFlow from seeing.
+    Machines of Colab and Kaggle and TPU VMs have chips. TPU_NAME counts only on machines without chips, since some
+    images set it to the machine's own name. A machine of a pod has chips too; TPU_LOAD_LIBRARY=0 hides them.
     """
     if _has_chips() and environment.get("TPU_LOAD_LIBRARY") != "0":
         return "local"
     return environment.get("KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS") or environment.get("TPU_NAME") or "local"
 
 
-def make_strategy(environment=os.environ):
-    """TPUStrategy over all chips, connected and initialized.
+def make_strategy(environment: Mapping[str, str] = os.environ) -> tf.distribute.TPUStrategy:
+    """A TPUStrategy over all chips, connected and initialized.
 
     Raises:
-        UserError: there is no TPU, it does not answer, or it runs another TensorFlow.
+        UserError: there is no TPU, the TPU does not answer, or it runs another version of TensorFlow.
     """
     name = address(environment)
     if name.startswith("grpc://"):
-        _check_that_it_answers(name)
+        _check_connection(name)
     elif name == "local" and not tpu_wheels.installed():
-        signs = _named_by(environment)
+        sign = _naming_variable(environment)
         raise UserError(
             f"--strategy=tpu: TensorFlow {tf.__version__} here is built without TPUs"
             + (
-                f", though {signs}={environment[signs]} tells of one; install requirements-tpu.txt"
-                if signs
+                f", though {sign}={environment[sign]} tells of one; install requirements-tpu.txt"
+                if sign
                 else f", and nothing tells of one; {_OTHER_WAYS}"
             )
         )
     hosts = environment.get("TPU_WORKER_HOSTNAMES", "").split(",")
     if name == "local" and len(hosts) > 1:
         raise UserError(
-            f"--strategy=tpu: this machine is one of the {len(hosts)} of a pod (TPU_WORKER_HOSTNAMES), whose chips start "
-            "together only; set TPU_NAME to the pod's name or grpc://HOST:PORT, and TPU_LOAD_LIBRARY=0"
+            f"--strategy=tpu: this machine is one of the {len(hosts)} of a pod (TPU_WORKER_HOSTNAMES), whose chips "
+            "start together only; set TPU_NAME to the pod's name or grpc://HOST:PORT, and TPU_LOAD_LIBRARY=0"
         )
     try:
         return _connected(name)
-    except Exception as error:  # the resolver raises whatever its transport does
-        raise UserError(f"--strategy=tpu: {_what_it_means(name, error)}") from None
+    except Exception as error:  # the resolver passes on every exception of its transport
+        raise UserError(f"--strategy=tpu: {_explanation(name, error)}") from None
 
 
 @functools.cache
 def _connected(name):
-    """Once in a process: a TPU that is initialized again loses what is on it."""
+    """The strategy of a TPU. It is made once a process, since a second initialization clears the TPU's memory."""
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
-    # By default all that is not for the chips would go to a pod's first worker too, which lacks the tokenizer's ops.
+    # By default TensorFlow would place all other ops on the pod's first worker, which lacks the tokenizer's ops.
     tf.config.experimental_connect_to_cluster(resolver, make_master_device_default=False)
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _check_that_it_answers(name):
-    """TensorFlow itself would wait for an address where nobody is without an end."""
+def _check_connection(name):
+    """Raises UserError if nothing answers at an address, where TensorFlow itself would wait forever."""
     first = urllib.parse.urlsplit(name.split(",")[0])
     try:
         place = first.hostname, first.port or _DEFAULT_PORT
@@ -107,8 +115,8 @@ def _check_that_it_answers(name):
         ) from None
 
 
-def _what_it_means(name, error):
-    """One line for what went wrong on the way to a TPU, with TensorFlow's own first line."""
+def _explanation(name, error):
+    """A line that explains why the connection to a TPU failed, with the first line of TensorFlow's message."""
     text = str(error) or type(error).__name__
     reason = text.strip().splitlines()[0][:200]
     if "No matching devices found for '/device:TPU_SYSTEM" in text or "No OpKernel was registered" in text:
@@ -116,28 +124,33 @@ def _what_it_means(name, error):
         return f"TensorFlow {tf.__version__} finds no TPU on this machine; {way}"
     if "registered in binary" in text or "not in Op<" in text or "context_id" in text:
         return (
-            f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with the "
-            "runtime of this version, or install that one's tensorflow and tensorflow-text"
+            f"the TPU {name} runs another version of TensorFlow than {tf.__version__} here ({reason}); create it with "
+            "the runtime of this version, or install that one's tensorflow and tensorflow-text"
         )
     if "Google API client" in text:
         return (
-            f"to find the TPU {name} by its name TensorFlow wants two packages more; pip install google-api-python-client "
-            "oauth2client, or set TPU_NAME=grpc://HOST:PORT"
+            f"to find the TPU {name} by its name TensorFlow wants two packages more; pip install "
+            "google-api-python-client oauth2client, or set TPU_NAME=grpc://HOST:PORT"
         )
     if isinstance(error, OSError) or "googleapiclient" in text:
         return (
-            f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same project, "
-            "or TPU_NAME=grpc://HOST:PORT"
+            f"Google Cloud could not be asked where the TPU {name} is ({reason}); expected a machine in the same "
+            "project, or TPU_NAME=grpc://HOST:PORT"
         )
     return f"the TPU {name} did not start ({reason}); {_OTHER_WAYS}"
 
 
 @contextlib.contextmanager
-def named_faults(strategy, run):
-    """Says in one line what a TPU's failures within the block mean; other devices' pass as they are.
+def named_faults(strategy: tf.distribute.Strategy, run: TrainingConfig) -> Iterator[None]:
+    """Turns a TPU's faults within the block into errors of one line. Faults of other devices stay as they are.
+
+    Args:
+        strategy: the devices.
+        run: TrainingConfig, for the batch.
 
     Raises:
-        UserError: the batch is too large. DeviceLost: the TPU went away, as a preempted one does.
+        UserError: the batch is too large.
+        DeviceLost: the TPU went away, for instance because it was preempted.
     """
     try:
         yield
@@ -149,32 +162,42 @@ def named_faults(strategy, run):
         )
         if isinstance(error, tf.errors.ResourceExhaustedError) or "Ran out of memory" in error.message:
             raise UserError(
-                f"{_rows(strategy, run)} rows a core do not fit into the TPU's memory ({reason[:200]}); lower --global_batch_size="
-                f"{run.global_batch_size}, or take it in parts with --gradient_accumulation_steps"
+                f"{_rows(strategy, run)} rows a core do not fit into the TPU's memory ({reason[:200]}); lower "
+                f"--global_batch_size={run.global_batch_size}, or take it in parts with --gradient_accumulation_steps"
             ) from None
         if isinstance(error, (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)):
             raise DeviceLost(f"the TPU went away ({reason[:200]})") from None
         raise
 
 
-def advice(strategy, run, model_config=None, environment=os.environ):
-    """Lines about a batch that uses a TPU badly, and about how many rows fit.
+def advice(
+    strategy: tf.distribute.Strategy,
+    run: TrainingConfig,
+    model_config: BertConfig | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> list[str]:
+    """Lines about a batch that uses a TPU badly, and about the number of rows that fit; [] for other devices.
 
     Args:
-        model_config: BertConfig of a pre-training, whose memory is estimated. environment: names the chip.
+        strategy: the devices.
+        run: TrainingConfig, resolved.
+        model_config: BertConfig of a pre-training, for an estimate of its memory; None for no estimate.
+        environment: dict whose TPU_ACCELERATOR_TYPE names the chip.
     """
     if not isinstance(strategy, tf.distribute.TPUStrategy):
         return []
     rows, lines = _rows(strategy, run), []
     if rows % ROWS_MULTIPLE:
-        good = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
-        whole = good * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
+        good_rows = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE
+        good_batch = good_rows * strategy.num_replicas_in_sync * run.gradient_accumulation_steps
         lines.append(
-            f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as --global_batch_size={whole}"
+            f"advice: {rows} rows a core; a TPU likes multiples of {ROWS_MULTIPLE}, such as "
+            f"--global_batch_size={good_batch}"
         )
     if run.has_many_lengths:
         lines.append(
-            "advice: rows of several lengths, each with a program of its own and one step a call; --nolength_buckets pads all to one"
+            "advice: rows of several lengths, each with a program of its own and one step a call; --nolength_buckets "
+            "pads all to one"
         )
     kind = _CHIPS.get(re.match("[a-z0-9]*", environment.get("TPU_ACCELERATOR_TYPE", "").lower())[0])
     if kind and model_config:
@@ -184,12 +207,12 @@ def advice(strategy, run, model_config=None, environment=os.environ):
         lines.append(
             f"up to about {most:,} rows fit into {size} (estimated)"
             if rows <= most
-            else f"advice: {rows:,} rows a core, of which about {most:,} fit into {size} (estimated); lower --global_batch_size, or "
-            "take it in parts with --gradient_accumulation_steps"
+            else f"advice: {rows:,} rows a core, of which about {most:,} fit into {size} (estimated); lower "
+            "--global_batch_size, or take it in parts with --gradient_accumulation_steps"
         )
     return lines
 
 
 def _rows(strategy, run):
-    """Rows that a core takes at a time."""
+    """The number of rows that a core takes at a time."""
     return run.global_batch_size // strategy.num_replicas_in_sync // run.gradient_accumulation_steps

@@ -1,4 +1,4 @@
-"""Which build of TensorFlow is installed, and whether it fits the TPU. Loads no TensorFlow."""
+"""The installed build of TensorFlow, and whether it fits the TPU. The module does not load TensorFlow."""
 
 import glob
 import importlib.metadata
@@ -6,29 +6,37 @@ import os
 
 from keras_bert_app.errors import UserError
 
-# Set on machines that have chips, by Colab and the images of TPU VMs.
+# Colab and the images of TPU VMs set these variables on machines with chips.
 SIGNS_OF_CHIPS = ("TPU_ACCELERATOR_TYPE", "COLAB_TPU_1VM")
-# tensorflow-tpu asks for libtpu ~= 0.0.14, and with a newer one of these the process aborts while it is imported.
+# Version of tensorflow-tpu -> version of libtpu. The wheel asks for libtpu ~= 0.0.14, but aborts the process on import
+# with a newer one.
 _LIBTPU = {"2.20.0": "0.0.14"}
 
 
-def chips():
-    """The device files of TPU chips: v2 to v4 have a driver of their own, later ones come by vfio, as other cards may."""
+def chips() -> list[str]:
+    """The device files of TPU chips.
+
+    v2 to v4 have a driver of their own. Later chips use vfio, which other cards may use too.
+    """
     return glob.glob("/dev/accel[0-9]*") or glob.glob("/dev/vfio/[0-9]*")
 
 
-def installed():
-    """The version of the tensorflow-tpu wheel, or None where TensorFlow is built without TPUs."""
+def installed() -> str | None:
+    """The version of the tensorflow-tpu wheel; None if TensorFlow is built without TPUs."""
     return _version("tensorflow-tpu")
 
 
-def check():
-    """Raises UserError where importing TensorFlow would abort the process, or pip has mixed up two builds of it."""
+def check() -> None:
+    """Checks the installed wheels.
+
+    Raises:
+        UserError: importing TensorFlow would abort the process, or pip has mixed up two builds of TensorFlow.
+    """
     version = installed()
     if not version:
         return
     wanted, found = _LIBTPU.get(version), _version("libtpu")
-    # Without the library nothing of it is loaded, which is how programs are lowered for a TPU elsewhere.
+    # With TPU_LOAD_LIBRARY=0 TensorFlow does not load libtpu. Other machines can lower programs for a TPU so.
     if wanted and found and found != wanted and os.environ.get("TPU_LOAD_LIBRARY") != "0":
         raise UserError(
             f"libtpu {found} is installed, with which tensorflow-tpu {version} cannot start; "

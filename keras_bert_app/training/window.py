@@ -2,6 +2,8 @@
 
 import collections
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,32 +15,39 @@ class Window:
     """Sums since the last log line, and the clocks of the loop.
 
     Args:
-        objective: whose sums the rows begin with. rows: of steps.columns, taken before a stop and not yet logged.
+        objective: the objective, whose sums begin each row; see training.losses.
+        rows: rows with the columns of steps.columns, from steps that were taken before a stop and are not yet logged.
     """
 
-    def __init__(self, objective, rows=()):
+    def __init__(self, objective: Any, rows: Iterable[np.ndarray] = ()):
         self.objective, self.columns = objective, steps.columns(objective)
         self.rows = list(rows)
         self.latest = collections.deque(maxlen=50)
         self.restart_clock()
 
-    def restart_clock(self):
-        """Time from here on counts; what passed since the last step was no training."""
+    def restart_clock(self) -> None:
+        """Restarts the clock, since the time since the last step was no training."""
         self.started, self.timed_tokens, self.waited = time.monotonic(), 0, 0.0
 
-    def add(self, rows, input_mask, waited):
-        """Takes in steps: rows [k, number of columns]; waited: seconds that the loop waited for their batches."""
+    def add(self, rows: np.ndarray, input_mask: tf.Tensor, waited: float) -> None:
+        """Adds steps.
+
+        Args:
+            rows: [k, number of columns].
+            input_mask: int [k, B, S].
+            waited: seconds that the loop waited for the batches of these steps.
+        """
         self.rows.extend(rows)
         self.latest.extend(rows)
         self.timed_tokens += int(tf.reduce_sum(input_mask))
         self.waited += waited
 
-    def recent(self):
-        """Figures of the last 50 steps."""
+    def recent(self) -> dict[str, float]:
+        """The figures of the last 50 steps."""
         return self._figures(list(self.latest))
 
-    def close(self):
-        """Figures since the last call."""
+    def close(self) -> dict[str, float]:
+        """The figures since the last call of this method."""
         figures = self._figures(self.rows)
         self.rows = []
         self.restart_clock()
@@ -47,7 +56,7 @@ class Window:
     def _figures(self, rows):
         values = np.asarray(rows, np.float64)
         column = {name: values[:, index] for name, index in self.columns.items()}
-        # A step that was skipped has no loss; the others stand for it.
+        # A skipped step has no loss, so the means are those of the other steps.
         good = column["bad_variable"] < 0
         sums = {name: float(column[name][good].sum()) for name in self.objective.sum_names}
         seconds = max(time.monotonic() - self.started, 1e-9)

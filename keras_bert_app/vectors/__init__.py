@@ -1,1 +1,1 @@
-"""Sentence vectors of whole files, and the nearest among them."""
+"""Sentence vectors of whole files, and the search for the nearest of them."""

@@ -1,7 +1,8 @@
-"""Vectors of many texts: what an export makes of them, in batches of like lengths."""
+"""Vectors of many texts by an export, in batches of texts of similar lengths."""
 
 import json
 import os
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -12,28 +13,36 @@ from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
 from keras_bert_app.vectors.plain_rows import PlainRows
 from keras_bert_app.vectors.text_sources import work_of
 
-BATCH_SIZE = 32  # beyond it a CPU is no faster
-_COUNTED_AT_A_TIME = 256  # texts; cutting them into pieces takes many times their bytes
+BATCH_SIZE = 32  # larger batches are no faster on a CPU
+_COUNTED_AT_A_TIME = 256  # texts; their tokenization takes many times their bytes
 
 
 class Embedder:
-    """Vectors of texts by an export of embeddings, or by a module that is to be one.
+    """A function that makes vectors of texts by an export of embeddings, or by a module before its export.
 
     Args:
-        signatures: dict name -> function. from_ids: LiteRTModel of the signature "ids", which is faster, or None.
-            plain_rows: PlainRows that goes with it.
+        signatures: dict from name to function.
+        from_ids: LiteRTModel of the signature "ids", which is faster, or None.
+        plain_rows: PlainRows of the same model, or None.
     """
 
-    def __init__(self, signatures, from_ids=None, plain_rows=None):
+    def __init__(self, signatures: dict, from_ids: LiteRTModel | None = None, plain_rows: PlainRows | None = None):
         self._embed, self._num_tokens = signatures["serving_default"], signatures["num_tokens"]
         self._tokenize = signatures["tokenize"] if from_ids else None
         self._from_ids, self._plain_rows = from_ids, plain_rows
 
-    def __call__(self, texts):
-        """(vectors float32 [B, D], truncated bool [B]) of a list of bytes."""
+    def __call__(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Makes the vectors of a batch.
+
+        Args:
+            texts: list of bytes.
+
+        Returns:
+            (vectors float32 [B, D], truncated bool [B]).
+        """
         if self._from_ids is None or not texts:
-            found = self._embed(text=tf.constant(texts, tf.string))
-            return found["embedding"].numpy(), found["truncated"].numpy()
+            outputs = self._embed(text=tf.constant(texts, tf.string))
+            return outputs["embedding"].numpy(), outputs["truncated"].numpy()
         inputs = self._plain_rows(texts) if self._plain_rows else None
         if inputs is None:
             inputs = {
@@ -42,19 +51,30 @@ class Embedder:
         truncated = inputs.pop("truncated")
         return self._from_ids(**inputs)["embedding"], truncated
 
-    def num_tokens(self, texts):
-        """int32 [B], before anything is cut off."""
+    def num_tokens(self, texts: list[bytes]) -> np.ndarray:
+        """Counts the tokens of texts before anything is cut off.
+
+        Args:
+            texts: list of bytes.
+
+        Returns:
+            int32 [B].
+        """
         return self._num_tokens(text=tf.constant(texts, tf.string))["num_tokens"].numpy()
 
 
-def load_embedder(saved_model, num_threads=0):
-    """The Embedder of an export; it runs model.tflite where that is beside it.
+def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
+    """Loads the Embedder of an export. It runs model.tflite if the export has one.
 
     Args:
-        num_threads: of model.tflite; 0 for as many as this process may use.
+        saved_model: str. See saved_models.load.
+        num_threads: int. Threads for model.tflite; 0 for as many as this process may use.
+
+    Returns:
+        Embedder.
 
     Raises:
-        UserError: see saved_models.load; or the export answers something else.
+        UserError: the export cannot be loaded, or it gives no sentence vectors.
     """
     loaded, directory = saved_models.load(saved_model), saved_models.find(saved_model)
     signatures = loaded.signatures
@@ -79,18 +99,25 @@ def _contents(path):
         return file.read()
 
 
-def embed_texts(embed, texts, batch_size=BATCH_SIZE, done=lambda texts, work: None):
-    """Vectors of texts, in their order.
+def embed_texts(
+    embed: Embedder,
+    texts: list[bytes],
+    batch_size: int = BATCH_SIZE,
+    done: Callable[[int, float], None] = lambda texts, work: None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Makes the vectors of texts, in the order of the texts.
 
     Args:
-        embed: Embedder. texts: list of bytes. done: called after each batch with the number of its texts, and what they
-            cost as texts.work_of counts it.
+        embed: Embedder. It makes the vectors of a batch.
+        texts: list of bytes.
+        batch_size: int. The most texts of a batch.
+        done: function of the number of texts of a batch and their work (text_sources.work_of), called after each batch.
 
     Returns:
         (float32 [N, D], truncated bool [N]).
     """
-    # The longest first: if memory is short, that is known at once. Lengths in bytes would do worse: with them a third of
-    # what is computed is padding.
+    # The longest texts come first, so that a lack of memory shows at once. Lengths in tokens matter: batches by lengths
+    # in bytes would be one third padding.
     lengths = [embed.num_tokens(texts[at : at + _COUNTED_AT_A_TIME]) for at in range(0, len(texts), _COUNTED_AT_A_TIME)]
     order = np.argsort(-np.concatenate(lengths), kind="stable")
     parts = []
@@ -99,4 +126,4 @@ def embed_texts(embed, texts, batch_size=BATCH_SIZE, done=lambda texts, work: No
         parts.append(embed(batch))
         done(len(batch), sum(map(work_of, batch)))
     places = np.argsort(order)
-    return tuple(np.concatenate(kind)[places] for kind in zip(*parts))
+    return tuple(np.concatenate(kind)[places] for kind in zip(*parts, strict=True))

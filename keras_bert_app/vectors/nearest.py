@@ -1,26 +1,31 @@
-"""The nearest of many vectors, exactly: every one is compared."""
+"""Exact search for the nearest of many vectors: it compares all of them."""
+
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 
-_BLOCK_BYTES = 1 << 25  # of vectors that are compared at a time
+_BLOCK_BYTES = 1 << 25  # of the vectors compared at a time
 _SAMPLES = 8
-_SAME = 0.99  # least cosine of a text's vector with its own from another batch or machine; other models' are far below
+# The least cosine of two vectors of one text, from other batches or machines. Those of other models are far below.
+_SAME = 0.99
 
 
-def nearest(queries, vectors, k):
-    """The k vectors of greatest cosine for each query; of equal ones the first.
+def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Finds the k vectors of greatest cosine for each query. Of equal cosines the first row wins.
 
     Args:
-        queries: float32 [Q, D]. vectors: [N, D], in memory or in a file; of any length. k: N where it is more.
+        queries: float32 [Q, D].
+        vectors: [N, D], in memory or in a file. The vectors may have any length.
+        k: int. At most N vectors are found.
 
     Returns:
         (cosines float32 [Q, k], descending; rows int64 [Q, k]). The cosine with a vector of zeros is 0.
 
     Raises:
-        UserError: a number of the vectors is infinite or none at all.
+        UserError: a vector holds an infinite number or NaN.
     """
     k, size = min(k, len(vectors)), max(1, _BLOCK_BYTES // (4 * vectors.shape[1]))
     queries = _unit(queries)
@@ -30,20 +35,26 @@ def nearest(queries, vectors, k):
         if not np.isfinite(block).all():
             bad = start + int(np.argmin(np.isfinite(block).all(axis=1)))
             raise UserError(f"vector {bad + 1:,} holds numbers that are not finite; embed the texts again")
-        # Those found before stand first, and top_k takes the first of equal ones.
-        found = np.concatenate([best, queries @ block.T], axis=1)
+        # Earlier rows come first, because top_k takes the first of equal values.
+        cosines = np.concatenate([best, queries @ block.T], axis=1)
         numbers = np.broadcast_to(np.arange(start, start + len(block)), (len(queries), len(block)))
         numbers = np.concatenate([rows, numbers], axis=1)
-        values, places = tf.math.top_k(found, min(k, found.shape[1]))
+        values, places = tf.math.top_k(cosines, min(k, cosines.shape[1]))
         best, rows = values.numpy(), np.take_along_axis(numbers, places.numpy(), axis=1)
     return best, rows
 
 
-def check_vectors(vectors, texts, embed, name):
-    """Raises UserError where vectors are not those of these texts by this model, as far as a few of them tell.
+def check_vectors(vectors: np.ndarray, texts: Iterable[bytes], embed: Callable, name: str) -> None:
+    """Checks with a few samples that vectors belong to texts and to a model.
 
     Args:
-        vectors: [N, D]. texts: iterator over the texts. embed: embedding.Embedder. name: of the vectors.
+        vectors: [N, D].
+        texts: iterable of bytes. All texts.
+        embed: embedding.Embedder. The model.
+        name: str. The name of the vectors in messages.
+
+    Raises:
+        UserError: the vectors belong to other texts or to another model.
     """
     samples = set(np.linspace(0, max(len(vectors) - 1, 0), _SAMPLES, dtype=int).tolist())
     count, taken = 0, {}
@@ -58,7 +69,7 @@ def check_vectors(vectors, texts, embed, name):
             f"{name}: has vectors of {vectors.shape[1]} numbers, and the model gives {found.shape[1]}; embed "
             "the corpus with this model"
         )
-    for row, ours in zip(taken, found):
+    for row, ours in zip(taken, found, strict=True):
         theirs = np.asarray(vectors[row], np.float32)
         cosine = float(_unit(ours[None])[0] @ _unit(theirs[None])[0])
         if cosine < _SAME and ours.any():

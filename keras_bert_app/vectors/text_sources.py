@@ -1,6 +1,10 @@
-"""The texts of a file, one a row: its lines, or a field of its JSON lines; plain or gzip, in bounded memory."""
+"""The texts of a file: its lines, or a field of its JSON lines.
+
+Files are plain or gzip, and memory is bounded.
+"""
 
 import itertools
+from collections.abc import Iterable, Iterator
 
 from keras_bert_app.errors import UserError, nearest
 from pipelines.text.text_files import ReaderCounts, open_text
@@ -9,19 +13,24 @@ from pipelines.text.text_lines import MAX_LINE_BYTES, read_lines
 
 FORMATS = ("auto", "lines", "jsonl")
 _JSON_NAMES = (".jsonl", ".ndjson", ".json")
-# What a text costs, in bytes of it: a long one loses its end, a short one has [CLS] and [SEP] still.
+# Bounds of the work for a text, in bytes: a long text loses its end, a short text still has [CLS] and [SEP].
 _MOST_WORK, _LEAST_WORK = 2048, 8
 
 
-def read_texts(path, input_format="auto", text_field="text", counts=None):
-    """Yields the texts of a file as valid UTF-8; an empty line is a text too.
+def read_texts(
+    path: str, input_format: str = "auto", text_field: str = "text", counts: ReaderCounts | None = None
+) -> Iterator[bytes]:
+    """Yields the texts of a file as valid UTF-8. An empty line is a text too.
 
     Args:
-        path: anything tf.io.gfile opens. input_format: of FORMATS; "auto" goes by the name. text_field: of JSON lines.
-        counts: ReaderCounts, updated while texts are taken; of capped_lines only the first MB was taken.
+        path: str. Any path that tf.io.gfile opens.
+        input_format: str. One of FORMATS; "auto" depends on the name.
+        text_field: str. The field of JSON lines that holds the text.
+        counts: ReaderCounts. It is updated while texts are read. capped_lines counts lines of which only the first MB
+            was read.
 
     Raises:
-        UserError, DataError: the file cannot be read, or a line of it is no JSON object with that field.
+        UserError, DataError: the file cannot be read, or a line is no JSON object with this field.
     """
     counts = ReaderCounts() if counts is None else counts
     is_json = format_of(path, input_format) == "jsonl"
@@ -30,15 +39,20 @@ def read_texts(path, input_format="auto", text_field="text", counts=None):
             if not is_json:
                 if part <= 1:
                     yield line
-            elif part or line.strip():  # an empty line is no record
+            elif part or line.strip():  # an empty line is not a record
                 place = f"{path}:{number}"
                 if part:
                     raise UserError(f"{place}: a record of more than {MAX_RECORD_BYTES >> 20} MB; cut its text before")
                 yield json_text(line, place, text_field, counts)
 
 
-def remarks(counts, truncated):
-    """Yields lines that say what of texts was not read. Args: counts: ReaderCounts. truncated: texts that lost their ends to the model."""
+def remarks(counts: ReaderCounts, truncated: int) -> Iterator[str]:
+    """Yields lines about the parts of texts that were not read.
+
+    Args:
+        counts: ReaderCounts. The counts of the reader.
+        truncated: int. The number of texts that were too long for the model.
+    """
     for number, what in (
         (truncated, "texts had more tokens than the model reads; their ends were left out"),
         (counts.invalid_utf8_lines, "lines hold invalid UTF-8; those bytes were left out"),
@@ -48,11 +62,18 @@ def remarks(counts, truncated):
             yield f"{number:,} {what}"
 
 
-def format_of(path, input_format):
-    """ "lines" or "jsonl".
+def format_of(path: str, input_format: str) -> str:
+    """Resolves the format of a file.
+
+    Args:
+        path: str. The file; its name decides if the format is "auto".
+        input_format: str. One of FORMATS.
+
+    Returns:
+        str: "lines" or "jsonl".
 
     Raises:
-        UserError: there is no such format.
+        UserError: the format is unknown.
     """
     if input_format not in FORMATS:
         raise UserError(f"--input_format={input_format} is not known: {nearest(input_format, FORMATS)}")
@@ -61,21 +82,40 @@ def format_of(path, input_format):
     return "jsonl" if path.lower().removesuffix(".gz").endswith(_JSON_NAMES) else "lines"
 
 
-def texts_at(texts, rows):
-    """dict row -> text of some rows, counted from 0; the texts are read no further than the last of them."""
+def texts_at(texts: Iterable[bytes], rows: Iterable[int]) -> dict[int, bytes]:
+    """Finds the texts of some rows. It reads no further than the last of these rows.
+
+    Args:
+        texts: iterable of bytes. All texts.
+        rows: iterable of int. The rows, counted from 0.
+
+    Returns:
+        dict from row to text.
+    """
     wanted = set(map(int, rows))
     last = max(wanted, default=-1)
     return {row: text for row, text in enumerate(itertools.islice(texts, last + 1)) if row in wanted}
 
 
-def count_work(texts):
-    """(number of texts, what they cost together as work_of counts it)."""
+def count_work(texts: Iterable[bytes]) -> tuple[int, int]:
+    """Counts texts and their work.
+
+    Args:
+        texts: iterable of bytes. All texts.
+
+    Returns:
+        (number of texts, sum of work_of over the texts).
+    """
     count = work = 0
     for text in texts:
         count, work = count + 1, work + work_of(text)
     return count, work
 
 
-def work_of(text):
-    """What the vector of a text costs, in no unit."""
+def work_of(text: bytes) -> int:
+    """Estimates the work for the vector of a text, without a unit.
+
+    Args:
+        text: bytes. The text.
+    """
     return min(len(text), _MOST_WORK) + _LEAST_WORK

@@ -1,43 +1,60 @@
-"""Files of vectors: written whole or not at all, in memory that does not grow with them, and read back."""
+"""Files of vectors, written whole or not at all. Reading and writing need little memory."""
 
-import contextlib
 import io
 import os
 import typing
+from collections.abc import Callable, Iterable
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.vectors.embedding import BATCH_SIZE, embed_texts
+from keras_bert_app.vectors.embedding import BATCH_SIZE, Embedder, embed_texts
+from pipelines import storage
 
-# Texts that are sorted by their lengths together.
+# The most texts that are sorted by length together, and their most bytes.
 _POOL_TEXTS, _POOL_BYTES = 8192, 1 << 23
 
 
 class Counts(typing.NamedTuple):
-    """texts: rows written. size: numbers of each. truncated: how many texts lost their ends."""
+    """The counts of a written file.
+
+    Attributes:
+        texts: int. The number of rows.
+        size: int. The length of each vector.
+        truncated: int. The number of texts that lost their end.
+    """
 
     texts: int
     size: int
     truncated: int
 
 
-def write_vectors(embed, texts, num_texts, output_file, batch_size=BATCH_SIZE, done=lambda texts, work: None):
-    """Writes the vectors of texts, row i of the i-th, whole or not at all.
+def write_vectors(
+    embed: Embedder,
+    texts: Iterable[bytes],
+    num_texts: int,
+    output_file: str,
+    batch_size: int = BATCH_SIZE,
+    done: Callable[[int, float], None] = lambda texts, work: None,
+) -> Counts:
+    """Writes the vectors of texts, one row for each text, whole or not at all.
 
     Args:
-        embed: Embedder. texts: iterator over bytes. num_texts: N, 1 or more. output_file: X.npy,
-            float32 [N, D], or X.tsv, a line of D numbers each. done: see embed_texts.
+        embed: Embedder. It makes the vectors.
+        texts: iterable of bytes. The texts.
+        num_texts: int. The number N of texts, at least 1.
+        output_file: str. X.npy for float32 [N, D], or X.tsv for a line of D numbers for each text.
+        batch_size: int. The most texts of a batch.
+        done: function of the texts and the work of a batch; see embed_texts.
 
     Returns:
         Counts.
 
     Raises:
-        UserError: there are not so many texts.
+        UserError: the number of texts is not num_texts.
     """
     written = size = num_truncated = 0
-    with written_whole(output_file) as file:
+    with storage.whole_file(output_file) as file:
         for pool in _pools(texts):
             vectors, truncated = embed_texts(embed, pool, batch_size, done)
             if not written and output_file.endswith(".npy"):
@@ -53,25 +70,17 @@ def write_vectors(embed, texts, num_texts, output_file, batch_size=BATCH_SIZE, d
     return Counts(written, size, num_truncated)
 
 
-@contextlib.contextmanager
-def written_whole(path):
-    """Gives a file open for writing bytes, which gets its name when the block ends without an error."""
-    temporary = f"{path}.writing"
-    try:
-        with tf.io.gfile.GFile(temporary, "wb") as file:
-            yield file
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
-        raise
+def load_vectors(path: str) -> np.ndarray:
+    """Opens the vectors of a .npy file. The array reads parts of the file when they are needed.
 
+    Args:
+        path: str. A local .npy file.
 
-def load_vectors(path):
-    """float32 or other floating vectors [N, D] that lie in a .npy file, and are read from there as they are needed.
+    Returns:
+        floating numbers [N, D], as a rule float32.
 
     Raises:
-        UserError: it is not such a file.
+        UserError: the file holds no such vectors.
     """
     try:
         if os.path.isdir(path):
@@ -109,5 +118,5 @@ def _npy_header(num_rows, size):
 def _rows(vectors, output_file):
     if output_file.endswith(".npy"):
         return vectors.astype("<f4").tobytes()
-    line = "\t".join(["%.9g"] * vectors.shape[1]) + "\n"  # nine digits give every float32 back
+    line = "\t".join(["%.9g"] * vectors.shape[1]) + "\n"  # nine digits restore every float32
     return "".join(line % tuple(vector) for vector in vectors.tolist()).encode()

@@ -1,7 +1,8 @@
-"""Text files to sorted runs on disk: the first and longest step of prepare_corpus, in parallel and resumable.
+"""The first and longest step of prepare_corpus: it reads text files into sorted runs on disk.
 
-One thread parses, several split sentences, hash and count: TensorFlow's and numpy's operations run side by side, as
-they release Python's lock. Results are taken in the order of the text, whatever the number of threads.
+One thread parses. Several threads split sentences, hash and count; they run side by side, because the operations of
+TensorFlow and numpy release Python's global lock. Results are taken in the order of the text, so they do not depend on
+the number of threads. An interrupted run resumes after the last task that it finished.
 """
 
 import collections
@@ -9,23 +10,26 @@ import dataclasses
 import glob
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 
 import numpy as np
 
 from pipelines.corpus import fingerprints, near_duplicates
 from pipelines.corpus.corpus_tasks import SPLITS, Task, TaskWriter, finished
-from pipelines.corpus.spool import Part
+from pipelines.corpus.spool import Part, Run
 from pipelines.text import readers
 from pipelines.text.text_files import ReaderCounts
 
-_BATCH_BYTES = 1 << 18  # of documents that do not come from files
+_BATCH_BYTES = 1 << 18  # the size of a batch of documents that do not come from files
 _REPORT_SECONDS = 0.5
+Progress = Callable[[int, int], None]
+Runs = dict[str, list[Run]]
 
 
 @dataclasses.dataclass
 class Reader:
-    """How text is read and keyed; arguments as in prepare_corpus."""
+    """How text is read, split and keyed; the fields are arguments of prepare_corpus."""
 
     input_format: str
     text_field: str
@@ -35,18 +39,27 @@ class Reader:
     dedup: str
     workers: int
 
-    def digest(self, task, first_number, batch):
-        """A batch of documents as {split: Part}; its size in documents, sentences."""
+    def digest(self, task: int, first_number: int, batch: readers.Batch) -> tuple[dict[str, Part], int, int]:
+        """Splits a batch into sentences, and computes the keys and counts of its documents.
+
+        Args:
+            task: int. The number of the task that the batch belongs to.
+            first_number: int. The number of documents of the task before this batch; it keeps equal documents apart.
+            batch: readers.Batch.
+
+        Returns:
+            ({split: Part}, number of documents, number of sentences).
+        """
         records = readers.split_batch(batch)
         keys = fingerprints.document_keys(records, str(self.seed).encode())
-        if self.dedup == "none":  # else equal documents would lie side by side
+        if self.dedup == "none":  # otherwise equal documents would be neighbours in the corpus
             keys = fingerprints.numbered_keys(keys, (task.to_bytes(8, "big"), first_number))
         entries, lines = fingerprints.entries_and_lines(records)
         entries["key"], entries["key_rest"] = keys[:, 0], keys[:, 1]
         signatures = near_duplicates.signatures(records) if self.dedup == "near" else None
-        held = keys[:, 2] < np.uint64(int(self.holdout_fraction * 2**64))
+        is_heldout = keys[:, 2] < np.uint64(int(self.holdout_fraction * 2**64))
         parts = {}
-        for split, mask in zip(SPLITS, (~held, held)):
+        for split, mask in zip(SPLITS, (~is_heldout, is_heldout), strict=True):
             chosen = np.flatnonzero(mask)
             rows = np.repeat(mask, entries["sentences"])
             parts[split] = Part(
@@ -58,8 +71,16 @@ class Reader:
         return parts, len(records), int(entries["sentences"].sum())
 
 
-def document_batches(documents, counts):
-    """Documents (sequences of str sentences) as Batches of what can be a corpus."""
+def document_batches(documents: Iterable[Sequence[str]], counts: ReaderCounts) -> Iterator[readers.Batch]:
+    """Groups documents that do not come from files into batches, without empty sentences and documents.
+
+    Args:
+        documents: iterable of documents, each a sequence of sentences (str).
+        counts: ReaderCounts. The bytes of the text are added to it.
+
+    Yields:
+        readers.Batch.
+    """
     texts, ends, size = [], [], 0
     for document in documents:
         sentences = [_encode(stripped) for sentence in document if (stripped := sentence.replace("\n", " ").strip())]
@@ -78,26 +99,32 @@ def document_batches(documents, counts):
 
 
 def _encode(text):
-    """UTF-8, with U+FFFD for surrogates, which a Python string may hold but UTF-8 may not."""
+    """Encodes as UTF-8; surrogates, which UTF-8 cannot hold, become U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
-def read_tasks(tasks, directory, reader, progress, log):
-    """Read what has not been read yet.
+def read_tasks(
+    tasks: list[Task], directory: str, reader: Reader, progress: Progress | None, log: Callable[[str], None]
+) -> tuple[Runs, ReaderCounts]:
+    """Reads the tasks that an earlier run did not finish.
 
     Args:
-        tasks: of file_tasks, or pairs (Task, Batches, counts) of other text. directory: for the runs.
+        tasks: list of Task, as corpus_tasks.file_tasks makes them.
+        directory: str. The local directory for the runs.
+        reader: Reader.
+        progress: function of (documents, bytes) read so far, or None.
+        log: function of one line for the user.
 
     Returns:
-        ({split: runs}, ReaderCounts of all).
+        ({split: list of Run}, ReaderCounts of all tasks).
     """
     done = {}
     for task in tasks:
-        if (found := finished(task, directory)) is not None:
-            done[task.number] = found
+        if (task_result := finished(task, directory)) is not None:
+            done[task.number] = task_result
     if done:
         log(
             f"goes on from an earlier run: {sum(len(task.files) for task in tasks if task.number in done):,} of "
@@ -125,8 +152,20 @@ def read_tasks(tasks, directory, reader, progress, log):
     return runs, total
 
 
-def read_documents_as_task(documents, directory, reader, progress):
-    """As read_tasks, for documents that can be taken only once."""
+def read_documents_as_task(
+    documents: Iterable[Sequence[str]], directory: str, reader: Reader, progress: Progress | None
+) -> tuple[Runs, ReaderCounts]:
+    """Reads documents that can be iterated only once, as one task.
+
+    Args:
+        documents: iterable of documents, each a sequence of sentences (str).
+        directory: str. The local directory for the runs.
+        reader: Reader.
+        progress: function of (documents, bytes) read so far, or None.
+
+    Returns:
+        ({split: list of Run}, ReaderCounts).
+    """
     total, counts = ReaderCounts(), ReaderCounts()
     task = Task(0, [], [])
 
@@ -139,7 +178,7 @@ def read_documents_as_task(documents, directory, reader, progress):
 
 
 def _read(batches, directory, reader, total, progress):
-    """Yield (number, ({split: runs}, counts)) of each task when it is done; adds to total what is read."""
+    """Yields (number, ({split: runs}, counts)) of each task when it is done, and adds the counts to `total`."""
     writer, last = None, time.monotonic()
     started = ReaderCounts(**dataclasses.asdict(total))
     for task, counts, result in _digested(batches, reader):
@@ -165,7 +204,7 @@ def _read(batches, directory, reader, total, progress):
 
 
 def _digested(batches, reader):
-    """Yield (task, counts, result of Reader.digest or None) in order; some batches are worked on ahead."""
+    """Yields (task, counts, result of Reader.digest or None) in order; threads work on some batches ahead."""
     pending = collections.deque()
     with futures.ThreadPoolExecutor(reader.workers) as pool:
         number = 0

@@ -1,14 +1,15 @@
-"""What a prepared corpus is made of: lengths, repeated lines, scripts, and what was dropped or repaired."""
+"""The report of a prepared corpus: lengths, repeated lines, scripts, and dropped or repaired text."""
 
 import collections
+from collections.abc import Iterator
 
 import numpy as np
 
 from pipelines.text.scripts import script_of_character
 
 _LINES_SHOWN = 20
-_LINE_CHARACTERS = 300  # of a repeated line that the report keeps
-_SAMPLE_BYTES = 2_000_000  # of text in which scripts are counted
+_LINE_CHARACTERS = 300  # the report cuts longer lines
+_SAMPLE_BYTES = 2_000_000  # the amount of text in which the report counts scripts
 _BAR = 40
 FAULTS = (
     ("duplicates", "documents dropped as equal to another"),
@@ -23,28 +24,40 @@ FAULTS = (
 
 
 class RepeatedLines:
-    """Counts of the lines that stand most often in a text, in bounded memory.
+    """Counts of the most frequent lines of a text, in bounded memory.
 
-    Counters are merged as Agarwal et al., Mergeable Summaries (2012), merge those of Misra and Gries: once there are
-    too many, the count of the one that just does not fit is taken from all. A count is then too low by at most
-    `error`, the sum of what was taken; with error 0 all counts are exact.
+    Counters are merged as in Agarwal et al., Mergeable Summaries (2012), for counters of Misra and Gries. If too many
+    lines are counted, the count of the first line that does not fit is subtracted from all counts.
+
+    Args:
+        max_counters: the most lines that are counted at the same time.
+
+    Attributes:
+        error: the sum of all subtractions. No count is too low by more; with error 0 all counts are exact.
     """
 
-    def __init__(self, max_counters=1 << 20):
+    def __init__(self, max_counters: int = 1 << 20):
         self._max_counters = max_counters
         self._hashes, self._counts = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         self._waiting, self._num_waiting = [], 0
         self.error = 0
 
-    def add(self, hashes):
-        """Count lines by their hashes, uint64 [n]."""
+    def add(self, hashes: np.ndarray) -> None:
+        """Counts lines by their hashes, uint64 [n]."""
         self._waiting.append(hashes)
         self._num_waiting += len(hashes)
         if self._num_waiting > self._max_counters:
             self._merge()
 
-    def most_common(self, number):
-        """[(hash, count)], of lines that stand there at least twice, the most frequent first."""
+    def most_common(self, number: int) -> list[tuple[int, int]]:
+        """Returns the lines that occur at least twice, the most frequent first.
+
+        Args:
+            number: the most lines to return.
+
+        Returns:
+            list of (hash, count).
+        """
         self._merge()
         repeated = np.flatnonzero(self._counts > 1)
         order = repeated[np.lexsort((self._hashes[repeated], -self._counts[repeated]))[:number]]
@@ -72,15 +85,16 @@ class Lengths:
     def __init__(self):
         self._bins, self._count, self._sum, self._max = np.zeros(33, np.int64), 0, 0, 0
 
-    def add(self, values):
+    def add(self, values: np.ndarray) -> None:
+        """Adds lengths, int [n]."""
         if len(values):
             self._bins += np.bincount(np.frexp(values.astype(np.float64))[1], minlength=33)[:33]
             self._count += len(values)
             self._sum += int(values.sum(dtype=np.int64))
             self._max = max(self._max, int(values.max()))
 
-    def result(self):
-        """{"mean", "max", "bins": [[from, to, count]]}, of bins up to the last that holds something."""
+    def result(self) -> dict:
+        """Returns {"mean", "max", "bins": [[from, to, count]]}; the last bin is not empty."""
         used = int(np.flatnonzero(self._bins)[-1]) + 1 if self._count else 0
         return {
             "mean": self._sum / max(1, self._count),
@@ -90,7 +104,7 @@ class Lengths:
 
 
 class Survey:
-    """Takes the documents of a corpus as they pass by, and makes the report of them."""
+    """Collects statistics of documents as they pass by, and makes the report."""
 
     def __init__(self):
         self._lengths = {
@@ -98,18 +112,28 @@ class Survey:
         }
         self._repeated = RepeatedLines()
 
-    def add(self, entries, lines):
-        """ENTRY [N] and LINE [sentences] of documents."""
+    def add(self, entries: np.ndarray, lines: np.ndarray) -> None:
+        """Adds documents.
+
+        Args:
+            entries: ENTRY [N]. The entries of the documents.
+            lines: LINE [sentences]. The lines of all these documents.
+        """
         self._lengths["sentences_per_document"].add(entries["sentences"])
         self._lengths["characters_per_document"].add(entries["characters"])
         self._lengths["characters_per_sentence"].add(lines["characters"])
         self._repeated.add(lines["hash"])
 
-    def report(self, spool, counts, splits):
-        """The report as JSON values.
+    def report(self, spool, counts: dict, splits: dict) -> dict:
+        """Makes the report.
 
         Args:
-            spool: of the training documents. counts: the manifest's. splits: its "train" and "heldout".
+            spool: Spool of the training documents.
+            counts: dict. The "counts" of the manifest.
+            splits: dict. The "train" and "heldout" of the manifest.
+
+        Returns:
+            dict of JSON values.
         """
         repeated = dict(self._repeated.most_common(_LINES_SHOWN))
         texts = {}
@@ -143,19 +167,26 @@ class Survey:
         }
 
 
-def sample_records(spool, max_bytes):
-    """Yield the first records, some max_bytes of them: keys are hashes, so this is a random sample, always the same."""
+def sample_records(spool, max_bytes: int) -> Iterator[bytes]:
+    """Yields the first records of a spool.
+
+    Records are ordered by hash, so this is a random sample of documents, and always the same one.
+
+    Args:
+        spool: Spool.
+        max_bytes: the approximate size of the sample.
+    """
     for index in range(spool.num_ranges):
         entries, runs, _ = spool.entries(index)
-        taken = int(np.searchsorted(np.cumsum(entries["size"], dtype=np.int64), max_bytes)) + 1
-        yield from spool.records(entries[:taken], runs[:taken])
+        num_taken = int(np.searchsorted(np.cumsum(entries["size"], dtype=np.int64), max_bytes)) + 1
+        yield from spool.records(entries[:num_taken], runs[:num_taken])
         max_bytes -= int(entries["size"].sum(dtype=np.int64))
         if max_bytes <= 0:
             return
 
 
-def report_text(report):
-    """The report for people, as lines of text."""
+def report_text(report: dict) -> str:
+    """Formats the report as lines of text for people."""
     lines = [
         f"{name:8} {split['documents']:>12,} documents {split['sentences']:>14,} sentences "
         f"{split['words']:>16,} words {split['text_bytes'] / 1e6:>12,.1f} MB"

@@ -1,33 +1,46 @@
-"""Parts of the text that are read at a time, and what is kept of them for a run that goes on.
+"""Tasks: parts of the text that are read at a time, and the files that let an interrupted run resume.
 
-A task is some 16 MB of files, or one larger file. When it has been read its documents are in sorted runs (spool.py),
-and a JSON file names these with their hashes.
+A task is about 16 MB of files, or one larger file. After a task is read, its documents are in sorted runs (spool.py),
+and a JSON file lists these runs with their hashes.
 """
 
 import dataclasses
-import hashlib
 import os
 from typing import NamedTuple
 
+from pipelines import storage
 from pipelines.corpus.manifest import SPLITS
-from pipelines.corpus.spool import Run, write_run
+from pipelines.corpus.spool import Part, Run, write_run
 from pipelines.corpus.staging import read_json, write_json
 from pipelines.text.text_files import ReaderCounts, readable
 
-_TASK_BYTES = 1 << 24  # of files read between two points at which a killed run goes on
-_RUN_BYTES = 1 << 25  # of text held back until it is written as a run
+_TASK_BYTES = 1 << 24  # the size of the files of one task; a killed run resumes between tasks
+_RUN_BYTES = 1 << 25  # the amount of text in memory before it is written as a run
 
 
 class Task(NamedTuple):
-    """A part of the text: number, files, and what they were when it was read: [path, bytes, time of change]."""
+    """A part of the text.
+
+    Attributes:
+        number: int. The place of the task in the text.
+        files: list of str. The paths of its files.
+        identity: list of [path, bytes, time of the last change]. The state of the files when they were read.
+    """
 
     number: int
     files: list
     identity: list
 
 
-def file_tasks(files):
-    """The files in order as Tasks."""
+def file_tasks(files: list[str]) -> list[Task]:
+    """Groups files into tasks, in order.
+
+    Args:
+        files: list of str. Paths.
+
+    Returns:
+        list of Task.
+    """
     tasks, size = [[]], 0
     for status in statuses(files):
         if tasks[-1] and size + status[1] > _TASK_BYTES:
@@ -38,13 +51,13 @@ def file_tasks(files):
     return [Task(number, [status[0] for status in task], task) for number, task in enumerate(tasks)]
 
 
-def statuses(files):
-    """[path, bytes, time of the last change] of each file, by which it is known again."""
+def statuses(files: list[str]) -> list[list]:
+    """Returns [path, bytes, time of the last change] of each file, which identify its content."""
     return [_status(path) for path in files]
 
 
 def _status(path):
-    if "://" in path:
+    if storage.is_remote(path):
         import tensorflow as tf
 
         status = tf.io.gfile.stat(path)
@@ -55,15 +68,21 @@ def _status(path):
 
 
 class TaskWriter:
-    """Collects the documents of a task and writes them as runs."""
+    """Collects the documents of a task and writes them as runs.
 
-    def __init__(self, task, directory):
+    Args:
+        task: Task.
+        directory: str. The local directory for the runs.
+    """
+
+    def __init__(self, task: Task, directory: str):
         self._task, self._directory = task, directory
         self._parts = {split: [] for split in SPLITS}
         self._bytes = 0
         self._runs = {split: [] for split in SPLITS}
 
-    def add(self, parts):
+    def add(self, parts: dict[str, Part]) -> None:
+        """Adds documents: the Part of each split."""
         for split, part in parts.items():
             if part.records:
                 self._parts[split].append(part)
@@ -71,7 +90,15 @@ class TaskWriter:
         if self._bytes > _RUN_BYTES:
             self._flush()
 
-    def finish(self, counts):
+    def finish(self, counts: ReaderCounts) -> dict[str, list[Run]]:
+        """Writes the remaining documents and the JSON file of the task.
+
+        Args:
+            counts: ReaderCounts of the task.
+
+        Returns:
+            {split: list of Run}.
+        """
         self._flush()
         write_json(
             _task_path(self._directory, self._task.number),
@@ -99,8 +126,17 @@ def _task_path(directory, number):
     return os.path.join(directory, f"{number:05d}.json")
 
 
-def finished(task, directory):
-    """({split: runs}, counts) of a task that an earlier run finished, or None: files differ, or a run is damaged."""
+def finished(task: Task, directory: str) -> tuple[dict[str, list[Run]], ReaderCounts] | None:
+    """Finds the result of a task that an earlier run finished.
+
+    Args:
+        task: Task.
+        directory: str. The local directory of the runs.
+
+    Returns:
+        ({split: list of Run}, ReaderCounts), or None if the task is not finished, a file has changed, or a run is
+        damaged.
+    """
     note = read_json(_task_path(directory, task.number))
     if note is None or note["identity"] != task.identity:
         return None
@@ -111,11 +147,6 @@ def finished(task, directory):
     for run in (run for split in SPLITS for run in runs[split]):
         for ending, (size, sha256) in run.files.items():
             path = f"{run.path}.{ending}"
-            if not os.path.exists(path) or os.path.getsize(path) != size or _sha256(path) != sha256:
+            if not os.path.exists(path) or os.path.getsize(path) != size or storage.sha256_of(path) != sha256:
                 return None
     return runs, ReaderCounts(**note["counts"])
-
-
-def _sha256(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

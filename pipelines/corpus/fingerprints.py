@@ -1,12 +1,14 @@
-"""What is counted and hashed of every document while a corpus is prepared, vectorised over a batch of them.
+"""Counts and hashes of the documents of a corpus, vectorised over a batch of documents.
 
-Documents are records: sentences in UTF-8 joined by newlines. Lines (sentences) and tokens are hashed as polynomials
-over their bytes modulo 2**64, hash = mix(sum over j of byte[j] * B**j), which numpy does for a whole batch in a few
-passes. They serve counting and comparing; a document's place has a cryptographic hash.
+A document is a record: its sentences in UTF-8, joined by newlines. The hash of a line (sentence) or token is a
+polynomial over its bytes modulo 2**64: hash = mix(sum over j of byte[j] * B**j). numpy computes these hashes for a
+whole batch in a few passes. They serve for counting and comparing; the place of a document comes from a cryptographic
+hash.
 """
 
 import functools
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -24,28 +26,39 @@ ENTRY = np.dtype(
 )
 LINE = np.dtype([("hash", "<u8"), ("characters", "<u4")])
 _NEWLINE = 10
-_FIRST_LEAD_BYTE = -64  # as int8; the bytes below continue a character
+_FIRST_LEAD_BYTE = -64  # as int8; lower bytes continue a character
 _WHITE_SPACE = b" \t\n\r\v\f"
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2**64
-_BLOCK_BYTES = 1 << 18  # of text that is hashed at a time
+_BLOCK_BYTES = 1 << 18  # the amount of text that is hashed at a time
 
 
-def document_keys(records, hash_key):
-    """Hashes of the text without its white space: a document's place in the corpus.
+def document_keys(records: list[bytes], hash_key: bytes) -> np.ndarray:
+    """Hashes the text of documents without white space.
+
+    The hash decides the place of a document in the corpus.
 
     Args:
-        records: list of bytes. hash_key: bytes; another one shuffles otherwise.
+        records: list of bytes.
+        hash_key: bytes. Another key gives another shuffle.
 
     Returns:
-        uint64 [N, 3]: two of the place, one that decides whether the document is held out.
+        uint64 [N, 3]: two numbers for the place, one that decides whether the document is held out.
     """
     blake2b = functools.partial(hashlib.blake2b, digest_size=24, key=hash_key)
     digests = b"".join([blake2b(record.translate(None, _WHITE_SPACE)).digest() for record in records])
     return np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 3)
 
 
-def numbered_keys(keys, first_number):
-    """Other places for documents, which differ for equal texts. keys: as above; first_number: bytes prefix, int."""
+def numbered_keys(keys: np.ndarray, first_number: tuple[bytes, int]) -> np.ndarray:
+    """Makes keys that differ for documents of equal text.
+
+    Args:
+        keys: uint64 [N, 3], as document_keys returns them.
+        first_number: (bytes prefix, int). The number of the first document.
+
+    Returns:
+        uint64 [N, 3], with new places; the third column stays.
+    """
     prefix, number = first_number
     digests = b"".join(
         [
@@ -56,11 +69,14 @@ def numbered_keys(keys, first_number):
     return np.concatenate([np.frombuffer(digests, ">u8").astype(np.uint64).reshape(-1, 2), keys[:, 2:]], axis=1)
 
 
-def entries_and_lines(records):
-    """Counts of every document and every line; keys are left 0, offsets count from the first record.
+def entries_and_lines(records: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """Counts the words, characters and lines of documents, and hashes the lines.
+
+    Args:
+        records: list of bytes.
 
     Returns:
-        ENTRY [N], LINE [sentences].
+        (ENTRY [N], LINE [sentences]). Keys are 0; offsets count from the first record.
     """
     entries = np.zeros(len(records), ENTRY)
     entries["size"] = [len(record) for record in records]
@@ -85,8 +101,8 @@ def entries_and_lines(records):
     return entries, lines
 
 
-def blocks(records):
-    """The records, each with a newline behind it, as uint8 arrays of some 256 KB that end with a newline."""
+def blocks(records: list[bytes]) -> Iterator[np.ndarray]:
+    """Yields the records as uint8 arrays of about 256 KB; each record and each array ends with a newline."""
     data = b"\n".join(records) + b"\n"
     start = 0
     while start < len(data):
@@ -97,15 +113,20 @@ def blocks(records):
         start = end
 
 
-def line_ends(block):
-    """Behind each newline of a block, int64."""
+def line_ends(block: np.ndarray) -> np.ndarray:
+    """Returns the positions after each newline of a block, int64."""
     return np.flatnonzero(block == _NEWLINE) + 1
 
 
-def segment_hashes(block, ends):
-    """uint64 hashes of the segments of a block, the first of which starts at 0; equal ones wherever they stand.
+def segment_hashes(block: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Hashes the segments of a block; equal segments have equal hashes wherever they are.
 
-    ends: where segments end, ascending; none is empty.
+    Args:
+        block: uint8 [bytes]. The first segment starts at 0.
+        ends: int64 [segments], ascending. The ends of the segments, none of which is empty.
+
+    Returns:
+        uint64 [segments].
     """
     powers, inverses = _powers(1 << (len(block) - 1).bit_length())
     starts = _starts(ends)
@@ -116,8 +137,11 @@ def _starts(ends):
     return np.concatenate([[0], ends[:-1]])
 
 
-def mixed(values):
-    """A bijection of uint64 in which every bit of the result depends on all of the value's (splitmix64's)."""
+def mixed(values: np.ndarray) -> np.ndarray:
+    """Maps uint64 values one to one, so that every bit of the result depends on every bit of the value.
+
+    The function is the finalizer of splitmix64.
+    """
     values = values ^ values >> np.uint64(30)
     values *= np.uint64(0xBF58476D1CE4E5B9)
     values ^= values >> np.uint64(27)

@@ -1,29 +1,31 @@
-"""What stands in a prepared corpus: manifest.json, written last and checked before use."""
+"""The manifest of a prepared corpus: manifest.json, which is written last and checked before use."""
 
-import hashlib
 import json
 import os
 
+from pipelines import storage
 from pipelines.data_error import DataError
 
 FORMAT_VERSION = 1
 MANIFEST_NAME = "manifest.json"
 SPLITS = ("train", "heldout")
 _MEND = "prepare the corpus anew"
-_RECORD_FRAME_BYTES = 16  # of a TFRecord: length 8, its checksum 4, the data's checksum 4
+_RECORD_FRAME_BYTES = 16  # in a TFRecord: length 8, its checksum 4, the checksum of the data 4
 
 
 def load_manifest(corpus_dir: str, verify: bool = True) -> dict:
-    """Read and check the manifest of a corpus that prepare_corpus wrote.
+    """Reads and checks the manifest of a corpus that prepare_corpus wrote.
 
     Args:
-        corpus_dir: the directory.
-        verify: also read every shard and compare its sha256. Existence and size are always
-            compared.
+        corpus_dir: str. The directory of the corpus.
+        verify: bool. Whether to read every shard and compare its SHA-256; existence and size are always checked.
+
+    Returns:
+        dict. The manifest.
 
     Raises:
-        DataError: the manifest is missing, unreadable or of another version, or a shard is
-            missing or differs; names the path, what was expected and what was found.
+        DataError: the manifest is missing, unreadable or of another version, or a shard is missing or differs. The
+            message names the path, the expected value and the actual value.
     """
     path = os.path.join(corpus_dir, MANIFEST_NAME)
     manifest = _read_manifest(path)
@@ -34,20 +36,22 @@ def load_manifest(corpus_dir: str, verify: bool = True) -> dict:
 
 
 def shard_paths(corpus_dir: str, manifest: dict, split: str) -> list[str]:
-    """The paths of the shards of a split ("train" or "heldout"), in order."""
+    """Returns the paths of the shards of a split, in order.
+
+    Args:
+        corpus_dir: str. The directory of the corpus.
+        manifest: dict, as load_manifest returns it.
+        split: "train" or "heldout".
+
+    Returns:
+        list of str.
+
+    Raises:
+        DataError: the corpus has no such split.
+    """
     if split not in SPLITS:
         raise DataError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
     return [os.path.join(corpus_dir, shard["file"]) for shard in manifest[split]["shards"]]
-
-
-def file_sha256(path: str) -> str:
-    import tensorflow as tf
-
-    digest = hashlib.sha256()
-    with tf.io.gfile.GFile(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _read_manifest(path):
@@ -84,19 +88,19 @@ def _is_shard(shard):
 
 
 def _check_shard(path, shard, verify):
-    import tensorflow as tf
-
-    if not tf.io.gfile.exists(path):
+    if not storage.exists(path):
         raise DataError(f"{path}: missing; expected a shard of {shard['bytes']} bytes: {_MEND}")
-    size = tf.io.gfile.stat(path).length
+    size = storage.size_of(path)
     if size != shard["bytes"]:
         raise DataError(f"{path}: {size} bytes; expected {shard['bytes']}; {_records_text(path, shard)}: {_MEND}")
-    if verify and (found := file_sha256(path)) != shard["sha256"]:
-        raise DataError(f"{path}: sha256 is {found}; expected {shard['sha256']}; {_records_text(path, shard)}: {_MEND}")
+    if verify and (digest := storage.sha256_of(path)) != shard["sha256"]:
+        raise DataError(
+            f"{path}: sha256 is {digest}; expected {shard['sha256']}; {_records_text(path, shard)}: {_MEND}"
+        )
 
 
 def _records_text(path, shard):
-    """How far a damaged file can be read. Lengths and data of records have checksums of their own."""
+    """Says how many records of a damaged file are readable; each record has checksums of its own."""
     import tensorflow as tf
 
     whole = end = 0

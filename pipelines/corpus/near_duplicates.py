@@ -1,12 +1,14 @@
-"""Near-duplicate documents by MinHash and locality-sensitive hashing, in memory of some 40 bytes a document.
+"""Near-duplicate documents by MinHash and locality-sensitive hashing, with about 40 bytes of memory per document.
 
-Tokens are lower-cased runs of ASCII letters, digits and bytes above ASCII; a character from U+3000 on (Chinese,
-Japanese, Korean) is a token of its own. Two documents are compared by their sets of 5 tokens in a row:
-the share of NUM_HASHES minima that agree estimates the Jaccard similarity of the sets, with a standard error of
-sqrt(J(1 - J)/128), 0.035 at 0.8. Only pairs that agree in a whole band of 8 minima are compared; the chance of that is
-0.95 at a similarity of 0.8, 0.994 at 0.85 and 0.9999 at 0.9. (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of
-Massive Datasets, chapter 3.)
+Tokens are lower-cased runs of ASCII letters, digits and bytes above ASCII. A character from U+3000 on (Chinese,
+Japanese, Korean) is a token of its own. Documents are compared by their sets of 5 consecutive tokens. The share of
+equal minima among NUM_HASHES estimates the Jaccard similarity J of the sets, with a standard error of sqrt(J(1 -
+J)/128): 0.035 at 0.8. Only pairs with a whole band of 8 equal minima are compared. The probability of that is 0.95 at a
+similarity of 0.8, 0.994 at 0.85 and 0.9999 at 0.9. (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of Massive
+Datasets, chapter 3.)
 """
+
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,11 +21,18 @@ _TOKENS = 5
 SIGNATURE = np.dtype(("<u2", (NUM_HASHES,)))
 _HASHES_AT_A_TIME = 16
 _PAIRS_AT_A_TIME = 1 << 16
-_SEPARATOR, _FIRST_IDEOGRAPH = 0, 0xE3  # the first byte of U+3000 in UTF-8
+_SEPARATOR, _FIRST_IDEOGRAPH = 0, 0xE3  # 0xE3 is the first byte of U+3000 in UTF-8
 
 
-def signatures(records):
-    """SIGNATURE [N] of documents, 256 bytes each; zeros for a document without a token."""
+def signatures(records: list[bytes]) -> np.ndarray:
+    """Computes the MinHash signatures of documents, 256 bytes each.
+
+    Args:
+        records: list of bytes. Sentences joined by newlines.
+
+    Returns:
+        SIGNATURE [N]; zeros for a document without a token.
+    """
     hashes, documents = _shingles(records)
     result = np.zeros((len(records), NUM_HASHES), np.uint16)
     if not len(hashes):
@@ -39,7 +48,10 @@ def signatures(records):
 
 
 def _shingles(records):
-    """Hashes (uint32) of all runs of 5 tokens, of a shorter document's tokens at once, and the document of each."""
+    """Hashes all runs of 5 tokens, uint32; returns the hashes and the document of each.
+
+    A shorter document gives one hash of all its tokens.
+    """
     tokens, lines, first_line = [], [], 0
     for block in blocks(records):
         ends_of_lines = line_ends(block)
@@ -48,7 +60,7 @@ def _shingles(records):
         is_start[1:] &= block[:-1] == _SEPARATOR
         is_start |= block >= _FIRST_IDEOGRAPH
         starts = np.flatnonzero(is_start)
-        if len(starts):  # a token's hash is that of all up to the next one: separators are zeros
+        if len(starts):  # separators are zero bytes, so a token's hash may extend to the start of the next token
             first = starts[0]
             tokens.append(segment_hashes(block[first:], np.append(starts[1:], len(block)) - first))
             lines.append(np.searchsorted(ends_of_lines, starts, side="right") + first_line)
@@ -69,33 +81,43 @@ def _shingles(records):
     return (mixed(hashes[is_whole]) >> np.uint64(32)).astype(np.uint32), documents[is_whole]
 
 
-def near_duplicates(keys, is_heldout, dropped, signature_blocks, signatures_of, threshold=THRESHOLD):
-    """Which documents to drop so that of every cluster of near-duplicates one is left: that of the smallest key.
+def near_duplicates(
+    keys: np.ndarray,
+    is_heldout: np.ndarray,
+    dropped: np.ndarray,
+    signature_blocks: Callable[[], Iterator[np.ndarray]],
+    signatures_of: Callable[[np.ndarray], np.ndarray],
+    threshold: float = THRESHOLD,
+) -> np.ndarray:
+    """Chooses the documents to drop, so that one document remains of every cluster of near-duplicates.
 
-    A training document goes before a held-out one: what is held out never takes anything from training.
-
-    A cluster is what pairs of a similarity of at least threshold link, also over several steps.
+    Pairs with a similarity of at least `threshold` are linked; a cluster is everything that links connect, also over
+    several steps. The document with the smallest key remains. Training documents come before held-out ones, so that a
+    held-out document never removes a training document.
 
     Args:
-        keys: uint64 [N]. is_heldout: bool [N]. dropped: bool [N], documents that are not there.
-        signature_blocks: a function of no arguments; yields the signatures in order, some [n, 128] at a time.
-        signatures_of: function of document numbers [n], ascending or not; returns their signatures [n, 128].
+        keys: uint64 [N]. The keys of the documents.
+        is_heldout: bool [N]. Whether a document is held out.
+        dropped: bool [N]. Documents that are dropped already and take no part.
+        signature_blocks: function without arguments. It yields the signatures in order, [n, 128] at a time.
+        signatures_of: function of document numbers [n] in any order. It returns their signatures [n, 128].
+        threshold: float. The smallest similarity that links two documents.
 
     Returns:
-        bool [N].
+        bool [N]. Whether to drop each document.
     """
     parents = np.arange(len(keys))
     order = np.lexsort((keys, is_heldout))
     for band in range(_BANDS):
         hashes = np.concatenate([_band_hashes(block, band) for block in signature_blocks()])
-        there = order[(~dropped & (hashes != 0))[order]]
-        there = there[np.argsort(hashes[there], kind="stable")]
-        is_first = np.ones(len(there), bool)
-        is_first[1:] = hashes[there[1:]] != hashes[there[:-1]]
-        firsts = there[np.maximum.accumulate(np.where(is_first, np.arange(len(there)), 0))]
+        candidates = order[(~dropped & (hashes != 0))[order]]
+        candidates = candidates[np.argsort(hashes[candidates], kind="stable")]
+        is_first = np.ones(len(candidates), bool)
+        is_first[1:] = hashes[candidates[1:]] != hashes[candidates[:-1]]
+        firsts = candidates[np.maximum.accumulate(np.where(is_first, np.arange(len(candidates)), 0))]
         others = np.flatnonzero(~is_first)
-        # With its group's first and with its neighbour: linear where all pairs would be quadratic.
-        for left, right in ((firsts[others], there[others]), (there[others - 1], there[others])):
+        # Compare each document with the first of its group and with its neighbour: all pairs would take quadratic time.
+        for left, right in ((firsts[others], candidates[others]), (candidates[others - 1], candidates[others])):
             _link(parents, left, right, signatures_of, threshold)
     roots = _roots(parents, np.arange(len(keys)))
     result = np.zeros(len(keys), bool)
@@ -107,24 +129,24 @@ def near_duplicates(keys, is_heldout, dropped, signature_blocks, signatures_of, 
 
 
 def _band_hashes(block, band):
-    """uint64 [n]; 0 for signatures of zeros."""
+    """Hashes one band of each signature, uint64 [n]; signatures of zeros give 0."""
     rows = NUM_HASHES // _BANDS
-    halves = np.ascontiguousarray(block[:, band * rows : (band + 1) * rows]).view("<u8")
-    return np.where(block.any(axis=1), mixed(mixed(halves[:, 0]) + halves[:, 1]) | np.uint64(1), np.uint64(0))
+    packed = np.ascontiguousarray(block[:, band * rows : (band + 1) * rows]).view("<u8")
+    return np.where(block.any(axis=1), mixed(mixed(packed[:, 0]) + packed[:, 1]) | np.uint64(1), np.uint64(0))
 
 
 def _link(parents, left, right, signatures_of, threshold):
     for start in range(0, len(left), _PAIRS_AT_A_TIME):
         pair = slice(start, start + _PAIRS_AT_A_TIME)
         a, b = left[pair], right[pair]
-        apart = _roots(parents, a) != _roots(parents, b)
-        a, b = a[apart], b[apart]
+        is_unlinked = _roots(parents, a) != _roots(parents, b)
+        a, b = a[is_unlinked], b[is_unlinked]
         if not len(a):
             continue
-        alike = (signatures_of(a) == signatures_of(b)).mean(axis=1) >= threshold
-        for one, other in zip(a[alike].tolist(), b[alike].tolist()):
-            one, other = _root(parents, one), _root(parents, other)
-            parents[max(one, other)] = min(one, other)
+        is_similar = (signatures_of(a) == signatures_of(b)).mean(axis=1) >= threshold
+        for first, second in zip(a[is_similar].tolist(), b[is_similar].tolist(), strict=True):
+            first, second = _root(parents, first), _root(parents, second)
+            parents[max(first, second)] = min(first, second)
 
 
 def _root(parents, node):
@@ -143,6 +165,6 @@ def _roots(parents, nodes):
 
 _FOLDED = bytes(byte if chr(byte).isalnum() or byte >= 0x80 else _SEPARATOR for byte in bytes(range(256)).lower())
 _STEPS = mixed(np.arange(1000, 1000 + _TOKENS, dtype=np.uint64)) | np.uint64(1)
-# Of the hash functions factor * x + term modulo 2**32; odd factors make them bijections.
+# The hash functions are factor * x + term modulo 2**32; odd factors make them one to one.
 _FACTORS = (mixed(np.arange(1, NUM_HASHES + 1, dtype=np.uint64)) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 _TERMS = (mixed(np.arange(1001, NUM_HASHES + 1001, dtype=np.uint64)) >> np.uint64(32)).astype(np.uint32)

@@ -1,9 +1,19 @@
-"""Text to a corpus: shuffled documents without duplicates in TFRecord shards, and held-out ones.
+"""Text to a corpus: shuffled documents without duplicates in TFRecord shards, and held-out documents.
 
-A document's place is a keyed hash of its text: a part of it decides whether the document is held out, the rest is the
-key it is sorted by. Sorting by a keyed hash is a seeded shuffle over the whole corpus, it puts duplicates side by side,
-and it does not depend on the order of the files (but for dedup="none"). The sort is external (spool.py), so memory is
-bounded, and each of its runs, as each shard, is kept when the process is stopped (staging.py).
+The place of a document is a keyed hash of its text. One part of the hash decides whether the document is held out; the
+rest is the key by which documents are sorted. Sorting by a keyed hash is a seeded shuffle of the whole corpus. It makes
+duplicates neighbours, and it does not depend on the order of the files (except for dedup="none").
+
+The sort is external (spool.py), so memory is bounded. An interrupted run keeps its finished runs and shards
+(staging.py), and the same call resumes if the files are unchanged. The number of workers and interruptions do not
+change the result. All files are made in a directory of their own inside output_dir and moved up when they are complete;
+manifest.json is the last.
+
+Duplicates: dedup="exact" drops documents that equal an earlier one up to white space; "near" also drops near-duplicates
+(near_duplicates.py); "none" keeps all.
+
+Held-out text: a held-out sentence that is also in a training document is dropped, and so is a held-out document with
+fewer than two sentences left. If only held-out documents have two sentences, all documents become training documents.
 """
 
 import dataclasses
@@ -25,6 +35,8 @@ from pipelines.text.readers import check_format, expand_files
 
 DEDUP = ("exact", "near", "none")
 SHARD_BYTES = 8_000_000
+# The arguments that decide the content of a corpus, in the order of the manifest.
+_SETTINGS = ("seed", "input_format", "text_field", "strict", "holdout_fraction", "dedup")
 
 __all__ = ["load_manifest", "prepare_corpus", "shard_paths"]
 
@@ -46,100 +58,122 @@ def prepare_corpus(
     log: Callable[[str], None] | None = None,
     draw: Callable[[dict], bytes] | None = None,
 ) -> dict:
-    r"""Write text as shuffled documents in TFRecord shards, with a manifest and a report.
+    r"""Writes text as shuffled documents in TFRecord shards, with a manifest and a report.
 
-    A record is one document, its sentences as UTF-8 joined with "\n". Equal arguments and text give equal bytes,
-    whatever the number of workers, and whether or not a run was stopped on the way: the same call goes on where it
-    was, if the files are unchanged. All is made in a directory of its own inside output_dir and moved up when it is
-    whole; manifest.json comes last.
+    A record is one document: its sentences in UTF-8, joined with "\n". Equal text and arguments give equal bytes.
 
     Args:
-        output_dir: where to; must not hold a corpus already.
-        input_files: files, directories or globs (readers.expand_files); or else
-        documents: documents as sequences of sentences; these cannot be gone on with.
-        input_format, text_field, strict: as in readers.read_documents.
-        num_shards: of the training documents; by default one for every 8 MB of text. Never more
-            than there are documents.
-        holdout_fraction: the share of documents held out, in [0, 1). A held-out sentence that is
-            also in a training document is dropped, and a held-out document with fewer than two
-            sentences left. Documents are never held out so that nothing is left to train on.
-        seed: of the shuffle and of the choice of held-out documents.
-        dedup: "exact" drops documents that are equal up to white space to one before; "near" those, too, that are
-            near-duplicates of another (near_duplicates.py); "none" none.
-        progress: called with (documents, bytes of text) read so far about twice a second.
-        workers: threads that split, hash and count; by default one for each core.
-        log: called with lines that say what is done.
-        draw: makes report.png of the report; report.json and report.txt are always written.
+        output_dir: the directory of the corpus; it must not hold one already.
+        input_files: files, directories or globs, as in readers.expand_files. Give these or `documents`.
+        documents: sequences of sentences. An interrupted run cannot resume from them.
+        input_format: as in readers.read_documents.
+        text_field: as in readers.read_documents.
+        num_shards: the most shards of the training documents; by default one for every 8 MB of text.
+        holdout_fraction: the share of documents that are held out, in [0, 1).
+        seed: the seed of the shuffle and of the choice of held-out documents.
+        dedup: one of DEDUP; see the module's docstring.
+        progress: function of (documents, bytes of text) read so far; it is called about twice a second.
+        strict: as in readers.read_documents.
+        workers: the number of threads that split, hash and count; by default one for each core.
+        log: function of a line that says what happens.
+        draw: function of the report that returns the bytes of report.png; without it there is no picture.
 
     Returns:
-        The manifest. Its "bytes" are those of the shard files, "text_bytes" those of the text.
+        The manifest. "bytes" is the size of the shard files, "text_bytes" the size of the text.
 
     Raises:
-        DataError: an argument or a file is unusable, no document has two sentences, another process is at work in
-            output_dir, or it cannot be written to.
+        DataError: an argument or file is unusable, output_dir is in use, or no document has two sentences.
     """
+    _check_one_source(input_files, documents)
+    checked = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
+    check_arguments(output_dir, num_shards=num_shards, workers=workers, **checked)
+    num_workers, log = workers or os.cpu_count() or 1, log or (lambda line: None)
+    reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=num_workers, **checked)
+    settings = {name: getattr(reader, name) for name in _SETTINGS}
+    tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
+    with staging(output_dir, tasks and {**settings, "format_version": FORMAT_VERSION}, log) as staged:
+        runs, counts = _read_text(tasks, documents, staged, reader, progress, log)
+        manifest, reports = _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log)
+        shards.publish(staged.shards, output_dir, manifest, reports)
+    return manifest
+
+
+def _check_one_source(input_files, documents):
     if (input_files is None) == (documents is None):
         raise DataError(
             "prepare_corpus takes either input_files or documents; got " + ("neither" if documents is None else "both")
         )
-    check_arguments(
-        output_dir,
-        input_format=input_format,
-        num_shards=num_shards,
-        holdout_fraction=holdout_fraction,
-        seed=seed,
-        dedup=dedup,
-        workers=workers,
-    )
-    log = log or (lambda line: None)
-    settings = {
-        "seed": seed,
-        "input_format": input_format,
-        "text_field": text_field,
-        "strict": strict,
-        "holdout_fraction": holdout_fraction,
-        "dedup": dedup,
+
+
+def _read_text(tasks, documents, staged, reader, progress, log):
+    """Returns ({split: list of Run}, ReaderCounts) of the tasks, or of the documents if tasks is None."""
+    if tasks is None:
+        runs, counts = corpus_reading.read_documents_as_task(documents, staged.spool, reader, progress)
+    else:
+        runs, counts = corpus_reading.read_tasks(tasks, staged.spool, reader, progress, log)
+    return _with_pairs_in_training(runs, counts, staged), counts
+
+
+def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log):
+    """Drops duplicates and writes the shards; returns (manifest, further files as bytes by name)."""
+    train, heldout = spool.Spool(runs["train"]), spool.Spool(runs["heldout"])
+    counts = {**dataclasses.asdict(counts), **_drop_duplicates(train, heldout, settings["dedup"], log)}
+    log(f"writing {train.documents - int(train.dropped.sum()):,} training documents")
+    manifest = {"format_version": FORMAT_VERSION, **settings}
+    survey = Survey()
+    files = json.dumps([run.files for split in runs.values() for run in split])
+    source = hashlib.sha256(files.encode()).hexdigest()
+    shards.take_back(output_dir, staged.shards)
+    manifest["train"], shared = _write_and_survey_train(train, heldout, survey, staged.shards, num_shards, source)
+    manifest["heldout"], dropped = _write_heldout(heldout, shared, staged.shards)
+    manifest["counts"] = {**counts, **dropped}
+    report = survey.report(train, manifest["counts"], {split: manifest[split] for split in runs})
+    reports = {
+        "report.json": (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode(),
+        "report.txt": report_text(report).encode(),
     }
-    reader = corpus_reading.Reader(workers=workers or os.cpu_count() or 1, **settings)
-    tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
-    parameters = tasks and {**settings, "format_version": FORMAT_VERSION}
-    with staging(output_dir, parameters, log) as found:
-        if tasks is None:
-            runs, counts = corpus_reading.read_documents_as_task(documents, found.spool, reader, progress)
-        else:
-            runs, counts = corpus_reading.read_tasks(tasks, found.spool, reader, progress, log)
-        runs = _with_pairs_in_training(runs, counts, found)
-        train, heldout = spool.Spool(runs["train"]), spool.Spool(runs["heldout"])
-        counts = {**dataclasses.asdict(counts), **_drop_duplicates(train, heldout, dedup, log)}
-        log(f"writing {train.documents - int(train.dropped.sum()):,} training documents")
-        manifest = {"format_version": FORMAT_VERSION, **settings}
-        survey = Survey()
-        files = json.dumps([run.files for split in runs.values() for run in split])
-        source = hashlib.sha256(files.encode()).hexdigest()
-        shards.take_back(output_dir, found.shards)
-        is_stopped = threading.Event()
-        with futures.ThreadPoolExecutor(1) as beside:
-            shared = beside.submit(_survey, survey, train, heldout, is_stopped)
-            try:
-                manifest["train"] = _write_train(train, found.shards, num_shards, source)
-            except BaseException:
-                is_stopped.set()
-                raise
-        manifest["heldout"], dropped = _write_heldout(heldout, shared.result(), found.shards)
-        manifest["counts"] = {**counts, **dropped}
-        report = survey.report(train, manifest["counts"], {split: manifest[split] for split in runs})
-        others = {
-            "report.json": (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode(),
-            "report.txt": report_text(report).encode(),
-        }
-        if draw:
-            others["report.png"] = draw(report)
-        shards.publish(found.shards, output_dir, manifest, others)
-    return manifest
+    if draw:
+        reports["report.png"] = draw(report)
+    return manifest, reports
 
 
-def check_arguments(output_dir, *, input_format, num_shards, holdout_fraction, seed, dedup, workers):
-    """Raises prepare_corpus's DataError for these arguments; does not need TensorFlow for a local output_dir."""
+def _write_and_survey_train(train, heldout, survey, directory, num_shards, source):
+    """Writes the training shards while a thread surveys them; returns (summary, shared lines of _survey)."""
+    is_stopped = threading.Event()
+    with futures.ThreadPoolExecutor(1) as surveying:
+        shared = surveying.submit(_survey, survey, train, heldout, is_stopped)
+        try:
+            summary = _write_train(train, directory, num_shards, source)
+        except BaseException:
+            is_stopped.set()
+            raise
+    return summary, shared.result()
+
+
+def check_arguments(
+    output_dir: str,
+    *,
+    input_format: str,
+    num_shards: int | None,
+    holdout_fraction: float,
+    seed: int,
+    dedup: str,
+    workers: int | None,
+) -> None:
+    """Checks arguments of prepare_corpus; a local output_dir needs no TensorFlow for that.
+
+    Args:
+        output_dir: str.
+        input_format: str.
+        num_shards: int or None.
+        holdout_fraction: float.
+        seed: int.
+        dedup: str.
+        workers: int or None.
+
+    Raises:
+        DataError: an argument is unusable, or output_dir holds a corpus.
+    """
     check_format(input_format)
     if num_shards is not None and not 1 <= num_shards <= 99_999:
         raise DataError(f"num_shards is {num_shards}; expected 1 to 99999, or none given")
@@ -154,14 +188,14 @@ def check_arguments(output_dir, *, input_format, num_shards, holdout_fraction, s
     refuse_corpus(output_dir, shards.REPORTS)
 
 
-def _with_pairs_in_training(runs, counts, found):
-    """The runs, those of held-out documents among the others if only these have documents of two sentences."""
+def _with_pairs_in_training(runs, counts, staged):
+    """Returns the runs; if only held-out documents have two sentences, the held-out runs become training runs."""
     has_pairs = {
         split: any((entries["sentences"] > 1).any() for entries in spool.Spool(runs[split]).whole("entries"))
         for split in runs
     }
     if not any(has_pairs.values()):
-        discard(found)
+        discard(staged)
         raise DataError(
             f"no document with two sentences in {counts.files} files, {counts.documents} "
             f"documents, {counts.sentences} sentences; expected documents of several sentences: "
@@ -181,19 +215,19 @@ def _drop_duplicates(train, heldout, dedup, log):
         log(f"comparing {both.documents - int(both.dropped.sum()):,} documents for near-duplicates")
         keys = np.concatenate([entries["key"] for entries in both.whole("entries")])
         is_heldout = np.arange(both.documents) >= train.documents
-        found = near_duplicates.near_duplicates(
+        is_near_duplicate = near_duplicates.near_duplicates(
             keys, is_heldout, both.dropped, lambda: both.whole("signatures"), both.signatures
         )
-        train.dropped |= found[: train.documents]
-        heldout.dropped |= found[train.documents :]
-        near = int(found.sum())
+        train.dropped |= is_near_duplicate[: train.documents]
+        heldout.dropped |= is_near_duplicate[train.documents :]
+        near = int(is_near_duplicate.sum())
     return {"duplicates": duplicates, "near_duplicates": near}
 
 
 def _survey(survey, train, heldout, is_stopped):
-    """Shows the training documents to the survey; returns hashes of the held-out lines that training has too, sorted.
+    """Shows the training documents to the survey; returns the sorted hashes of held-out lines that training also has.
 
-    Nine bytes are held for every held-out line. Ends early when is_stopped is set.
+    Memory holds nine bytes for every held-out line. The function ends early when is_stopped is set.
     """
     lines = [heldout.lines(*heldout.entries(index)[:2])["hash"] for index in range(heldout.num_ranges)]
     heldout_lines = np.unique(np.concatenate(lines))
@@ -204,19 +238,19 @@ def _survey(survey, train, heldout, is_stopped):
         entries, runs, _ = train.entries(index)
         lines = train.lines(entries, runs)
         survey.add(entries, lines)
-        is_shared[_places(np.sort(lines["hash"]), heldout_lines)[0]] = True
+        is_shared[_matches(np.sort(lines["hash"]), heldout_lines)[0]] = True
     return heldout_lines[is_shared]
 
 
-def _places(values, among):
-    """Of the values that are also in `among`, which is sorted: (where they stand there, where in values).
+def _matches(values, among):
+    """Finds the values that are also in `among`, which is sorted; returns (indices in among, indices in values).
 
-    numpy's set operations sort both, here again and again for what is large and sorted already.
+    The set operations of numpy would sort `among` again in every call, although it is large and sorted.
     """
     places = np.searchsorted(among, values)
-    found = np.flatnonzero(places < len(among))
-    found = found[among[places[found]] == values[found]]
-    return places[found], found
+    matches = np.flatnonzero(places < len(among))
+    matches = matches[among[places[matches]] == values[matches]]
+    return places[matches], matches
 
 
 def _write_train(train, directory, num_shards, source):
@@ -230,7 +264,7 @@ def _write_train(train, directory, num_shards, source):
         entries, runs, _ = train.entries(index)
         skip = max(0, skipped - sum(kept[:index]))
         entries, runs = entries[skip:], runs[skip:]
-        return list(zip(train.records(entries, runs), entries["words"].tolist()))
+        return list(zip(train.records(entries, runs), entries["words"].tolist(), strict=True))
 
     with futures.ThreadPoolExecutor(1) as loading, futures.ThreadPoolExecutor(1) as hashing:
         records = _ahead(loading, loaded, range(train.num_ranges))
@@ -238,7 +272,7 @@ def _write_train(train, directory, num_shards, source):
 
 
 def _ahead(executor, function, arguments):
-    """Yield from function(argument) of each argument, the next one being worked on meanwhile."""
+    """Yields from function(argument) of each argument; the executor computes the next one meanwhile."""
     future = None
     for argument in arguments:
         previous, future = future, executor.submit(function, argument)
@@ -253,7 +287,11 @@ def _kept_bytes(documents):
 
 
 def _write_heldout(heldout, shared, directory):
-    """The held-out documents less the sentences that are in training too; (summary, counts of what was dropped)."""
+    """Writes the held-out documents without the sentences that training also has.
+
+    Returns:
+        (summary, counts of dropped sentences and documents).
+    """
     dropped = {"heldout_sentences_dropped": 0, "heldout_documents_dropped": 0}
 
     def records():
@@ -261,13 +299,15 @@ def _write_heldout(heldout, shared, directory):
             entries, runs, _ = heldout.entries(index)
             lines = heldout.lines(entries, runs)["hash"]
             is_shared = np.zeros(len(lines), bool)
-            is_shared[_places(lines, shared)[1]] = True
+            is_shared[_matches(lines, shared)[1]] = True
             first = 0
-            for record, sentences in zip(heldout.records(entries, runs), entries["sentences"].tolist()):
-                mine = is_shared[first : first + sentences]
+            for record, sentences in zip(heldout.records(entries, runs), entries["sentences"].tolist(), strict=True):
+                is_shared_line = is_shared[first : first + sentences]
                 first += sentences
-                dropped["heldout_sentences_dropped"] += int(mine.sum())
-                kept = [line for line, drop in zip(record.split(b"\n"), mine.tolist()) if not drop]
+                dropped["heldout_sentences_dropped"] += int(is_shared_line.sum())
+                kept = [
+                    line for line, drop in zip(record.split(b"\n"), is_shared_line.tolist(), strict=True) if not drop
+                ]
                 if len(kept) > 1:
                     yield b"\n".join(kept), sum(len(line.split()) for line in kept)
                 else:

@@ -1,11 +1,14 @@
-"""Shard files: written and hashed in a directory aside, then moved into place with the manifest."""
+"""Shard files: they are written and hashed in a staging directory, then moved into place with the manifest."""
 
 import itertools
 import json
 import os
 import re
+from collections.abc import Iterator
+from concurrent import futures
 
-from pipelines.corpus.manifest import MANIFEST_NAME, SPLITS, file_sha256
+from pipelines import storage
+from pipelines.corpus.manifest import MANIFEST_NAME, SPLITS
 from pipelines.corpus.staging import read_json, write_json
 from pipelines.data_error import DataError
 
@@ -13,19 +16,38 @@ _SHARD_NAME = re.compile(r"(train|heldout)-\d{5}-of-\d{5}\.tfrecord")
 _COUNTS = ("documents", "sentences", "words", "bytes", "text_bytes")
 
 
-def shard_sizes(num_documents, num_shards):
-    """How many documents each shard gets: about equally many."""
+def shard_sizes(num_documents: int, num_shards: int) -> list[int]:
+    """Computes how many documents each shard gets, about equally many.
+
+    Args:
+        num_documents: int.
+        num_shards: int.
+
+    Returns:
+        list of int [num_shards].
+    """
     ends = [index * num_documents // num_shards for index in range(num_shards + 1)] if num_shards else [0]
-    return [end - start for start, end in zip(ends, ends[1:])]
+    return [end - start for start, end in zip(ends, ends[1:], strict=False)]
 
 
-def shard_name(split, index, num_shards):
+def shard_name(split: str, index: int, num_shards: int) -> str:
+    """Returns the file name of a shard."""
     return f"{split}-{index:05d}-of-{num_shards:05d}.tfrecord"
 
 
-def finished_shards(directory, split, num_shards, source):
-    """The shards that an earlier run finished from the same source, from the first on; each is read and hashed."""
-    found = []
+def finished_shards(directory: str, split: str, num_shards: int, source: str) -> list[dict]:
+    """Finds the shards that an earlier run finished from the same source; each is read and hashed.
+
+    Args:
+        directory: str. The local staging directory.
+        split: str. "train" or "heldout".
+        num_shards: int. The number of shards of the split.
+        source: str. The hash of the runs from which the shards are made.
+
+    Returns:
+        list of dict, as write_shards returns it, up to the first shard that is missing or damaged.
+    """
+    finished = []
     for index in range(num_shards):
         path = os.path.join(directory, shard_name(split, index, num_shards))
         note = read_json(path + ".json")
@@ -34,23 +56,35 @@ def finished_shards(directory, split, num_shards, source):
             or note["source"] != source
             or not os.path.exists(path)
             or os.path.getsize(path) != note["shard"]["bytes"]
-            or file_sha256(path) != note["shard"]["sha256"]
+            or storage.sha256_of(path) != note["shard"]["sha256"]
         ):
             break
-        found.append(note["shard"])
-    return found
+        finished.append(note["shard"])
+    return finished
 
 
-def write_shards(directory, split, records, sizes, done, source, hashing):
-    """Write records as shards of sizes documents each, of which the first len(done) are there and not in records.
+def write_shards(
+    directory: str,
+    split: str,
+    records: Iterator[tuple[bytes, int]],
+    sizes: list[int],
+    done: list[dict],
+    source: str,
+    hashing: futures.Executor,
+) -> list[dict]:
+    """Writes records as shards; the first len(done) shards exist already, and `records` starts after them.
 
     Args:
-        records: iterator of (record, words in it). sizes: of shard_sizes. done: of finished_shards.
-        source: a hash of what the records come from, noted beside each shard of a local directory.
-        hashing: an executor, in which shards are read back and hashed.
+        directory: str. The staging directory.
+        split: str. "train" or "heldout".
+        records: iterator of (record, number of words in it).
+        sizes: list of int, as shard_sizes returns it.
+        done: list of dict, as finished_shards returns it.
+        source: str. A hash of the runs from which the records come; it is noted beside each shard of a local directory.
+        hashing: Executor. It reads the shards again and hashes them.
 
     Returns:
-        list of dict: file, documents, sentences, words, bytes, text_bytes, sha256 of each shard.
+        list of dict: file, documents, sentences, words, bytes, text_bytes and sha256 of each shard.
     """
     pending = []
     for index in range(len(done), len(sizes)):
@@ -75,17 +109,22 @@ def _write_shard(path, records):
 
 
 def _hash_shard(directory, name, counts, source):
-    import tensorflow as tf
-
     path = os.path.join(directory, name)
-    shard = {"file": name, **counts, "bytes": tf.io.gfile.stat(path).length, "sha256": file_sha256(path)}
-    if "://" not in directory:
+    shard = {"file": name, **counts, "bytes": storage.size_of(path), "sha256": storage.sha256_of(path)}
+    if not storage.is_remote(directory):
         write_json(path + ".json", {"source": source, "shard": shard})
     return shard
 
 
-def split_summary(shards):
-    """What the manifest says of a split."""
+def split_summary(shards: list[dict]) -> dict:
+    """Makes the entry of a split in the manifest: total counts and the shards that are not empty.
+
+    Args:
+        shards: list of dict, as write_shards returns it.
+
+    Returns:
+        dict.
+    """
     shards = [shard for shard in shards if shard["documents"]]
     return {
         **{key: sum(shard[key] for shard in shards) for key in _COUNTS},
@@ -95,15 +134,19 @@ def split_summary(shards):
     }
 
 
-# What publish lays beside the shards, for people and programs.
+# Files that publish writes beside the shards, for people and programs.
 REPORTS = ("report.json", "report.txt", "report.png")
 
 
-def take_back(output_dir, staging):
-    """Move shards that a run published just before it was stopped back to staging.
+def take_back(output_dir: str, staging: str) -> None:
+    """Moves shards back to the staging directory, if a run was stopped while it published them.
+
+    Args:
+        output_dir: str. The directory of the corpus.
+        staging: str. The staging directory of the shards.
 
     Raises:
-        DataError: there are others, which are not ours to remove.
+        DataError: output_dir has shards that no stopped run published.
     """
     import tensorflow as tf
 
@@ -119,11 +162,14 @@ def take_back(output_dir, staging):
                 )
 
 
-def publish(staging, output_dir, manifest, others):
-    """Move the shards into place, then the manifest, which makes a corpus of them.
+def publish(staging: str, output_dir: str, manifest: dict, others: dict[str, bytes]) -> None:
+    """Moves the shards into place, then the manifest, which completes the corpus.
 
     Args:
-        others: further files of the corpus, bytes by name.
+        staging: str. The staging directory of the shards.
+        output_dir: str. The directory of the corpus.
+        manifest: dict.
+        others: dict of bytes by name. Further files of the corpus.
     """
     import tensorflow as tf
 

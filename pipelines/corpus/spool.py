@@ -1,11 +1,12 @@
-"""An external sort: runs of documents on disk, each sorted by key, merged by ranges of the key.
+"""An external sort: runs of documents on disk, each sorted by key, which are merged one range of keys at a time.
 
-A run is four files of equal order: .text (the records one behind another), .entries (ENTRY), .lines (LINE) and, where
-near-duplicates are looked for, .signatures (SIGNATURE). As keys are hashes, so equally spread, a range of keys holds
-about the same share of every run, in one piece.
+A run is four files in the same order: .text (the records, concatenated), .entries (ENTRY), .lines (LINE) and, if
+near-duplicates are searched, .signatures (SIGNATURE). Keys are hashes and therefore evenly distributed, so a range of
+keys is one contiguous piece of about the same size in every run.
 """
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,19 @@ from pipelines.corpus.fingerprints import ENTRY, LINE
 from pipelines.corpus.near_duplicates import SIGNATURE
 
 _TYPES = {"entries": ENTRY, "lines": LINE, "signatures": SIGNATURE}
-_RANGE_BYTES = 1 << 22  # of text in a range of keys
-_SLICE_BYTES = 1 << 14  # of it in one run, or reading would be all seeking
+_RANGE_BYTES = 1 << 22  # the amount of text in a range of keys
+_SLICE_BYTES = 1 << 14  # the least amount of it in one run; smaller slices would spend the time on seeking
 
 
 class Run(NamedTuple):
-    """A sorted run. path: without the ending; documents, bytes: what it holds; files: [size, sha256] by ending."""
+    """A sorted run on disk.
+
+    Attributes:
+        path: str. The path of its files, without the ending.
+        documents: int. The number of documents.
+        bytes: int. The size of the text.
+        files: dict of [size, sha256] by ending.
+    """
 
     path: str
     documents: int
@@ -28,7 +36,14 @@ class Run(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Documents with what was found out about them: records (list), ENTRY [N], LINE [...], SIGNATURE [N] or None."""
+    """Documents with their counts and hashes.
+
+    Attributes:
+        records: list of bytes.
+        entries: ENTRY [N].
+        lines: LINE [sentences].
+        signatures: SIGNATURE [N], or None.
+    """
 
     records: list
     entries: np.ndarray
@@ -36,8 +51,16 @@ class Part(NamedTuple):
     signatures: np.ndarray | None
 
 
-def write_run(path, parts):
-    """Sort the documents of parts by key, equal ones in the order they come in, and write them as a Run."""
+def write_run(path: str, parts: list[Part]) -> Run:
+    """Sorts documents by key and writes them as a run; documents of equal keys keep their order.
+
+    Args:
+        path: str. The path of the run's files, without the ending.
+        parts: list of Part.
+
+    Returns:
+        Run.
+    """
     records = [record for part in parts for record in part.records]
     entries = np.concatenate([part.entries for part in parts])
     order = np.lexsort((entries["key_rest"], entries["key"]))
@@ -63,24 +86,36 @@ def write_run(path, parts):
     return Run(path, len(entries), len(contents["text"]), files)
 
 
-def ranges_of(starts, lengths):
-    """The numbers start, ..., start + length - 1 of every start, one behind another, int64."""
+def ranges_of(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Concatenates the ranges start, ..., start + length - 1.
+
+    Args:
+        starts: int [n].
+        lengths: int [n].
+
+    Returns:
+        int64 [sum of lengths].
+    """
     ends = np.cumsum(lengths)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - lengths), lengths)
 
 
 class Spool:
-    """Runs as one sorted sequence of documents, of which memory holds a range of keys at a time.
+    """Runs as one sorted sequence of documents; memory holds one range of keys at a time.
 
-    Beyond that, a byte is held for every document, and some for every run and range.
+    In addition, memory holds one byte for every document, and a few bytes for every run and range.
+
+    Args:
+        runs: list of Run.
 
     Attributes:
-        documents: how many there are, those dropped included.
-        dropped: bool [documents], by the document's number: its place when runs lie one behind another.
-        num_ranges: of keys.
+        documents: int. The number of documents, dropped ones included.
+        dropped: bool [documents]. Which documents are dropped; a document's number is its place in the concatenated
+            runs.
+        num_ranges: int. The number of ranges of keys.
     """
 
-    def __init__(self, runs):
+    def __init__(self, runs: list[Run]):
         self.runs = runs
         self.documents = sum(run.documents for run in runs)
         self.bytes = sum(run.bytes for run in runs)
@@ -90,15 +125,18 @@ class Spool:
         self.num_ranges = max(1, self.bytes // range_bytes)
         bounds = np.array([(index << 64) // self.num_ranges for index in range(self.num_ranges)], np.uint64)
         self._bounds = np.zeros((len(runs), self.num_ranges + 1), np.int64)
-        for row, run in zip(self._bounds, runs):
+        for row, run in zip(self._bounds, runs, strict=True):
             row[:-1] = np.searchsorted(self._read(run, "entries", 0, run.documents)["key"], bounds)
             row[-1] = run.documents
 
-    def entries(self, index):
-        """The documents of a range of keys that are not dropped, in order.
+    def entries(self, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Reads the documents of a range of keys that are not dropped, in order.
+
+        Args:
+            index: int. The range, less than num_ranges.
 
         Returns:
-            (ENTRY [n], run of each [n], number of each [n]).
+            (ENTRY [n], int64 [n] the run of each, int64 [n] the number of each).
         """
         slices = [
             (run, start, end)
@@ -115,12 +153,28 @@ class Spool:
         order = order[~self.dropped[numbers[order]]]
         return entries[order], runs[order], numbers[order]
 
-    def lines(self, entries, runs):
-        """LINE [sentences] of documents that entries() gave, in their order."""
+    def lines(self, entries: np.ndarray, runs: np.ndarray) -> np.ndarray:
+        """Reads the lines of documents.
+
+        Args:
+            entries: ENTRY [n], as entries() returns it.
+            runs: int64 [n], as entries() returns it.
+
+        Returns:
+            LINE [sentences], in the order of the documents.
+        """
         return self._gather(entries, runs, "lines", "line", "sentences")
 
-    def records(self, entries, runs):
-        """The records of documents that entries() gave (or some of them), in their order: a list of bytes."""
+    def records(self, entries: np.ndarray, runs: np.ndarray) -> list[bytes]:
+        """Reads the records of documents.
+
+        Args:
+            entries: ENTRY [n], as entries() returns it, or a part of it.
+            runs: int64 [n], as entries() returns it, or the same part of it.
+
+        Returns:
+            list of bytes [n], in the order of the documents.
+        """
         result = [b""] * len(entries)
         for run in np.unique(runs).tolist():
             places = np.flatnonzero(runs == run)
@@ -129,54 +183,75 @@ class Spool:
             with open(f"{self.runs[run].path}.text", "rb") as file:
                 file.seek(start)
                 data = file.read(end - start)
-            for place, offset, size in zip(places.tolist(), (offsets - start).tolist(), sizes.tolist()):
+            for place, offset, size in zip(places.tolist(), (offsets - start).tolist(), sizes.tolist(), strict=True):
                 result[place] = data[offset : offset + size]
         return result
 
-    def documents_of_lines(self, hashes):
-        """Yield (hash, ENTRY [1], runs [1], line within the document) for the first place of each hash of a line."""
+    def documents_of_lines(self, hashes: Sequence[int]) -> Iterator[tuple[int, np.ndarray, np.ndarray, int]]:
+        """Finds the first occurrence of each line.
+
+        Args:
+            hashes: sequence of int. The hashes of the lines.
+
+        Yields:
+            (hash, ENTRY [1], runs [1], number of the line within the document).
+        """
         wanted = np.unique(np.asarray(hashes, np.uint64))
         for number, run in enumerate(self.runs):
             if not len(wanted):
                 return
             entries = self._read(run, "entries", 0, run.documents)
-            found = self._read(run, "lines", 0, run.files["lines"][0] // LINE.itemsize)["hash"]
+            line_hashes = self._read(run, "lines", 0, run.files["lines"][0] // LINE.itemsize)["hash"]
             kept = ~np.repeat(self.dropped[self._first[number] : self._first[number + 1]], entries["sentences"])
-            places = np.flatnonzero(np.isin(found, wanted) & kept)
-            firsts, index = np.unique(found[places], return_index=True)
-            for value, place in zip(firsts, places[index]):
+            places = np.flatnonzero(np.isin(line_hashes, wanted) & kept)
+            firsts, index = np.unique(line_hashes[places], return_index=True)
+            for value, place in zip(firsts, places[index], strict=True):
                 entry = np.searchsorted(entries["line"], place, side="right") - 1
                 yield int(value), entries[entry : entry + 1], np.array([number]), int(place - entries["line"][entry])
             wanted = np.setdiff1d(wanted, firsts)
 
-    def whole(self, ending):
-        """Yield an array for each run: "entries" or "signatures", dropped documents included."""
+    def whole(self, ending: str) -> Iterator[np.ndarray]:
+        """Yields the whole array of each run, dropped documents included.
+
+        Args:
+            ending: "entries" or "signatures".
+
+        Yields:
+            ENTRY [n] or SIGNATURE [n].
+        """
         for run in self.runs:
             yield self._read(run, ending, 0, run.documents)
 
-    def signatures(self, numbers):
-        """SIGNATURE [n] of documents by their numbers."""
+    def signatures(self, numbers: np.ndarray) -> np.ndarray:
+        """Reads the signatures of documents.
+
+        Args:
+            numbers: int64 [n]. The numbers of the documents.
+
+        Returns:
+            SIGNATURE [n].
+        """
         result = np.empty((len(numbers), *SIGNATURE.shape), SIGNATURE.base)
         runs = np.searchsorted(self._first, numbers, side="right") - 1
         for run in np.unique(runs).tolist():
             places = np.flatnonzero(runs == run)
             with open(f"{self.runs[run].path}.signatures", "rb") as file:
-                for place, row in zip(places.tolist(), (numbers[places] - self._first[run]).tolist()):
+                for place, row in zip(places.tolist(), (numbers[places] - self._first[run]).tolist(), strict=True):
                     file.seek(row * SIGNATURE.itemsize)
                     result[place] = np.frombuffer(file.read(SIGNATURE.itemsize), SIGNATURE)[0]
         return result
 
     def _gather(self, entries, runs, ending, first, count):
-        """The rows of a file that documents have, in the documents' order."""
+        """Reads the rows of a file that belong to documents, in the order of the documents."""
         counts = entries[count].astype(np.int64)
         places = np.cumsum(counts) - counts
         result = np.empty(int(counts.sum()), _TYPES[ending])
         for run in np.unique(runs).tolist():
-            mine = runs == run
-            firsts = entries[first][mine].astype(np.int64)
-            start, end = int(firsts.min()), int((firsts + counts[mine]).max())
+            is_of_run = runs == run
+            firsts = entries[first][is_of_run].astype(np.int64)
+            start, end = int(firsts.min()), int((firsts + counts[is_of_run]).max())
             rows = self._read(self.runs[run], ending, start, end)
-            result[ranges_of(places[mine], counts[mine])] = rows[ranges_of(firsts - start, counts[mine])]
+            result[ranges_of(places[is_of_run], counts[is_of_run])] = rows[ranges_of(firsts - start, counts[is_of_run])]
         return result
 
     def _read(self, run, ending, start, end):
@@ -186,8 +261,15 @@ class Spool:
             return np.frombuffer(file.read((end - start) * dtype.itemsize), dtype)
 
 
-def drop_equal(spool):
-    """Mark all but the first of the documents of equal keys as dropped; returns how many."""
+def drop_equal(spool: Spool) -> int:
+    """Marks all but the first document of each key as dropped.
+
+    Args:
+        spool: Spool.
+
+    Returns:
+        int. The number of documents that are dropped now.
+    """
     before = int(spool.dropped.sum())
     for index in range(spool.num_ranges):
         entries, _, numbers = spool.entries(index)

@@ -1,7 +1,7 @@
-"""The place where a corpus is made: its lock, what a run that was stopped left there, and how faults are told.
+"""The staging directory of a corpus: its lock, the files that let an interrupted run resume, and errors on writing.
 
-OUTPUT_DIR/.incomplete/ holds lock, parameters.json, spool/ (sorted runs of the text that was read) and shards/. What is
-there is whole: files are written under a temporary name. A run with equal parameters goes on from it.
+OUTPUT_DIR/.incomplete/ holds lock, parameters.json, spool/ (sorted runs of the text) and shards/. Each file in it is
+complete, because files are written under a temporary name. A run with equal parameters resumes from these files.
 """
 
 import contextlib
@@ -10,8 +10,10 @@ import json
 import os
 import shutil
 import tempfile
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from pipelines import storage
 from pipelines.corpus.manifest import MANIFEST_NAME
 from pipelines.data_error import DataError
 
@@ -19,35 +21,45 @@ NAME = ".incomplete"
 
 
 class Staging(NamedTuple):
-    """Directories: shards where output_dir is, local or remote; spool always local."""
+    """The directories of one run.
+
+    Attributes:
+        shards: str. In output_dir, local or remote.
+        spool: str. Always local.
+    """
 
     shards: str
     spool: str
 
 
 @contextlib.contextmanager
-def staging(output_dir, parameters, log):
-    """The Staging of one run, which no other can have at the same time; removed when the run has ended well.
+def staging(output_dir: str, parameters: dict | None, log: Callable[[str], None]) -> Iterator[Staging]:
+    """Locks output_dir for one run, gives its Staging, and removes it when the run has succeeded.
 
-    It is kept when the run is interrupted or a file cannot be read or written, so that the next one goes on; it is
-    removed when parameters is None (the text cannot be read again) or the text is refused as a whole.
+    If the run is interrupted or cannot read or write a file, the staging directory stays and the next run resumes. If
+    `parameters` is None (the text cannot be read again) or no part of the text was read, the directory is removed.
 
     Args:
-        parameters: JSON values that must be equal for a run to go on. log: function of a line for the user.
+        output_dir: str. The directory of the corpus.
+        parameters: dict of JSON values that must be equal for a run to resume, or None.
+        log: function of one line for the user.
+
+    Yields:
+        Staging.
 
     Raises:
-        DataError: there is a corpus already, another process is at work there, or something cannot be written.
+        DataError: output_dir has a corpus already, another process works in it, or a file cannot be written.
     """
     with _write_faults(output_dir):
-        if "://" in output_dir:
-            with _remote_staging(output_dir) as found:
-                yield found
+        if storage.is_remote(output_dir):
+            with _remote_staging(output_dir) as staged:
+                yield staged
             return
         directory = os.path.join(output_dir, NAME)
         with _lock(directory, output_dir):
             try:
                 refuse_corpus(output_dir)
-            except DataError:  # another process was quicker
+            except DataError:  # another process has just completed the corpus
                 shutil.rmtree(directory)
                 raise
             if not _is_resumable(directory, parameters, log):
@@ -56,53 +68,59 @@ def staging(output_dir, parameters, log):
                 for name in ("shards", "spool"):
                     os.makedirs(os.path.join(directory, name))
                 write_json(os.path.join(directory, "parameters.json"), parameters)
-            found = Staging(os.path.join(directory, "shards"), os.path.join(directory, "spool"))
+            staged = Staging(os.path.join(directory, "shards"), os.path.join(directory, "spool"))
             try:
-                yield found
+                yield staged
             except BaseException:
-                if parameters is None or not any(name.endswith(".json") for name in os.listdir(found.spool)):
+                if parameters is None or not any(name.endswith(".json") for name in os.listdir(staged.spool)):
                     shutil.rmtree(directory, ignore_errors=True)
                 raise
             shutil.rmtree(directory)
 
 
-def discard(found):
-    """Nothing that was made so far is worth keeping, should the run end now."""
-    for name in os.listdir(found.spool):
-        os.remove(os.path.join(found.spool, name))
+def discard(staged: Staging) -> None:
+    """Removes all runs, so that no later run resumes from them.
+
+    Args:
+        staged: Staging.
+    """
+    for name in os.listdir(staged.spool):
+        os.remove(os.path.join(staged.spool, name))
 
 
-def refuse_corpus(output_dir, others=()):
-    """Raises DataError if output_dir holds a corpus. Args: others: names of files that a new one would overwrite."""
-    exists = os.path.exists
-    if "://" in output_dir:
-        import tensorflow as tf
+def refuse_corpus(output_dir: str, others: Sequence[str] = ()) -> None:
+    """Refuses an output_dir that holds a corpus.
 
-        exists = tf.io.gfile.exists
-    if exists(manifest := os.path.join(output_dir, MANIFEST_NAME)):
+    Args:
+        output_dir: str. The directory of the new corpus.
+        others: sequence of str. The names of files that the new corpus would overwrite.
+
+    Raises:
+        DataError: output_dir holds a corpus or one of these files.
+    """
+    if storage.exists(manifest := os.path.join(output_dir, MANIFEST_NAME)):
         left = os.path.join(output_dir, NAME)
-        if "://" not in output_dir and os.path.isdir(left):  # of a run that was killed at its very end
+        if not storage.is_remote(output_dir) and os.path.isdir(left):  # a run was killed at its very end
             with contextlib.suppress(DataError), _lock(left, output_dir):
                 shutil.rmtree(left)
         raise DataError(
             f"{manifest} is there already; expected an output_dir without a corpus: name another, or delete that one"
         )
-    # Reports without a corpus are someone's own, but for those that a run published just before it was stopped.
-    if not exists(os.path.join(output_dir, NAME)):
-        for path in filter(exists, (os.path.join(output_dir, name) for name in others)):
+    # Reports without a corpus belong to the user, unless a run was stopped while it published them.
+    if not storage.exists(os.path.join(output_dir, NAME)):
+        for path in filter(storage.exists, (os.path.join(output_dir, name) for name in others)):
             raise DataError(
                 f"{path}: is there already, and would be overwritten; name another output_dir, or move it away"
             )
 
 
-def write_json(path, value):
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        json.dump(value, file)
-    os.replace(path + ".tmp", path)
+def write_json(path: str, value: object) -> None:
+    """Writes a value as a JSON file, whole or not at all."""
+    storage.write_whole(path, json.dumps(value))
 
 
-def read_json(path):
-    """What write_json wrote; None where there is no such file, or no whole one."""
+def read_json(path: str) -> Any:
+    """Reads a JSON file; None if the file does not exist or is not complete."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -131,13 +149,13 @@ def _remove(path):
 
 @contextlib.contextmanager
 def _lock(directory, output_dir):
-    """The kernel frees the lock when the process ends, however it does."""
+    """Takes the lock of a staging directory; the kernel frees it however the process ends."""
     while True:
         os.makedirs(directory, exist_ok=True)
         path = os.path.join(directory, "lock")
         try:
             file = open(path, "w", encoding="utf-8")
-        except FileNotFoundError:  # the run that held it has just ended, and removed the directory
+        except FileNotFoundError:  # the run that had the lock has just ended and removed the directory
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,20 +174,18 @@ def _lock(directory, output_dir):
 
 @contextlib.contextmanager
 def _remote_staging(output_dir):
-    """Without a lock and without going on: the spool is in a local directory that goes with the process."""
-    import tensorflow as tf
-
+    """Gives a Staging without a lock; the spool is a local temporary directory, so a later run cannot resume."""
     refuse_corpus(output_dir)
     directory = os.path.join(output_dir, NAME)
-    if tf.io.gfile.exists(directory):
-        tf.io.gfile.rmtree(directory)
+    if storage.exists(directory):
+        storage.remove_tree(directory)
     shards = os.path.join(directory, "shards")
-    tf.io.gfile.makedirs(shards)
+    storage.make_directories(shards)
     try:
         with tempfile.TemporaryDirectory(prefix="prepare_corpus-") as spool:
             yield Staging(shards, spool)
     finally:
-        tf.io.gfile.rmtree(directory)
+        storage.remove_tree(directory)
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""Pre-training examples: segment pairs, packing, masking and the dataset of batches."""
+"""Masked pre-training examples: pairs, packing, masking, and the streams of them."""

@@ -1,4 +1,19 @@
-"""Documents to masked examples: tokenize, find pairs, pack, mask; one pass over a block of text in one go."""
+"""Documents to masked examples: one block of text is tokenized, paired, packed and masked in one pass.
+
+Sentence objectives:
+    nsp: Google's next-sentence prediction.
+    sop: ALBERT's sentence order.
+    none: RoBERTa's full sentences, [CLS] text [SEP]; [SEP] separates documents, and next_sentence_labels are 0.
+
+Masking, by the unit that is masked as a whole:
+    piece: a piece.
+    whole_word: a word.
+    span: 1 to max_ngram words.
+    lexicon: the longest phrases of the lexicon, and the words outside of them.
+    segmented: the text between two spaces, as a Chinese segmenter leaves it.
+"""
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -14,31 +29,33 @@ def block_examples(
     tokenizer,
     seed,
     *,
-    max_seq_length=128,
-    max_predictions_per_seq=20,
-    masked_lm_prob=0.15,
-    short_seq_prob=0.1,
-    sentence_objective="nsp",
-    masking="piece",
-    mask_token_rate=0.8,
-    random_token_rate=0.1,
-    max_ngram=3,
-    lexicon=None,
-):
-    """All examples of one pass over some documents, in the order of the text.
+    max_seq_length: int = 128,
+    max_predictions_per_seq: int = 20,
+    masked_lm_prob: float = 0.15,
+    short_seq_prob: float = 0.1,
+    sentence_objective: str = "nsp",
+    masking: str = "piece",
+    mask_token_rate: float = 0.8,
+    random_token_rate: float = 0.1,
+    max_ngram: int = 3,
+    lexicon: units.Lexicon | None = None,
+) -> dict[str, tf.Tensor]:
+    """Makes all examples of one pass over documents, in the order of the text.
 
     Args:
-        documents: string [D], sentences separated by line feeds. tokenizer: pipelines.wordpiece.tokenizer.BertTokenizer.
-        seed: int [2]; the examples are a pure function of it and of the documents.
-        max_seq_length: S. max_predictions_per_seq: P. masked_lm_prob: share of a row's tokens that is predicted.
-        short_seq_prob: share of documents (without pairs: of rows) cut shorter than S.
-        sentence_objective: "nsp" (Google's next sentence), "sop" (ALBERT's sentence order) or "none" (RoBERTa's full
-            sentences: [CLS] text [SEP], documents separated by [SEP], next_sentence_labels 0).
-        masking: what is masked together: "piece", "whole_word", "span" (of 1 to max_ngram words), "lexicon" (the longest
-            phrases of `lexicon`, else words) or "segmented" (what stands between spaces in the text, as a Chinese
-            segmenter leaves it).
-        mask_token_rate, random_token_rate: shares of the predicted tokens that become [MASK] or a random piece.
-        lexicon: pipelines.examples.units.Lexicon, for masking="lexicon".
+        documents: string [D]. Sentences separated by line feeds.
+        tokenizer: pipelines.wordpiece.tokenizer.BertTokenizer.
+        seed: int [2]. The examples are a pure function of the seed and the documents.
+        max_seq_length: the length S of a row.
+        max_predictions_per_seq: the number P of predictions of a row.
+        masked_lm_prob: the share of a row's tokens that is predicted.
+        short_seq_prob: the share of documents (for "none", of rows) that are cut shorter than S.
+        sentence_objective: one of choices.OBJECTIVES; see the module's docstring.
+        masking: one of choices.MASKINGS; see the module's docstring.
+        mask_token_rate: the share of the predicted tokens that becomes [MASK].
+        random_token_rate: the share of the predicted tokens that becomes a random piece.
+        max_ngram: the most words of a span, for masking="span".
+        lexicon: pipelines.examples.units.Lexicon for masking="lexicon", otherwise None.
 
     Returns:
         dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]; masked_lm_positions, masked_lm_ids
@@ -46,31 +63,9 @@ def block_examples(
     """
     check_choices(sentence_objective, masking, lexicon)
     pair_seed, unit_seed, mask_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
-    sentences, sentences_per_document = _tokenized(documents, tokenizer, by_space=masking == "segmented")
-    document_splits = tf.concat([[0], tf.cumsum(sentences_per_document)], axis=0)
-    if sentence_objective == "none":
-        sentences = _with_separators(sentences, document_splits, tokenizer.sep_id)
-    tokens = sentences.flat_values if masking != "segmented" else sentences.values.flat_values
-    begins_unit = _unit_beginnings(sentences, masking, tokenizer, unit_seed, max_ngram, lexicon)
-    if masking == "segmented":
-        sentences = sentences.merge_dims(1, 2)
-    sentence_lengths = tf.cast(sentences.row_lengths(), tf.int32)
-
-    if sentence_objective == "none":
-        spans = pairs.full_sentences(sentence_lengths, pair_seed, max_seq_length - 2, short_seq_prob)
-        spans = _without_separators_at_edges(spans, tokens, tokenizer.sep_id)
-    else:
-        find = pairs.next_sentence_pairs if sentence_objective == "nsp" else pairs.sentence_order_pairs
-        spans = find(sentence_lengths, document_splits, pair_seed, max_seq_length - 3, short_seq_prob)
-    ids, input_mask, input_type_ids, source = packing.pack_pairs(
-        tokens,
-        spans,
-        max_seq_length,
-        tokenizer.cls_id,
-        tokenizer.sep_id,
-        tokenizer.pad_id,
-        has_b=sentence_objective != "none",
-    )
+    text = _tokenized_text(documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon)
+    spans = _spans(text, tokenizer.sep_id, sentence_objective, pair_seed, max_seq_length, short_seq_prob)
+    ids, input_mask, input_type_ids, source = _packed(text.tokens, spans, tokenizer, sentence_objective, max_seq_length)
     masked = masks.mask_tokens(
         ids,
         input_mask,
@@ -80,16 +75,67 @@ def block_examples(
         vocab_size=tokenizer.vocab_size,
         mask_id=tokenizer.mask_id,
         never_masked=(tokenizer.cls_id, tokenizer.sep_id),
-        begins_unit=None if begins_unit is None else tf.gather(begins_unit, tf.maximum(source, 0)),
+        begins_unit=None if text.begins_unit is None else tf.gather(text.begins_unit, tf.maximum(source, 0)),
         mask_token_rate=mask_token_rate,
         random_token_rate=random_token_rate,
     )
-    batch = {
-        **masked,
-        "input_mask": input_mask,
-        "input_type_ids": input_type_ids,
-        "next_sentence_labels": spans.next_sentence_labels,
-    }
+    batch = {**masked, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    batch["next_sentence_labels"] = spans.next_sentence_labels
+    return _with_static_shapes(batch, max_seq_length, max_predictions_per_seq)
+
+
+class _Text(NamedTuple):
+    """Tokenized documents.
+
+    Attributes:
+        tokens: int32 [T].
+        begins_unit: bool [T]. Whether a token begins a unit of masking; None if each token does.
+        sentence_lengths: int32 [M].
+        document_splits: int32 [D + 1]. The first sentence of each document.
+    """
+
+    tokens: tf.Tensor
+    begins_unit: tf.Tensor | None
+    sentence_lengths: tf.Tensor
+    document_splits: tf.Tensor
+
+
+def _tokenized_text(documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon):
+    sentences, sentences_per_document = _tokenized(documents, tokenizer, by_space=masking == "segmented")
+    document_splits = tf.concat([[0], tf.cumsum(sentences_per_document)], axis=0)
+    if sentence_objective == "none":
+        sentences = _with_separators(sentences, document_splits, tokenizer.sep_id)
+    tokens = sentences.flat_values if masking != "segmented" else sentences.values.flat_values
+    begins_unit = _unit_beginnings(sentences, masking, tokenizer, unit_seed, max_ngram, lexicon)
+    if masking == "segmented":
+        sentences = sentences.merge_dims(1, 2)
+    sentence_lengths = tf.cast(sentences.row_lengths(), tf.int32)
+    return _Text(tokens, begins_unit, sentence_lengths, document_splits)
+
+
+def _spans(text, sep_id, sentence_objective, seed, max_seq_length, short_seq_prob):
+    """Draws the pairs or rows of text, as pairs.SegmentPairs."""
+    if sentence_objective == "none":
+        spans = pairs.full_sentences(text.sentence_lengths, seed, max_seq_length - 2, short_seq_prob)
+        return _without_separators_at_edges(spans, text.tokens, sep_id)
+    find = pairs.next_sentence_pairs if sentence_objective == "nsp" else pairs.sentence_order_pairs
+    return find(text.sentence_lengths, text.document_splits, seed, max_seq_length - 3, short_seq_prob)
+
+
+def _packed(tokens, spans, tokenizer, sentence_objective, max_seq_length):
+    return packing.pack_pairs(
+        tokens,
+        spans,
+        max_seq_length,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.pad_id,
+        has_b=sentence_objective != "none",
+    )
+
+
+def _with_static_shapes(batch, max_seq_length, max_predictions_per_seq):
+    """Sets the static shapes of all features; the number of examples stays unknown."""
     row_shapes = {
         "input_word_ids": [max_seq_length],
         "input_mask": [max_seq_length],
@@ -102,8 +148,17 @@ def block_examples(
     }
 
 
-def check_choices(sentence_objective, masking, lexicon):
-    """Raises DataError for a choice that there is not, or a lexicon without a use."""
+def check_choices(sentence_objective: str, masking: str, lexicon: units.Lexicon | None) -> None:
+    """Refuses unknown choices, and a lexicon that is missing or has no use.
+
+    Args:
+        sentence_objective: str.
+        masking: str.
+        lexicon: pipelines.examples.units.Lexicon or None.
+
+    Raises:
+        DataError: a choice is unknown, or masking and lexicon do not belong together.
+    """
     for name, value, choices in (
         ("sentence_objective", sentence_objective, OBJECTIVES),
         ("masking", masking, MASKINGS),
@@ -119,9 +174,13 @@ def check_choices(sentence_objective, masking, lexicon):
 
 
 def _tokenized(documents, tokenizer, by_space):
-    """(RaggedTensor [M, (pieces)], or by space [M, (words), (pieces)]; int32 [D] sentences of each document).
+    """Tokenizes the sentences of documents.
 
-    Sentences without a piece (control characters only) and documents without a sentence are no text.
+    Sentences without a piece (control characters only) and documents without a sentence are left out.
+
+    Returns:
+        (RaggedTensor [M, (pieces)], or by space [M, (words), (pieces)]; int32 [D] number of sentences of each
+        document).
     """
     sentences = tf.strings.split(documents, "\n")
     if by_space:
@@ -138,14 +197,14 @@ def _tokenized(documents, tokenizer, by_space):
 
 
 def _with_separators(sentences, document_splits, sep_id):
-    """The sentences with a separator after the last one of each document."""
+    """Adds a separator after the last sentence of each document."""
     is_last = tf.scatter_nd(
         document_splits[1:, None] - 1, tf.ones_like(document_splits[1:]), [sentences.nrows(tf.int32)]
     )
     separators = tf.RaggedTensor.from_row_lengths(
         tf.fill([tf.size(document_splits) - 1], sep_id), tf.cast(is_last, tf.int64)
     )
-    if sentences.ragged_rank == 2:  # a word of its own
+    if sentences.ragged_rank == 2:  # the separator is a word of its own
         separators = separators.with_flat_values(
             tf.RaggedTensor.from_row_lengths(separators.flat_values, tf.ones_like(separators.flat_values, tf.int64))
         )
@@ -153,8 +212,10 @@ def _with_separators(sentences, document_splits, sep_id):
 
 
 def _without_separators_at_edges(spans, tokens, sep_id):
-    """Spans lose a separator at their end, since every row ends with one, and one that was cut off its document at their
-    beginning; what is empty then is dropped."""
+    """Removes separators at both ends of the spans, and spans that are empty then.
+
+    Every row ends with a separator anyway. A separator at the start was cut off its document.
+    """
     at_end = tf.cast(tf.gather(tokens, tf.maximum(spans.a_start + spans.a_length - 1, 0)) == sep_id, tf.int32)
     length = spans.a_length - at_end
     at_start = tf.cast((tf.gather(tokens, spans.a_start) == sep_id) & (length > 0), tf.int32)
@@ -163,7 +224,7 @@ def _without_separators_at_edges(spans, tokens, sep_id):
 
 
 def _unit_beginnings(sentences, masking, tokenizer, seed, max_ngram, lexicon):
-    """bool [T], which tokens of all sentences begin a unit of masking; None where each does."""
+    """Computes which tokens of all sentences begin a unit of masking: bool [T], or None if each token does."""
     if masking == "piece":
         return None
     if masking == "segmented":

@@ -1,62 +1,64 @@
-"""The pre-training dataset: text shards to fixed-shape masked batches, new pairs and masks in every epoch.
+"""The pre-training dataset: text shards to fixed-shape masked batches, with new pairs and masks in every epoch.
 
-One global stream of examples, a pure function of (seed, epoch, position). A block is one shard file: its documents
-are tokenized, paired, packed and masked in one go, its examples permuted; blocks follow each other in an order that
-is drawn anew each epoch. A position is (epoch, block, offset): which epoch, which place in its order of blocks, how
-many examples of that block were taken. It is all that resuming needs.
+The dataset is one global stream of examples, a pure function of (seed, epoch, position). A block is one shard file. Its
+documents are tokenized, paired, packed and masked in one pass, and its examples are permuted. The order of the blocks
+is drawn anew in each epoch. A position is (epoch, block, offset): the epoch, the place in its order of blocks, and the
+number of examples taken from that block. Nothing else is needed to resume.
 """
 
 import functools
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from pipelines.examples.block_examples import block_examples
 
-# Of the order in which examples come: a position that was counted in another one points at other examples.
+# The version of the order of examples. A position from another version points at other examples.
 STREAM_VERSION = 2
-# Purposes of the draws made from one seed.
+# Each kind of draw from one seed has a number of its own.
 _BLOCK_ORDER, _BLOCK, _EXAMPLE_ORDER = 0, 1, 3
 FIRST_POSITION = (0, 0, 0)
 
 
-# AutoGraph would read and rewrite every function in here before it is traced, seconds of each start, and find nothing to do.
+# AutoGraph would analyse every function below before tracing, which takes seconds at each start and changes nothing.
 @tf.autograph.experimental.do_not_convert
 def pretraining_dataset(
-    shards,
+    shards: Sequence[str],
     tokenizer,
     *,
-    global_batch_size,
-    seed=0,
-    epochs=None,
-    position=FIRST_POSITION,
-    with_position=False,
-    dupe_factor=0,
-    num_parallel_blocks=2,
+    global_batch_size: int,
+    seed: int = 0,
+    epochs: int | None = None,
+    position: tuple[int, int, int] = FIRST_POSITION,
+    with_position: bool = False,
+    dupe_factor: int = 0,
+    num_parallel_blocks: int = 2,
     **example_arguments,
-):
-    """Batches of BERT pre-training examples from text shards.
+) -> tf.data.Dataset:
+    """Makes batches of BERT pre-training examples from text shards.
+
+    With a number of epochs the last batch is filled with empty rows (input_mask and masked_lm_weights 0), so that every
+    example occurs once and shapes stay static. Without it the batches have no end, unless the text gives no example.
 
     Args:
-        shards: paths of TFRecord files; a record is a document, its sentences separated by line feeds
-            (pipelines.corpus.preparation writes them). Or of text files (.txt) in google-research/bert's layout, one sentence a line and
-            blank lines between documents; these are taken as they are, unshuffled within, each whole in memory.
+        shards: paths of TFRecord files as prepare_corpus writes them, or of text files (.txt) in Google's layout: one
+            sentence a line, blank lines between documents. A text file is read whole and its documents are not
+            shuffled.
         tokenizer: pipelines.wordpiece.tokenizer.BertTokenizer.
-        global_batch_size: B.
-        seed: of every draw.
-        epochs: passes over the text, or None for no end (but of text from which no example can be made there is no
-            batch). With an end the last batch is filled with empty rows (input_mask and masked_lm_weights 0), so that
-            every example is seen once and shapes stay static.
-        position: (epoch, block, offset) to go on from.
+        global_batch_size: the number B of examples in a batch.
+        seed: the seed of every draw.
+        epochs: the number of passes over the text, or None for no end.
+        position: (epoch, block, offset). Where the stream starts.
         with_position: whether to yield (batch, int64 [3] position after the batch).
-        dupe_factor: 0 for new pairs and masks in every epoch; n for those of the first n epochs again and again, as
-            google-research/bert's files with that factor hold them.
-        num_parallel_blocks: shards prepared at the same time; each takes some 20 times its size in memory.
-        example_arguments: of pipelines.examples.block_examples: max_seq_length (S), max_predictions_per_seq (P),
-            masked_lm_prob, short_seq_prob, sentence_objective, masking and others.
+        dupe_factor: 0 for new pairs and masks in every epoch; n repeats those of the first n epochs, as Google's files
+            do.
+        num_parallel_blocks: the number of shards prepared at a time; each takes about 20 times its size in memory.
+        example_arguments: keyword arguments of block_examples, such as max_seq_length S and max_predictions_per_seq P.
 
     Returns:
-        tf.data.Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions,
-        masked_lm_ids int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B] (1 = random).
+        Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions, masked_lm_ids
+            int32
+        [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B] (1: random, or swapped).
     """
     dataset = example_blocks(
         shards,
@@ -74,11 +76,18 @@ def pretraining_dataset(
     return prefetched(dataset.map(lambda batch, positions: (batch, positions[-1]) if with_position else batch))
 
 
-def prefetched(batches):
-    """The batches, some of them made ahead, without tf.data's tuning and rewriting, which have nothing to choose here.
+def prefetched(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Prefetches some batches, without the tuning and rewriting of tf.data.
 
-    The thread that tunes an iterator sleeps for up to a minute, and whoever lets the iterator go waits for it: a run where the
-    length of its rows changes did, and so did the end of every evaluation. To rewrite takes a fifth of an iterator's start.
+    Both have nothing to improve here. The thread that tunes an iterator sleeps for up to a minute, and deleting the
+    iterator waits for this thread. This delayed runs whose row length changes, and the end of every evaluation.
+    Rewriting takes a fifth of the start of an iterator.
+
+    Args:
+        batches: Dataset.
+
+    Returns:
+        Dataset.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
@@ -86,10 +95,31 @@ def prefetched(batches):
     return batches.prefetch(8).with_options(options)
 
 
-def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, num_parallel_blocks, **example_arguments):
-    """The stream of examples, a block at a time: (dict of [N, ...], int64 [N, 3] the position after each example).
+def example_blocks(
+    shards: Sequence[str],
+    tokenizer,
+    *,
+    seed: int,
+    epochs,
+    position,
+    dupe_factor,
+    num_parallel_blocks,
+    **example_arguments,
+) -> tf.data.Dataset:
+    """Makes the stream of examples, one block at a time.
 
-    Arguments as of pretraining_dataset.
+    Args:
+        shards: as in pretraining_dataset.
+        tokenizer: as in pretraining_dataset.
+        seed: as in pretraining_dataset.
+        epochs: as in pretraining_dataset.
+        position: as in pretraining_dataset.
+        dupe_factor: as in pretraining_dataset.
+        num_parallel_blocks: as in pretraining_dataset.
+        example_arguments: as in pretraining_dataset.
+
+    Returns:
+        Dataset of (dict of [N, ...], int64 [N, 3] the position after each example).
     """
     num_blocks = len(shards)
     shard_names = tf.constant(list(shards))
@@ -127,17 +157,20 @@ def example_blocks(shards, tokenizer, *, seed, epochs, position, dupe_factor, nu
 
 @functools.lru_cache(maxsize=4)
 def _examples_function(tokenizer, **example_arguments):
-    """block_examples of (documents, seed), traced once: a run has a dataset for each corpus, and one for held-out text."""
+    """Returns block_examples as a function of (documents, seed) that is traced once.
+
+    A run has a dataset for each corpus, and one for held-out text.
+    """
     return tf.function(
         lambda documents, seed: block_examples(documents, tokenizer, seed, **example_arguments), autograph=False
     )
 
 
 def _ended_without_examples(blocks, most_empty):
-    """The stream of blocks up to so many in a row that hold no example, which would otherwise be awaited for ever.
+    """Ends the stream after `most_empty` blocks in a row without an example; otherwise it would wait without end.
 
-    Twice the number of shards is enough: one block may be empty since its examples were taken before, and the rest of its
-    epoch for want of text, but not a whole epoch after that.
+    Twice the number of shards is enough. One block may be empty because its examples were taken before, and the rest of
+    its epoch because it has no text. The next epoch is not empty as a whole.
     """
 
     def count(empty, block):
@@ -150,37 +183,56 @@ def _ended_without_examples(blocks, most_empty):
     return blocks.map(lambda _, block: block)
 
 
-def text_counts(shards, tokenizer):
-    """(documents, sentences, word pieces) of text shards; reads all of them."""
+def text_counts(shards: Sequence[str], tokenizer) -> tuple[int, int, int]:
+    """Counts the documents, sentences and word pieces of text shards; reads all of them.
+
+    Args:
+        shards: as in pretraining_dataset.
+        tokenizer: as in pretraining_dataset.
+
+    Returns:
+        (documents, sentences, word pieces).
+    """
     counts = [0, 0, 0]
     for path in shards:
         for documents in _documents(path, is_text=str(path).endswith(".txt")):
             sentences = tf.strings.split(documents, "\n").flat_values
             pieces = tokenizer.tokenize(sentences).flat_values
-            counts = [count + int(tf.size(found)) for count, found in zip(counts, (documents, sentences, pieces))]
+            counts = [
+                count + int(tf.size(values))
+                for count, values in zip(counts, (documents, sentences, pieces), strict=True)
+            ]
     return tuple(counts)
 
 
 def _documents(path, is_text):
-    """A dataset of one element, string [D]: the documents of a shard."""
+    """Returns a dataset of one element, string [D]: the documents of a shard."""
     if not is_text:
         documents = tf.data.TFRecordDataset(path, buffer_size=1 << 20).batch(1 << 40)
-        # Of a shard without a record there is no batch.
+        # batch gives no element for a shard without a record.
         return documents.concatenate(tf.data.Dataset.from_tensors(tf.constant([], tf.string))).take(1)
-    text = tf.strings.regex_replace(tf.io.read_file(path), r"\x00", "")  # BERT's cleaning would remove it anyway
+    text = tf.strings.regex_replace(tf.io.read_file(path), r"\x00", "")  # BERT's cleaning also removes NUL
     text = tf.strings.regex_replace(tf.strings.strip(text), r"\n[ \t\r]*\n\s*", "\x00")
     return tf.data.Dataset.from_tensors(tf.strings.split(text, "\x00"))
 
 
 def fold_in(seed, *numbers):
-    """A seed int64 [2] for the draws that these numbers name."""
+    """Derives a seed, int64 [2], for the draws that numbers name.
+
+    Args:
+        seed: int [2].
+        numbers: int. The kind of draw, and further numbers such as the epoch.
+
+    Returns:
+        int64 [2].
+    """
     for number in numbers:
         seed = tf.random.experimental.stateless_fold_in(seed, number)
     return seed
 
 
 def _filled_up(batch, batch_size):
-    """The batch with empty rows up to batch_size, with a static shape."""
+    """Fills the batch with empty rows up to batch_size, and gives it a static shape."""
 
     def fill(values):
         missing = batch_size - tf.shape(values)[0]

@@ -1,24 +1,28 @@
-"""Packing of segment pairs into [CLS] A [SEP] B [SEP], with TensorFlow's core ops only.
+"""Packing of segment pairs into [CLS] A [SEP] B [SEP], with TensorFlow's core operations only.
 
-KerasHub's packer emits an op (TFText>RoundRobinTrim) that some serving binaries refuse; gathers load everywhere.
+KerasHub's packer emits an operation (TFText>RoundRobinTrim) that some serving binaries refuse; gathers load everywhere.
 """
 
 import tensorflow as tf
 
 
-def pack_pairs(tokens, pairs, seq_length, cls_id, sep_id, pad_id=0, has_b=True):
-    """Rows of fixed length from spans of one flat token array.
+def pack_pairs(tokens, pairs, seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0, has_b: bool = True):
+    """Makes rows of fixed length from spans of one flat token array.
 
     Args:
-        tokens: int32 [T]. pairs: pipelines.examples.pairs.SegmentPairs with N pairs of at most seq_length - 3 tokens.
-        seq_length: S. cls_id, sep_id, pad_id: ids of the special pieces.
+        tokens: int32 [T].
+        pairs: pipelines.examples.pairs.SegmentPairs. N pairs of at most seq_length - 3 tokens.
+        seq_length: the length S of a row.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
+        pad_id: the id of [PAD].
         has_b: False for rows of one segment, [CLS] A [SEP], of at most seq_length - 2 tokens.
 
     Returns:
-        (input_word_ids, input_mask, input_type_ids), each int32 [N, S], and source, int32 [N, S]: where in `tokens`
-        each stands, -1 at special pieces and padding.
+        (input_word_ids, input_mask, input_type_ids, source), each int32 [N, S]. source is the index in `tokens` of each
+        piece, -1 at special pieces and padding.
     """
-    # [S] against [N, 1]
+    # column is [S], lengths are [N, 1]
     column = tf.range(seq_length)
     a_length, b_length = pairs.a_length[:, None], pairs.b_length[:, None]
     first_sep = a_length + 1
@@ -37,14 +41,19 @@ def pack_pairs(tokens, pairs, seq_length, cls_id, sep_id, pad_id=0, has_b=True):
     return ids, input_mask, input_type_ids, source
 
 
-def pack_single(pieces, max_seq_length, cls_id, sep_id, pad_id=0):
-    """[CLS] A [SEP] for ragged pieces, padded to the longest row; used where texts are asked about one by one.
+def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0):
+    """Makes rows [CLS] A [SEP] of ragged pieces, padded to the longest row.
 
     Args:
-        pieces: RaggedTensor int32 [B, (pieces)]. max_seq_length: longer rows are cut.
+        pieces: RaggedTensor int32 [B, (pieces)].
+        max_seq_length: the length at which rows are cut.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
+        pad_id: the id of [PAD].
 
     Returns:
-        (input_word_ids, input_mask, input_type_ids), each int32 [B, longest row], and truncated, bool [B].
+        (input_word_ids, input_mask, input_type_ids, truncated). The first three are int32 [B, longest row]; truncated
+        is bool [B] and marks rows that were cut.
     """
     truncated = pieces.row_lengths() > max_seq_length - 2
     pieces = pieces[:, : max_seq_length - 2]

@@ -1,8 +1,9 @@
-"""Segment pairs: google-research/bert create_instances_from_document, for many documents at once, and what came after it.
+"""Segment pairs: Google's create_instances_from_document for many documents at once, and later sentence objectives.
 
-Google's code walks each document sentence by sentence. Here every sentence is treated as if a pair began there: its end,
-split, random partner and successor are drawn for all sentences in parallel, and the chain of sentences that pairs
-really begin at is then found from each document's first one by pointer doubling. The result is distributed the same.
+Google's code walks each document sentence by sentence. This module treats every sentence as if a pair began there. It
+draws the end, split, random partner and successor of all sentences in parallel. Pointer jumping then finds the
+sentences at which pairs really begin, from the first sentence of each document on. The result has the same
+distribution.
 
 Dimensions: D documents, M sentences, T tokens, N pairs.
 """
@@ -11,10 +12,10 @@ import typing
 
 import tensorflow as tf
 
-from pipelines.examples.walks import places_met
+from pipelines.examples.pointer_jumping import visited_positions
 from pipelines.ragged import row_ids
 
-NEXT, RANDOM = 0, 1  # next_sentence_labels; of sentence order: in order, swapped
+NEXT, RANDOM = 0, 1  # next_sentence_labels; for the sentence order 0 is "in order" and 1 is "swapped"
 
 
 class SegmentPairs(typing.NamedTuple):
@@ -28,20 +29,32 @@ class SegmentPairs(typing.NamedTuple):
 
 
 def uniform_int(seed, low, high):
-    """One integer per entry in [low, high), both int32 [n]; where high <= low the result is low."""
+    """Draws one integer for each entry.
+
+    Args:
+        seed: int [2].
+        low: int32 [n]. The least integer.
+        high: int32 [n]. The end of the range, exclusive; where high <= low the result is low.
+
+    Returns:
+        int32 [n].
+    """
     draws = tf.random.stateless_uniform(tf.shape(low), seed, dtype=tf.float64)
     return low + tf.cast(tf.floor(draws * tf.cast(tf.maximum(high - low, 0), tf.float64)), tf.int32)
 
 
-def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens, short_seq_prob=0.1):
-    """All pairs of one pass over D documents, in the order of the text, with Google's next-sentence labels.
+def next_sentence_pairs(
+    sentence_lengths, document_splits, seed, max_num_tokens: int, short_seq_prob: float = 0.1
+) -> SegmentPairs:
+    """Makes all pairs of one pass over D documents, with Google's next-sentence labels.
 
+    The pairs are in the order of the text.
     Args:
-        sentence_lengths: int32 [M], tokens of each sentence, none of them 0.
-        document_splits: int32 [D + 1], the sentence at which each document begins; no document is empty.
-        seed: int [2]; the pairs are a pure function of it and of the text.
-        max_num_tokens: the most tokens that A and B have together (sequence length - 3).
-        short_seq_prob: share of documents whose target length is drawn from [2, max_num_tokens].
+        sentence_lengths: int32 [M]. The tokens of each sentence, at least 1.
+        document_splits: int32 [D + 1]. The first sentence of each document; no document is empty.
+        seed: int [2]. The pairs are a pure function of the seed and the text.
+        max_num_tokens: the most tokens of A and B together (sequence length - 3).
+        short_seq_prob: the share of documents whose target length is drawn from [2, max_num_tokens].
 
     Returns:
         SegmentPairs, truncated to max_num_tokens.
@@ -56,18 +69,18 @@ def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens,
     a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_size)
     a_end = sentence + a_size
     is_random = (chunk_size == 1) | (tf.random.stateless_uniform(tf.shape(sentence), seeds[3]) < 0.5)
-    # The sentences that a random B displaces go back into the document.
+    # The sentences that a random B replaces go back into the document.
     following = tf.where(is_random, a_end, chunk_end + 1)
 
-    starts = places_met(following)
+    starts = visited_positions(following)
     (sentence, target, chunk_end, a_end, is_random, document) = (
         tf.gather(values, starts) for values in (sentence, target, chunk_end, a_end, is_random, document)
     )
 
     # [N] from here on
     a_start, a_stop = tf.gather(token_splits, sentence), tf.gather(token_splits, a_end)
-    # Ten tries for a document other than this one fail so seldom that they are one draw among the others;
-    # where there is no other document, B comes from this one, as there.
+    # Google's code tries ten times to draw another document, and almost never fails, so this draws among the others at
+    # once. If there is no other document, B comes from the same one, as in Google's code.
     other = (
         document + 1 + uniform_int(seeds[4], tf.zeros_like(document), tf.fill(tf.shape(document), num_documents - 1))
     )
@@ -86,20 +99,30 @@ def next_sentence_pairs(sentence_lengths, document_splits, seed, max_num_tokens,
     return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_random, RANDOM, NEXT))
 
 
-def sentence_order_pairs(sentence_lengths, document_splits, seed, max_num_tokens, short_seq_prob=0.1):
-    """Pairs of neighbouring segments, half of them swapped: ALBERT's sentence-order prediction (Lan et al. 2020).
+def sentence_order_pairs(
+    sentence_lengths, document_splits, seed, max_num_tokens: int, short_seq_prob: float = 0.1
+) -> SegmentPairs:
+    """Makes pairs of neighbouring segments, half of them swapped: ALBERT's sentence order.
 
-    Segments are gathered as for the next sentence. ALBERT's code gives a chunk of one sentence a random second segment;
-    here such a sentence is cut in two at a random piece, so that the label always tells the order. One piece alone has
-    no order and is A with an empty B.
+    The reference is Lan et al. 2020, section 3.1. Segments are gathered as for next_sentence_pairs. ALBERT's code gives
+    a chunk of one sentence a random second segment. This function cuts such a sentence at a random piece, so that the
+    label always describes the order. A sentence of one piece has no order and becomes A with an empty B.
 
-    Args and result as for next_sentence_pairs; the label is 1 where A and B were swapped.
+    Args:
+        sentence_lengths: as in next_sentence_pairs.
+        document_splits: as in next_sentence_pairs.
+        seed: as in next_sentence_pairs.
+        max_num_tokens: as in next_sentence_pairs.
+        short_seq_prob: as in next_sentence_pairs.
+
+    Returns:
+        SegmentPairs; the label is 1 where A and B are swapped.
     """
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 7))
     token_splits, sentence, _, _, chunk_end = _chunks(
         sentence_lengths, document_splits, seeds[:2], max_num_tokens, short_seq_prob
     )
-    starts = places_met(chunk_end + 1)
+    starts = visited_positions(chunk_end + 1)
     # [N] from here on
     sentence, chunk_end = tf.gather(sentence, starts), tf.gather(chunk_end, starts)
     start, stop = tf.gather(token_splits, sentence), tf.gather(token_splits, chunk_end + 1)
@@ -117,31 +140,35 @@ def sentence_order_pairs(sentence_lengths, document_splits, seed, max_num_tokens
     return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_swapped, RANDOM, NEXT))
 
 
-def full_sentences(sentence_lengths, seed, max_num_tokens, short_seq_prob=0.1):
-    """Rows of whole sentences in a row, over the ends of documents: RoBERTa's FULL-SENTENCES (Liu et al. 2019).
+def full_sentences(sentence_lengths, seed, max_num_tokens: int, short_seq_prob: float = 0.1) -> SegmentPairs:
+    """Makes rows of consecutive whole sentences, across documents: RoBERTa's FULL-SENTENCES.
 
-    A sentence that is longer than a row is cut into several. Rows shorter on purpose are drawn row by row.
+    The reference is Liu et al. 2019. A sentence that is longer than a row is cut into several parts. The target length
+    is drawn for each row.
 
     Args:
-        sentence_lengths: int32 [M]; separators between documents are counted in. The rest as for next_sentence_pairs.
+        sentence_lengths: int32 [M]. The tokens of each sentence, separators between documents included.
+        seed: int [2].
+        max_num_tokens: the most tokens of a row (sequence length - 2).
+        short_seq_prob: the share of rows whose target length is drawn from [2, max_num_tokens].
 
     Returns:
         SegmentPairs with an empty B.
     """
     is_short_seed, length_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 2))
-    # Cut what is too long: [M] pieces of each, and their ends.
+    # Cut sentences that are too long: [M] the number of parts of each, and the last part.
     num_cuts = (sentence_lengths + max_num_tokens - 1) // max_num_tokens
     sentence = row_ids(tf.concat([[0], tf.cumsum(num_cuts)], axis=0))
     last_cut = tf.cumsum(num_cuts) - 1
     token_ends = tf.cumsum(sentence_lengths)
     cut = tf.range(tf.size(sentence)) - tf.gather(last_cut - num_cuts + 1, sentence)
     token_starts = tf.gather(token_ends - sentence_lengths, sentence) + cut * max_num_tokens
-    # [M + 1] from here on M counts the parts
+    # From here on M is the number of parts: [M + 1]
     token_splits = tf.concat([token_starts, token_ends[-1:]], axis=0)
     target = _target_lengths(tf.size(token_starts), max_num_tokens, short_seq_prob, (is_short_seed, length_seed))
     following = tf.searchsorted(token_splits, token_starts + target, side="right") - 1
     following = tf.maximum(following, tf.range(tf.size(token_starts)) + 1)
-    starts = places_met(following)
+    starts = visited_positions(following)
     a_start = tf.gather(token_splits, starts)
     a_length = tf.gather(token_splits, tf.gather(following, starts)) - a_start
     nothing = tf.zeros_like(a_start)
@@ -149,15 +176,16 @@ def full_sentences(sentence_lengths, seed, max_num_tokens, short_seq_prob=0.1):
 
 
 def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_prob):
-    """What is gathered from each sentence on: up to the one at which the target is reached, or the document's last one.
+    """Finds the chunk that starts at each sentence: it ends where the target length is reached, or with the document.
 
     Returns:
-        token_splits [M + 1], the tokens before each sentence; and [M] each: sentence, its document, target, last sentence.
+        token_splits [M + 1], the number of tokens before each sentence; and [M] each: sentence, document, target, and
+        the last sentence of the chunk.
     """
     token_splits = tf.concat([[0], tf.cumsum(sentence_lengths)], axis=0)
     sentence = tf.range(tf.size(sentence_lengths))
     document = tf.searchsorted(document_splits, sentence, side="right") - 1
-    # One target per pass over a document, as there.
+    # Google's code draws one target for each pass over a document.
     target = tf.gather(_target_lengths(tf.size(document_splits) - 1, max_num_tokens, short_seq_prob, seeds), document)
     chunk_end = tf.minimum(
         _sentence_reaching(token_splits, sentence, target), tf.gather(document_splits, document + 1) - 1
@@ -166,26 +194,36 @@ def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_
 
 
 def _target_lengths(count, max_num_tokens, short_seq_prob, seeds):
-    """[count] max_num_tokens, or for a share of short_seq_prob anything from 2 to it."""
+    """[count] max_num_tokens, or for a share of short_seq_prob a number from 2 to max_num_tokens."""
     full = tf.fill([count], max_num_tokens)
     is_short = tf.random.stateless_uniform([count], seeds[0]) < short_seq_prob
     return tf.where(is_short, uniform_int(seeds[1], tf.fill([count], 2), full + 1), full)
 
 
-def truncated_lengths(a_length, b_length, max_num_tokens):
-    """What is left of A and B when tokens are taken one by one from the longer (from B when they are equal)."""
+def truncated_lengths(a_length, b_length, max_num_tokens: int):
+    """Computes the lengths of A and B after truncation.
+
+    Tokens are removed one by one from the longer segment, or from B if both are equal.
+    Args:
+        a_length: int32 [N].
+        b_length: int32 [N].
+        max_num_tokens: the most tokens of A and B together.
+
+    Returns:
+        (int32 [N], int32 [N]).
+    """
     a_kept = tf.minimum(a_length, tf.maximum(max_num_tokens - b_length, (max_num_tokens + 1) // 2))
     b_kept = tf.minimum(b_length, tf.maximum(max_num_tokens - a_length, max_num_tokens // 2))
     return a_kept, b_kept
 
 
 def _sentence_reaching(token_splits, start, num_tokens):
-    """[n] the first sentence from `start` on with which at least num_tokens (and one sentence) are gathered."""
+    """[n] the first sentence from `start` on at which at least num_tokens (and one sentence) are gathered."""
     wanted = tf.gather(token_splits, start) + tf.maximum(num_tokens, 1)
     return tf.searchsorted(token_splits[1:], wanted, side="left")
 
 
 def _removed_from_front(seed, removed):
-    """Of the tokens removed, how many go from the front: a fair coin for each, as there."""
+    """[n] how many of the removed tokens come from the front: a fair coin decides for each, as in Google's code."""
     draws = tf.random.stateless_binomial(tf.shape(removed), seed, tf.cast(removed, tf.float32), 0.5, tf.int32)
     return tf.where(removed > 0, draws, 0)

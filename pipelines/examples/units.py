@@ -1,29 +1,42 @@
-"""What is masked together: pieces, whole words, spans of words, phrases of a lexicon, words of a segmenter.
+"""Units of masking: pieces, whole words, spans of words, phrases of a lexicon, words of a segmenter.
 
-A unit is a run of pieces; it is told by the pieces that begin one. Dimensions: T pieces, M sentences, V vocabulary entries.
+A unit is a run of pieces; the pieces that begin a unit define all units. Dimensions: T pieces, M sentences, V
+vocabulary entries.
 """
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from pipelines.data_error import DataError
-from pipelines.examples.walks import places_met
+from pipelines.examples.pointer_jumping import visited_positions
 
 
-def word_beginnings(vocabulary):
-    """bool [V]: whether a piece begins a word, that is, has no "##"."""
+def word_beginnings(vocabulary: Sequence[str]):
+    """Computes which pieces of a vocabulary begin a word, that is, have no "##".
+
+    Args:
+        vocabulary: list of str [V].
+
+    Returns:
+        bool [V].
+    """
     return tf.constant([not piece.startswith("##") for piece in vocabulary])
 
 
-def span_beginnings(begins_word, begins_sentence, seed, max_ngram):
-    """Runs of 1 to max_ngram words; a run of n words is drawn with a probability in proportion to 1 / n.
+def span_beginnings(begins_word, begins_sentence, seed, max_ngram: int):
+    """Draws spans of 1 to max_ngram words; the probability of n words is in proportion to 1 / n.
 
-    The shares are those of ALBERT (Lan et al. 2020, section 4.1). The runs lie end to end; none crosses a sentence.
+    The shares are those of ALBERT (Lan et al. 2020, section 4.1). The spans follow each other; none crosses a sentence.
 
     Args:
-        begins_word, begins_sentence: bool [T]. seed: int [2].
+        begins_word: bool [T].
+        begins_sentence: bool [T].
+        seed: int [2].
+        max_ngram: the most words of a span.
 
     Returns:
-        bool [T], the pieces that begin a run.
+        bool [T]. The pieces that begin a span.
     """
     word = tf.cumsum(tf.cast(begins_word, tf.int32)) - 1
     num_words = tf.reduce_sum(tf.cast(begins_word, tf.int32))
@@ -31,7 +44,7 @@ def span_beginnings(begins_word, begins_sentence, seed, max_ngram):
     draws = tf.random.stateless_uniform([num_words], seed) * sum(weights)
     upper_bounds = tf.cumsum(tf.constant(weights))[:-1]
     lengths = 1 + tf.searchsorted(upper_bounds, draws, side="right")
-    # More runs are drawn than there are words for; the rest is not looked at.
+    # There are more draws than words; the spans after the last word are ignored.
     first_words = tf.concat([[0], tf.cumsum(lengths)], axis=0)
     is_first = (
         tf.math.unsorted_segment_max(
@@ -43,13 +56,15 @@ def span_beginnings(begins_word, begins_sentence, seed, max_ngram):
 
 
 class Lexicon:
-    """Phrases to be found in tokenized text, the longest first, from left to right.
+    """Finds phrases in tokenized text, from left to right, the longest first.
 
     Args:
-        phrases: strings; each is tokenized as text is. tokenizer: pipelines.wordpiece.tokenizer.BertTokenizer.
+        phrases: list of str. Each is tokenized as text is.
+        tokenizer: pipelines.wordpiece.tokenizer.BertTokenizer.
 
     Attributes:
-        num_phrases: how many are in use. num_unusable: how many hold no piece or [UNK], or are longer than 64 pieces.
+        num_phrases: the number of phrases in use.
+        num_unusable: the number of phrases without a piece, with [UNK], or of more than 64 pieces.
 
     Raises:
         DataError: no phrase can be used.
@@ -57,7 +72,7 @@ class Lexicon:
 
     MAX_PIECES = 64
 
-    def __init__(self, phrases, tokenizer):
+    def __init__(self, phrases: Sequence[str], tokenizer):
         self._vocab_size = tokenizer.vocab_size
         rows = tokenizer.tokenize(tf.constant(list(phrases), tf.string)).to_list() if phrases else []
         usable = {tuple(row) for row in rows if 0 < len(row) <= self.MAX_PIECES and tokenizer.unk_id not in row}
@@ -67,7 +82,7 @@ class Lexicon:
                 f"lexicon: none of its {len(rows):,} phrases can be written in the vocabulary's pieces; give one "
                 "phrase a line, in the language and casing of the vocabulary"
             )
-        # A trie: node 0 is the root; children are found by (node, piece).
+        # A trie: node 0 is the root, and (node, piece) gives the child.
         children, is_phrase = {}, [False]
         for phrase in sorted(usable):
             node = 0
@@ -85,19 +100,23 @@ class Lexicon:
         self._depth = max(map(len, usable))
 
     def beginnings(self, ids, begins_word, sentence_ends):
-        """Which pieces begin a unit: a phrase of the lexicon, or a word outside of them.
+        """Finds the pieces that begin a unit: a phrase of the lexicon, or a word outside of phrases.
+
+        A phrase lies within a sentence, and begins and ends where words do.
 
         Args:
-            ids: int32 [T]. begins_word: bool [T]. sentence_ends: int32 [T], where the sentence of each piece ends.
+            ids: int32 [T].
+            begins_word: bool [T].
+            sentence_ends: int32 [T]. Where the sentence of each piece ends.
 
         Returns:
-            bool [T]. A phrase lies within a sentence, and begins and ends where words do.
+            bool [T].
         """
         ids = tf.cast(ids, tf.int64)
         num_pieces = tf.size(ids)
         ends_word = tf.concat([begins_word[1:], [True]], axis=0)[:num_pieces]
         length = tf.ones_like(begins_word, tf.int32)
-        # [(candidates)] where a phrase may begin, and how far in the trie it has come
+        # [(candidates)] the piece where a phrase may begin, and the node of the trie that it has reached
         start = tf.cast(tf.where(begins_word)[:, 0], tf.int32)
         node = tf.zeros_like(start, tf.int64)
         for depth in range(self._depth):
@@ -115,6 +134,6 @@ class Lexicon:
                 tf.boolean_mask(start, is_match)[:, None],
                 tf.fill([tf.reduce_sum(tf.cast(is_match, tf.int32))], depth + 1),
             )
-        met = places_met(tf.range(num_pieces) + length)
-        is_met = tf.math.unsorted_segment_max(tf.ones_like(met), met, num_pieces) > 0
-        return is_met & begins_word
+        visited = visited_positions(tf.range(num_pieces) + length)
+        is_visited = tf.math.unsorted_segment_max(tf.ones_like(visited), visited, num_pieces) > 0
+        return is_visited & begins_word

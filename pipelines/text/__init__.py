@@ -1,1 +1,1 @@
-"""Text files, their formats, and sentences."""
+"""Text files, their formats, and the sentences in them."""

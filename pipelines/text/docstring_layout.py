@@ -1,15 +1,15 @@
-"""From a docstring to its paragraphs of prose, found by the layout of its lines.
+"""The paragraphs of prose in a docstring, recognized by the layout of the lines.
 
-Docstrings mix prose with reStructuredText, Markdown, Google, NumPy and Sphinx conventions. First
-`_without_code` blanks what is laid out as code or a table, then `prose_paragraphs` joins the lines that
-belong together: a paragraph, a list item, the description of an argument. Markup inside a line stays.
+Docstrings mix prose with reStructuredText, Markdown, Google, NumPy and Sphinx conventions. `_without_code` blanks lines
+with the layout of code or of a table. `prose_paragraphs` then joins the lines of a paragraph, a list item or the
+description of an argument. Markup inside a line stays.
 """
 
 import inspect
 import re
 from collections.abc import Iterator
 
-MAX_LINE_LENGTH = 2000  # a longer one is data, and the patterns need more than linear time
+MAX_LINE_LENGTH = 2000  # a longer line is data, and the patterns need more than linear time
 
 _FENCE = re.compile(r"\s*(```+|~~~+)(?!.*```)")
 _PROMPT = re.compile(r"\s*(?:>>>|In \[\d+\]:)")
@@ -56,107 +56,160 @@ _PROSE_FIELDS = frozenset(
 
 
 def prose_paragraphs(docstring: str) -> Iterator[str]:
-    """Yields the paragraphs, list items and descriptions of arguments, each joined to one line, in order."""
-    block: list[str] = []  # the lines of the paragraph being gathered
-    block_indent: int | None = 0  # where its next line should begin; None: anywhere
-    section, section_indent, item_indent = "", -1, None
-    is_numpy = False  # sections by underlined headings, items by "name : type" and a deeper description
-    loose_items = False  # in a run of lines "name: description" outside of any section
-    raised = ""  # the exception whose description comes on the next line
+    """Finds the prose in a docstring.
 
-    def flush() -> Iterator[str]:
-        if not block:
-            return
-        code_lines = sum(bool(_CODE_LINE.match(line)) for line in block)
-        if 2 * code_lines <= len(block) - (len(block) == 1):
-            yield " ".join(block)
-        block.clear()
+    Args:
+        docstring: str.
 
+    Yields:
+        str. Paragraphs, list items and descriptions of arguments in order, each joined to one line.
+    """
+    reader = _ParagraphReader()
     lines = [*_without_code(inspect.cleandoc(docstring).split("\n")), ""]
-    for line, next_line in zip(lines, lines[1:]):
+    for line, next_line in zip(lines, lines[1:], strict=False):
+        yield from reader.read(line, next_line)
+    yield from reader.finish_block()
+
+
+class _ParagraphReader:
+    """Joins the lines of a docstring to paragraphs; it holds the state between two lines."""
+
+    def __init__(self):
+        self.block: list[str] = []  # the lines of the current paragraph
+        self.block_indent: int | None = 0  # the indentation of the next line of the block; None: any
+        self.section = ""
+        self.section_indent = -1
+        self.item_indent: int | None = None
+        self.is_numpy = False  # sections have underlined headings; items are "name : type" with an indented description
+        self.loose_items = False  # the last lines were "name: description" outside of any section
+        self.raised = ""  # an exception whose description starts on the next line
+
+    def finish_block(self) -> list[str]:
+        """Ends the current paragraph; returns it joined, or nothing if it is mostly code."""
+        block, self.block = self.block, []
+        code_lines = sum(bool(_CODE_LINE.match(line)) for line in block)
+        is_prose = block and 2 * code_lines <= len(block) - (len(block) == 1)
+        return [" ".join(block)] if is_prose else []
+
+    def read(self, line: str, next_line: str) -> Iterator[str]:
+        """Reads one line; yields the paragraphs that end before it."""
         text = line.strip()
         indent = len(line) - len(line.lstrip())
         if not text or _UNDERLINE.match(line):
-            yield from flush()
-            loose_items = False
-            continue
-        if _UNDERLINE.match(next_line):
-            yield from flush()
-            section = text.lower().removeprefix("other ").replace(" ", "_")
-            section_indent, item_indent, is_numpy = -1, None, True
-            continue
-        if text.endswith((":", ":*")) and (header := _SECTION.match(line)):
-            yield from flush()
-            section = header.group(1).lower().replace(" ", "_")
-            section_indent, item_indent, is_numpy = indent, None, False
-            continue
-        if section and indent <= section_indent:
-            yield from flush()
-            section = ""
-        if section in _DROPPED_SECTIONS:
-            continue
-        if not block and section and item_indent is None:
-            item_indent = indent
-        is_item = section and item_indent is not None and indent <= item_indent
+            yield from self.finish_block()
+            self.loose_items = False
+            return
+        if self._starts_section(line, next_line):
+            yield from self.finish_block()
+            return
+        if self.section and indent <= self.section_indent:
+            yield from self.finish_block()
+            self.section = ""
+        if self.section in _DROPPED_SECTIONS:
+            return
+        if not self.block and self.section and self.item_indent is None:
+            self.item_indent = indent
+        is_item = self.section and self.item_indent is not None and indent <= self.item_indent
 
-        if field := _FIELD.match(line):
-            yield from flush()
-            name, argument, text = field.groups()
-            if name.startswith("raise"):
-                raised = argument or ""
-            elif name not in _PROSE_FIELDS:
-                text = ""
-            block_indent = None
-        elif is_numpy and is_item and section in _NAMED_SECTIONS and not (block and block_indent == indent):
-            yield from flush()
-            if section in _RAISE_SECTIONS:
-                raised = text
-            elif len(text.split()) >= 4 and " : " not in text:  # prose in place of a term
-                block, block_indent = [text], indent
-            continue
-        elif is_item and section in _RAISE_SECTIONS and (item := _RAISED.match(text)):
-            yield from flush()
-            raised, text, block_indent = item.group(1).replace("`", ""), text[item.end() :], None
-        elif is_item and section in _ITEM_SECTIONS and (item := _ITEM_NAME.match(text)):
-            yield from flush()
-            raised, text, block_indent = "", text[item.end() :], None
-        elif (loose_items or not block) and (item := _LOOSE_ITEM.match(text)):
-            yield from flush()
-            text, block_indent, loose_items = text[item.end() :], None, True
-        elif bullet := _BULLET.match(line):
-            yield from flush()
-            text = _BULLET_NAME.sub("", text[bullet.end() - indent :], count=1)
-            block_indent = None
-        elif not block:
-            if is_item and section in _RESULT_SECTIONS:
-                text = _RESULT_TYPE.sub("", text, count=1)
-            text = _SIGNATURE_LEAD.sub("", _SECTION_LEAD.sub("", text, count=1), count=1)
-            text = "" if _SIGNATURE.match(text) else text
-            block_indent = indent
-        elif block_indent is None:
-            block_indent = indent
-        elif indent > block_indent and len(block) == 1:
-            if len(block[0].split()) < 4 or block[0].endswith(":"):  # the term of a definition list
-                block.clear()
-            block_indent = indent
-        elif indent != block_indent:
-            yield from flush()
-            block_indent = indent
-        if not text:  # a name whose description begins on the next line
-            continue
-        if raised and not block:
+        if (description := self._field_description(line)) is not None:
+            yield from self.finish_block()
+            text, self.block_indent = description, None
+        elif is_item and self._is_numpy_item(indent):
+            yield from self.finish_block()
+            self._read_numpy_item(text, indent)
+            return
+        elif (description := self._item_description(line, is_item)) is not None:
+            yield from self.finish_block()
+            text, self.block_indent = description, None
+        elif not self.block:
+            text, self.block_indent = self._without_lead(text, is_item), indent
+        else:
+            yield from self._continue_block(indent)
+        if text:  # else the description of a name starts on the next line
+            self._append(text)
+
+    def _starts_section(self, line, next_line):
+        """Recognizes a heading of a section, and remembers the section."""
+        text = line.strip()
+        if _UNDERLINE.match(next_line):
+            self.section = text.lower().removeprefix("other ").replace(" ", "_")
+            self.section_indent, self.item_indent, self.is_numpy = -1, None, True
+            return True
+        if text.endswith((":", ":*")) and (header := _SECTION.match(line)):
+            self.section = header.group(1).lower().replace(" ", "_")
+            self.section_indent, self.item_indent, self.is_numpy = len(line) - len(line.lstrip()), None, False
+            return True
+        return False
+
+    def _field_description(self, line):
+        """Returns the prose of a field such as ":param name: prose"; "" for other fields, None for other lines."""
+        field = _FIELD.match(line)
+        if not field:
+            return None
+        name, argument, text = field.groups()
+        if name.startswith("raise"):
+            self.raised = argument or ""
+        elif name not in _PROSE_FIELDS:
+            return ""
+        return text or ""
+
+    def _is_numpy_item(self, indent):
+        return self.is_numpy and self.section in _NAMED_SECTIONS and not (self.block and self.block_indent == indent)
+
+    def _read_numpy_item(self, text, indent):
+        """Drops the name and type of an item, but keeps prose that has the place of an item."""
+        if self.section in _RAISE_SECTIONS:
+            self.raised = text
+        elif len(text.split()) >= 4 and " : " not in text:
+            self.block, self.block_indent = [text], indent
+
+    def _item_description(self, line, is_item):
+        """Returns the text after the name or bullet that starts an item; None if the line starts no item."""
+        text = line.strip()
+        if is_item and self.section in _RAISE_SECTIONS and (item := _RAISED.match(text)):
+            self.raised = item.group(1).replace("`", "")
+            return text[item.end() :]
+        if is_item and self.section in _ITEM_SECTIONS and (item := _ITEM_NAME.match(text)):
+            self.raised = ""
+            return text[item.end() :]
+        if (self.loose_items or not self.block) and (item := _LOOSE_ITEM.match(text)):
+            self.loose_items = True
+            return text[item.end() :]
+        if bullet := _BULLET.match(line):
+            return _BULLET_NAME.sub("", text[bullet.end() - (len(line) - len(line.lstrip())) :], count=1)
+        return None
+
+    def _without_lead(self, text, is_item):
+        """Removes a type, a section name or a signature from the start of a paragraph."""
+        if is_item and self.section in _RESULT_SECTIONS:
+            text = _RESULT_TYPE.sub("", text, count=1)
+        text = _SIGNATURE_LEAD.sub("", _SECTION_LEAD.sub("", text, count=1), count=1)
+        return "" if _SIGNATURE.match(text) else text
+
+    def _continue_block(self, indent):
+        """Ends the block if the indentation changes; drops it if it is the term of a definition list."""
+        if self.block_indent is not None and indent != self.block_indent:
+            if indent < self.block_indent or len(self.block) > 1:
+                yield from self.finish_block()
+            elif len(self.block[0].split()) < 4 or self.block[0].endswith(":"):
+                self.block.clear()
+        self.block_indent = indent
+
+    def _append(self, text):
+        if self.raised and not self.block:
             if _CONDITION.match(text):
-                text = f"Raises {raised} {text[0].lower()}{text[1:]}"
-            raised = ""
-        block.append(text)
-    yield from flush()
+                text = f"Raises {self.raised} {text[0].lower()}{text[1:]}"
+            self.raised = ""
+        self.block.append(text)
 
 
 def _without_code(lines: list[str]) -> Iterator[str]:
-    """The lines with fenced and literal blocks, doctests, tables, shell lines and comments left blank and
-    directives such as '.. note::' taken off their text."""
-    skip_deeper_than = None  # in a literal block or directive: the indentation of its owner
-    skip_to_blank = False  # in a doctest or table
+    """Blanks fenced and literal blocks, doctests, tables, shell lines and comments.
+
+    Directives such as '.. note::' are removed from their text.
+    """
+    skip_deeper_than = None  # inside a literal block or directive: the indentation of the line that opens it
+    skip_to_blank = False  # inside a doctest or table
     fence_end = -1
     for number, line in enumerate(lines):
         indent = len(line) - len(line.lstrip())

@@ -1,7 +1,7 @@
-"""From a docstring to the English sentences in it.
+"""The English sentences in a docstring.
 
-The layout gives the paragraphs (docstring_layout.py); here they are cut at sentence ends, the markup
-inside a line is taken off, and what does not read as an English sentence is dropped.
+docstring_layout.py gives the paragraphs. This module cuts them at sentence ends, removes the markup inside a line, and
+drops text that does not read as an English sentence.
 """
 
 import re
@@ -10,7 +10,7 @@ from pipelines.text.docstring_layout import prose_paragraphs
 
 MIN_WORDS, MAX_WORDS = 4, 120
 MIN_LETTER_SHARE = 0.8  # letters and spaces among all characters
-MIN_FUNCTION_WORD_SHARE = 0.1  # running English has 0.35-0.5, lists of names and types nearly none
+MIN_FUNCTION_WORD_SHARE = 0.1  # running English has 0.35 to 0.5, lists of names and types almost none
 MAX_CODE_WORD_SHARE = 1 / 3
 
 _FUNCTION_WORDS = frozenset(
@@ -23,7 +23,14 @@ _FUNCTION_WORDS = frozenset(
 
 
 def docstring_sentences(docstring: str) -> list[str]:
-    """The prose sentences of one docstring, in order, each one line without markup."""
+    """Finds the prose sentences of a docstring.
+
+    Args:
+        docstring: str.
+
+    Returns:
+        list of str. The sentences in order, each one line without markup.
+    """
     pieces = (piece for paragraph in prose_paragraphs(docstring) for piece in split_sentences(paragraph))
     return [sentence for sentence in map(without_markup, pieces) if is_prose(sentence)]
 
@@ -37,8 +44,17 @@ _SENTENCE_END = re.compile(r"[.!?]+[\"')\]*`]*\s+(?=[\"'(\[`*:_]*[A-Z]|[`*\"']|:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Cuts after '.', '!' or '?' followed by white space and a capital, a quote, markup or an identifier; not
-    after an abbreviation, a single initial or a version such as '1.x.'."""
+    """Cuts a paragraph into sentences.
+
+    A sentence ends after '.', '!' or '?', if white space and a capital, a quote, markup or an identifier follow. It
+    does not end after an abbreviation, a single initial or a version such as '1.x.'.
+
+    Args:
+        paragraph: str.
+
+    Returns:
+        list of str.
+    """
     sentences, start = [], 0
     for end in _SENTENCE_END.finditer(paragraph):
         sentence = paragraph[start : end.end()].strip()
@@ -48,9 +64,9 @@ def split_sentences(paragraph: str) -> list[str]:
     return [*sentences, paragraph[start:].strip()]
 
 
-_HOLE = "\x00"  # stands for what has no reading in words; a sentence with a hole is dropped
+_HOLE = "\x00"  # replaces markup that words cannot express; a sentence with a hole is dropped
 _URL = r"(?:https?|ftp)://[^\s<>)\]]+"
-_MARKUP = [  # (what a sentence must contain for the pattern to be tried, pattern, replacement)
+_MARKUP = [  # (a string that the text must contain before the pattern is tried, pattern, replacement)
     ("![", r"!\[[^\]]*\]\([^)]*\)", _HOLE),  # image
     ("](", r"\[([^\[\]]+)\]\([^()\s]*(?:\([^()]*\)[^()\s]*)*\)", r"\1"),  # [text](target)
     ("][", r"\[([^\[\]]+)\]\[[^\[\]]*\]", r"\1"),  # [text][label]
@@ -78,7 +94,7 @@ _MARKUP = [(needed, re.compile(pattern), replacement) for needed, pattern, repla
 
 
 def without_markup(text: str) -> str:
-    """The text as a reader of the rendered page would see it, with single spaces."""
+    """Removes markup, so that the text is as a reader of the rendered page sees it, with single spaces."""
     for needed, pattern, replacement in _MARKUP:
         if needed in text:
             text = pattern.sub(replacement, text)
@@ -93,10 +109,16 @@ _CODE_WORD = re.compile(r"\w[_=\[\](){}<>/|+*]+\w|\w\.\w|\w\(|=")
 
 
 def is_prose(text: str) -> bool:
-    """Whether a sentence without markup reads as English prose.
+    """Returns whether a sentence without markup reads as English prose.
 
-    It has a length in bounds, enough letters and function words, few identifiers, balanced brackets, and a
-    sentence end; a summary line or list item without one passes when its last word can end a sentence.
+    Such a sentence has a length within bounds, enough letters and function words, few identifiers, balanced brackets,
+    and a sentence end. A summary line or list item without a sentence end passes if its last word can end a sentence.
+
+    Args:
+        text: str. A sentence without markup.
+
+    Returns:
+        bool.
     """
     words = text.split()
     if not MIN_WORDS <= len(words) <= MAX_WORDS or not (text[0].isalpha() or text[0] in "\"'("):

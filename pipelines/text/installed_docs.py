@@ -1,8 +1,8 @@
 """The embedded default corpus: English prose from the documentation of installed Python packages.
 
-Every machine that can run this application holds some megabytes of it: the docstrings of the standard
-library and of site-packages, and the language reference that `help()` shows (pydoc_data.topics). Sources
-are parsed with `ast` and never imported. Standard library only.
+Every machine that runs this application has some megabytes of it: the docstrings of the standard library and of
+site-packages, and the language reference that `help()` shows (pydoc_data.topics). Sources are parsed with `ast` and
+never imported. The module needs the standard library only.
 """
 
 import ast
@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from pipelines.data_error import DataError
 from pipelines.text.docstring_text import docstring_sentences
 
-# A document is cut at the first docstring that begins after so many sentences.
+# A document ends before the first docstring that starts after this number of sentences.
 MAX_SENTENCES_PER_DOCUMENT = 64
-MIN_SENTENCES_PER_DOCUMENT = 2  # next-sentence prediction needs a sentence and its next
+MIN_SENTENCES_PER_DOCUMENT = 2  # next-sentence prediction needs pairs of sentences
 MIN_FILES_FOR_WORKERS = 100
 MAX_WORKERS = 8
 
@@ -33,16 +33,20 @@ _TOPICS = "pydoc_data/topics.py"
 
 
 def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str]]:
-    """Yields documents, each a list of at least two sentences (str, one line, no markup).
+    """Yields the documents of the default corpus.
 
-    A document is one module: its docstring, then those of its classes and functions in source order; a long
-    module gives several. Each topic of pydoc_data.topics is one. A sentence is kept at its first occurrence
-    in the whole corpus only, compared by its letters, since docstrings are copied between classes, packages
-    and generated aliases. Files that do not parse are passed over.
+    A document is one module: its docstring, then those of its classes and functions in source order. A long module
+        gives
+    several documents. Each topic of pydoc_data.topics is one document. Docstrings are copied between classes, packages
+    and generated aliases. A sentence, compared by its letters, is therefore kept at its first occurrence in the corpus
+    only. Files that do not parse are skipped.
 
     Args:
-        roots: directories to search, in order; by default the standard library and the site-packages
-            directories of the running interpreter. The documents do not depend on where a root lies.
+        roots: directories to search, in order; by default the standard library and the site-packages directories of the
+            running interpreter. The documents do not depend on the location of a root.
+
+    Yields:
+        list of at least two sentences (str, one line, no markup).
 
     Raises:
         DataError: a root is not a directory.
@@ -85,7 +89,7 @@ def _default_roots() -> list[str]:
 
 
 def _source_files(root: str) -> list[str]:
-    """Paths of the Python sources under root, sorted by their path relative to it."""
+    """Returns the paths of the Python sources under root, sorted by their path relative to it."""
     relative_paths = []
     for directory, subdirectories, names in os.walk(root):
         subdirectories[:] = [name for name in subdirectories if name not in _SKIPPED_DIRECTORIES]
@@ -102,8 +106,11 @@ def _source_files(root: str) -> list[str]:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[str]:
-    """The string statements (docstrings, also those of attributes) and the texts handed to functions such as
-    NumPy's add_newdoc, in source order."""
+    """Yields the docstrings of a module in source order.
+
+    These are all string statements, also those of attributes, and texts that are arguments of functions such as NumPy's
+    add_newdoc.
+    """
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -129,15 +136,20 @@ def _topics(tree: ast.Module) -> Iterator[str]:
 
 
 def read_file(path: str, seen_docstrings: set[str]) -> list[tuple[bool, list[str]]]:
-    """The docstrings of one source file as (starts a document, sentences), without those read before.
+    """Reads the docstrings of one source file, without those that occurred before.
 
-    A file that cannot be read as Python gives none.
+    Args:
+        path: str.
+        seen_docstrings: set of str. The docstrings that occurred before; new ones are added.
+
+    Returns:
+        list of (whether a document starts here, sentences); [] for a file that is not valid Python.
     """
     try:
         with open(path, "rb") as file:
             source = file.read()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of invalid escapes in other people's strings
+            warnings.simplefilter("ignore")  # for invalid escapes in other people's strings
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return []
@@ -151,11 +163,12 @@ def read_file(path: str, seen_docstrings: set[str]) -> list[tuple[bool, list[str
 
 
 def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
-    """read_file of every path, in order, on all cores.
+    """Yields read_file of every path, in order, on all cores.
 
-    The workers are plain subprocesses, since multiprocessing would either fork a process in which TensorFlow
-    runs threads or import the caller's __main__ anew. Worker w of n takes every n-th file from the w-th on and
-    writes one line of JSON a file; reading them in turn restores the order, and a full pipe holds a fast worker.
+    The workers are plain subprocesses: multiprocessing would fork a process in which TensorFlow runs threads, or import
+        the
+    caller's __main__ again. Worker w of n reads every n-th file from the w-th on and writes one line of JSON per file.
+    The lines are read in turn, which restores the order; a full pipe stops a worker that is too fast.
     """
     num_workers = min(_num_cores(), MAX_WORKERS)
     if num_workers == 1 or len(paths) < MIN_FILES_FOR_WORKERS or not sys.executable:
@@ -175,7 +188,7 @@ def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
             if not line.endswith(b"\n"):
                 raise RuntimeError(f"A worker that reads Python sources ended early, at {paths[number]}.")
             yield json.loads(line)
-    finally:  # also when the caller stops early
+    finally:  # the caller may also stop early
         for worker in workers:
             worker.kill()
             worker.stdout.close()
@@ -187,7 +200,7 @@ def _num_cores() -> int:
 
 
 def _work() -> None:
-    gc.disable()  # syntax trees are large and hold no cycles for the collector to find
+    gc.disable()  # syntax trees are large and have no cycles to collect
     seen_docstrings: set[str] = set()
     for path in json.loads(sys.stdin.buffer.read()):
         sys.stdout.write(json.dumps(read_file(path, seen_docstrings)) + "\n")

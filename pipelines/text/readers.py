@@ -1,4 +1,4 @@
-"""Text files of several formats (text_formats.py), read as a stream of documents, each a list of sentences."""
+"""Text files of several formats (text_formats.py) as a stream of documents, each a list of sentences."""
 
 import collections
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from pipelines.text.text_files import ReaderCounts, expand_files, open_text
 from pipelines.text.text_formats import open_paragraphs
 
 MAX_DOCUMENT_BYTES = 1 << 22
-_BATCH_BYTES = 1 << 20  # of text that is split into sentences at a time
+_BATCH_BYTES = 1 << 20  # the amount of text that is split into sentences at a time
 _BATCHES_AHEAD = 2
 
 __all__ = ["FORMATS", "ReaderCounts", "expand_files", "read_documents"]
@@ -21,9 +21,9 @@ class Batch(NamedTuple):
     """Documents before they are split into sentences.
 
     Attributes:
-        texts: paragraphs (or sentences) in UTF-8, stripped, not empty, without newlines.
-        ends: for each document the number of texts up to its end.
-        split: whether texts are paragraphs, to be split.
+        texts: list of bytes. Paragraphs or sentences in UTF-8, stripped, not empty, without newlines.
+        ends: list of int. For each document the number of texts up to its end.
+        split: bool. Whether the texts are paragraphs that must be split into sentences.
     """
 
     texts: list[bytes]
@@ -38,20 +38,23 @@ def read_documents(
     counts: ReaderCounts | None = None,
     strict: bool = False,
 ) -> Iterator[list[str]]:
-    """The documents of files, in order, each a non-empty list of non-empty sentences.
+    """Reads the documents of files, in order, each a non-empty list of non-empty sentences.
 
-    Memory is bounded: a line over 1 MB is taken in pieces, a document over MAX_DOCUMENT_BYTES
-    handed out as several, a JSON record over 16 MB left out; all are counted.
+    Memory is bounded. A line over 1 MB is cut into pieces, and a document over MAX_DOCUMENT_BYTES becomes several
+    documents. A JSON record over 16 MB is left out. All are counted.
 
     Args:
         paths: files (see expand_files), plain or gzip.
         input_format: one of FORMATS.
         text_field: the field of a JSON object that holds its text.
-        counts: updated in place while documents are taken.
-        strict: refuse invalid UTF-8, instead of replacing and counting it.
+        counts: ReaderCounts that are updated while documents are taken, or None.
+        strict: whether to refuse invalid UTF-8; otherwise it is replaced and counted.
+
+    Returns:
+        Iterator of documents, each a list of str.
 
     Raises:
-        DataError: a file cannot be read or does not have the format; names the file and line.
+        DataError: a file cannot be read or does not have the format; the message names the file and line.
     """
     check_format(input_format)
     counts = ReaderCounts() if counts is None else counts
@@ -60,12 +63,13 @@ def read_documents(
 
 
 def check_format(input_format: str) -> None:
+    """Raises DataError if there is no such format."""
     if input_format not in FORMATS:
         raise DataError(f"input_format is {input_format!r}; expected one of {', '.join(FORMATS)}")
 
 
 def _read_documents(batches, counts):
-    # TensorFlow's ops release the GIL, so splitting runs beside reading.
+    # TensorFlow's operations release the global lock, so that reading goes on while a thread splits.
     with futures.ThreadPoolExecutor(1) as pool:
         pending = collections.deque()
         for batch in batches:
@@ -85,7 +89,14 @@ def _counted(records, counts):
 
 
 def split_batch(batch: Batch) -> list[bytes]:
-    r"""The documents of a batch as records: their sentences joined by "\n"; none is empty."""
+    r"""Splits a batch into sentences.
+
+    Args:
+        batch: Batch.
+
+    Returns:
+        list of bytes. A record for each document: its sentences joined by "\n"; none is empty.
+    """
     texts, ends, split = batch
     if split:
         import tensorflow as tf
@@ -93,15 +104,23 @@ def split_batch(batch: Batch) -> list[bytes]:
         from pipelines.text.sentences import join_sentences_by_newline
 
         texts = join_sentences_by_newline(tf.constant(texts, tf.string)).numpy().tolist()
-    return [b"\n".join(texts[start:end]) for start, end in zip([0, *ends], ends)]
+    return [b"\n".join(texts[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def read_batches(
     paths: Sequence[str], input_format: str, text_field: str, counts: ReaderCounts, strict: bool
 ) -> Iterator[Batch]:
-    """The documents of files in order, some 1 MB at a time; arguments as in read_documents.
+    """Reads the documents of files in order, about 1 MB at a time.
 
-    Of the counts, documents and sentences are not touched: they are not known yet.
+    Args:
+        paths: as in read_documents.
+        input_format: as in read_documents.
+        text_field: as in read_documents.
+        counts: ReaderCounts. All counts are updated except documents and sentences, which are not known yet.
+        strict: as in read_documents.
+
+    Yields:
+        Batch.
     """
     texts, ends, size, split = [], [], 0, None
     for path in paths:
@@ -119,7 +138,7 @@ def read_batches(
                     if size - start <= MAX_DOCUMENT_BYTES:
                         continue
                     counts.capped_documents += 1
-                if paragraph != b"":  # the document ends, or is too long
+                if paragraph != b"":  # the document ends here, or is too long
                     if len(texts) > (ends[-1] if ends else 0):
                         ends.append(len(texts))
                     if size > _BATCH_BYTES:

@@ -1,9 +1,9 @@
-"""Which script a character or word is written in, from the character names of Unicode."""
+"""The script of a character or word, such as Latin or Han, from the character names of Unicode."""
 
 import functools
 import unicodedata
 
-# First words of letter names that are not the name of a script, and names that people know otherwise.
+# First words of letter names that are no script names, or not the names that people use.
 _SCRIPTS = {
     "Cjk": "Han",
     "Ideographic": "Han",
@@ -21,8 +21,15 @@ _NOT_LETTERS = {"N": NUMBERS, "M": MARKS, "P": SYMBOLS, "S": SYMBOLS}
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def script_of_character(character):
-    """ "Latin", "Greek", "Han", "Hiragana", ... for a letter; NUMBERS, MARKS, SYMBOLS or OTHER for the rest."""
+def script_of_character(character: str) -> str:
+    """Names the script of a character.
+
+    Args:
+        character: str of length 1.
+
+    Returns:
+        "Latin", "Greek", "Han", "Hiragana", ... for a letter; NUMBERS, MARKS, SYMBOLS or OTHER for other characters.
+    """
     category = unicodedata.category(character)
     if category[0] != "L":
         return _NOT_LETTERS.get(category[0], OTHER)
@@ -37,8 +44,8 @@ def script_of_character(character):
     return _SCRIPTS.get(script, OTHER if script == OTHER.capitalize() else script)
 
 
-def script_of_word(word):
-    """The script of the first letter; of a word without one, that of its first character."""
+def script_of_word(word: str) -> str:
+    """Names the script of a word: that of its first letter, or of its first character if it has no letter."""
     first = script_of_character(word[0])
     if first in (NUMBERS, MARKS, SYMBOLS, OTHER):
         for character in word[1:]:

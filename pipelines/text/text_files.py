@@ -1,4 +1,4 @@
-"""Files of text: finding them, and opening them."""
+"""Finds text files, and opens them."""
 
 import contextlib
 import dataclasses
@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 
+from pipelines import storage
 from pipelines.data_error import DataError
 
 CHUNK_BYTES = 1 << 20
@@ -26,17 +27,17 @@ _OTHER_FORMATS = {
 
 @dataclasses.dataclass
 class ReaderCounts:
-    """What a reader has seen so far; updated in place.
+    """Counts of the text that a reader has read so far; updated in place.
 
     Attributes:
         files: files opened.
-        documents, sentences: those handed out.
+        documents: documents returned.
+        sentences: sentences returned.
         bytes: bytes of text read, after decompression.
-        invalid_utf8_lines: lines in which U+FFFD stands for bytes that are not UTF-8 (or, in
-            JSON, for a lone surrogate).
-        capped_lines: lines too long to be held, taken in pieces.
-        bad_records: JSON records left out because they are too long to be held.
-        capped_documents: documents too long to be held, handed out as several.
+        invalid_utf8_lines: lines in which U+FFFD replaces bytes that are not UTF-8 (or, in JSON, a lone surrogate).
+        capped_lines: lines over the limit of memory, cut into pieces.
+        bad_records: JSON records over the limit of memory, left out.
+        capped_documents: documents over the limit of memory, returned as several.
     """
 
     files: int = 0
@@ -50,28 +51,34 @@ class ReaderCounts:
 
 
 def expand_files(patterns: Sequence[str]) -> list[str]:
-    """The files that patterns name, sorted, each once.
+    """Finds the files that patterns name.
 
-    A pattern is a file, a directory (its files, recursively, but those whose names start with a
-    dot) or a glob, in which ** stands for any directories. An existing name is taken literally
-    even if it holds glob characters. A name with "://" goes through tf.io.gfile.
+    A pattern is a file, a directory or a glob, in which ** stands for any directories. A directory stands for all its
+    files, except those whose names start with a dot. An existing name is taken literally even if it holds glob
+    characters. A remote name goes through tf.io.gfile.
+
+    Args:
+        patterns: list of str.
+
+    Returns:
+        list of str. Sorted paths, each once.
 
     Raises:
-        DataError: no pattern is given, or one matches no file.
+        DataError: no pattern is given, or a pattern matches no file.
     """
     patterns = [patterns] if isinstance(patterns, (str, os.PathLike)) else list(patterns)
     if not patterns:
         raise DataError("no input files given; expected a file, a directory or a glob")
     files = set()
     for pattern in map(os.fspath, patterns):
-        found = _expand_remote(pattern) if "://" in pattern else _expand_local(pattern)
-        if not found:
-            shown = pattern if "://" in pattern else os.path.abspath(pattern)
+        matches = _expand_remote(pattern) if storage.is_remote(pattern) else _expand_local(pattern)
+        if not matches:
+            shown = pattern if storage.is_remote(pattern) else os.path.abspath(pattern)
             raise DataError(
                 f"input pattern {pattern!r} matches no file (looked for {shown}); give an "
                 "existing file, a directory that holds files, or a glob such as 'text/*.txt'"
             )
-        files.update(found)
+        files.update(matches)
     return sorted(files)
 
 
@@ -97,16 +104,14 @@ def _walk(directory, walk):
     for folder, subfolders, names in walk(directory):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         files += [os.path.join(folder, name) for name in names if not name.startswith(".")]
-    return files if "://" in directory else [os.path.normpath(name) for name in files]
+    return files if storage.is_remote(directory) else [os.path.normpath(name) for name in files]
 
 
 class _GFileReader(io.RawIOBase):
-    """tf.io.gfile's reader as a Python stream, for io.BufferedReader and gzip."""
+    """The reader of tf.io.gfile as a Python stream, for io.BufferedReader and gzip."""
 
     def __init__(self, path):
-        import tensorflow as tf
-
-        self._file = tf.io.gfile.GFile(path, "rb")
+        self._file = storage.open_file(path)
 
     def readable(self):
         return True
@@ -123,16 +128,22 @@ class _GFileReader(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_text(path: str) -> Iterator[io.BufferedIOBase]:
-    """Open a file for reading bytes, through gzip if its content is gzip's, whatever its name.
+    """Opens a file for reading bytes; the content decides whether it goes through gzip, not the name.
+
+    Args:
+        path: the file.
+
+    Yields:
+        A binary stream.
 
     Raises:
-        DataError: the file cannot be read, or holds another compression or encoding.
+        DataError: the file cannot be read, or has another compression or encoding.
     """
     with contextlib.ExitStack() as stack:
         with readable(path):
             raw = (
                 io.BufferedReader(_GFileReader(path), CHUNK_BYTES)
-                if "://" in path
+                if storage.is_remote(path)
                 else open(path, "rb", buffering=CHUNK_BYTES)
             )
             stack.enter_context(raw)
@@ -144,14 +155,14 @@ def open_text(path: str) -> Iterator[io.BufferedIOBase]:
 
 
 @contextlib.contextmanager
-def readable(path: str):
-    """Turn what goes wrong while a file is read into a DataError that names the file."""
+def readable(path: str) -> Iterator[None]:
+    """Turns errors on reading a file into a DataError that names the file."""
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot be read ({reason}); expected a whole, readable file") from error
-    except Exception as error:  # tf.errors, without importing TensorFlow for local files
+    except Exception as error:  # may be of tf.errors, which is not imported for local files
         if not type(error).__module__.startswith("tensorflow"):
             raise
         raise DataError(f"{path}: cannot be read ({error})") from error

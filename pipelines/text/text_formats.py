@@ -1,39 +1,50 @@
-"""Formats of text files: lines to paragraphs, and where documents end.
+"""Formats of text files: how lines become paragraphs, and where documents end.
 
 Formats:
-    sentences: Google's layout, one sentence a line and a blank line between documents; the
-        sentences are taken as they are. The others are split into sentences (sentences.py).
+    sentences: Google's layout, one sentence a line and a blank line between documents. The sentences are taken as they
+        are; the texts of the other formats are split into sentences (sentences.py).
     documents: one document a line.
-    jsonl: one JSON object a line; the text of a named field, its lines being paragraphs.
-    wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is
-        left out where it repeats the title; section headings cannot be told from short
-        paragraphs and stay.
-    auto: decided for each file from its name and its first DETECTION_BYTES. A name in .jsonl,
-        .ndjson or .json (or these with .gz) or a first line that is a JSON object: jsonl; a first
-        line that starts with "<doc ": wikiextractor; a blank line between two others: sentences;
-        else documents.
+    jsonl: one JSON object a line. The text is in a named field; its lines are paragraphs.
+    wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is left out if it repeats
+        the title. Section headings look like short paragraphs and stay.
+    auto: decided for each file from its name and its first DETECTION_BYTES, by the first rule that applies:
+        jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
+        wikiextractor, if the first line starts with "<doc "; sentences, if there is a blank line between two others;
+        documents.
 """
 
 import html
+import io
 import json
 import re
+from collections.abc import Iterator
 
 from pipelines.data_error import DataError
-from pipelines.text.text_files import readable
+from pipelines.text.text_files import ReaderCounts, readable
 from pipelines.text.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
 
 DETECTION_BYTES = 1 << 20
-MAX_RECORD_BYTES = 1 << 24  # the longest JSON record
+MAX_RECORD_BYTES = 1 << 24  # the limit of a JSON record
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _DOC_TITLE = re.compile(r'\btitle="(.*?)"\s*(?:>|\w+=)')
 
 
-def open_paragraphs(stream, path, input_format, text_field, counts, strict):
-    """The paragraphs of an open file; arguments as in readers.read_documents.
+def open_paragraphs(
+    stream: io.BufferedIOBase, path: str, input_format: str, text_field: str, counts: ReaderCounts, strict: bool
+) -> tuple[bool, Iterator[bytes | None]]:
+    """Reads the paragraphs of an open file.
+
+    Args:
+        stream: binary stream.
+        path: str. The name of the file, for messages and for the detection of the format.
+        input_format: one of choices.FORMATS.
+        text_field: the field of a JSON object that holds its text.
+        counts: ReaderCounts. Updated while paragraphs are taken.
+        strict: whether to refuse invalid UTF-8.
 
     Returns:
-        (whether they are to be split into sentences, iterator of them: stripped UTF-8, b"" for nothing, None where a
-        document ends).
+        (whether paragraphs must be split into sentences, iterator of paragraphs). A paragraph is stripped UTF-8, b"" if
+        the line holds nothing, or None where a document ends.
     """
     head = b""
     if input_format == "auto":
@@ -46,7 +57,15 @@ def open_paragraphs(stream, path, input_format, text_field, counts, strict):
 
 
 def detect_format(path: str, head: bytes) -> str:
-    """The format of a file, by its name and first bytes; the rules stand in the module docstring."""
+    """Detects the format of a file by the rules in the module's docstring.
+
+    Args:
+        path: the name of the file.
+        head: its first bytes.
+
+    Returns:
+        A format other than "auto".
+    """
     if path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
         return "jsonl"
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -58,16 +77,16 @@ def detect_format(path: str, head: bytes) -> str:
             json.loads(first_line)
             return "jsonl"
         except (ValueError, RecursionError):
-            if not newline and len(head) > DETECTION_BYTES // 2:  # the record goes on beyond it
+            if not newline and len(head) > DETECTION_BYTES // 2:  # the record is longer than the head
                 return "jsonl"
     return "sentences" if re.search(rb"\S[ \t\r]*\n[ \t\r]*\n\s*\S", head) else "documents"
 
 
-# Parsers: lines of a file -> stripped paragraphs, b"" for nothing, None where a document ends.
+# Parsers turn the lines of a file into stripped paragraphs, b"" for nothing, and None where a document ends.
 
 
 def _strip(text):
-    """str.strip() for UTF-8."""
+    """Strips UTF-8 as str.strip() does."""
     text = text.strip()
     if text and not (32 < text[0] < 128 and 32 < text[-1] < 128):
         return text.decode().strip().encode()
@@ -97,11 +116,20 @@ def _parse_jsonl(lines, path, text_field, counts):
         yield None
 
 
-def json_text(line, place, text_field, counts):
-    """The named field of a line of JSON, in UTF-8; a lone surrogate becomes U+FFFD and counts as invalid UTF-8.
+def json_text(line: bytes, place: str, text_field: str, counts: ReaderCounts) -> bytes:
+    """Returns the text in the named field of a line of JSON.
+
+    Args:
+        line: bytes. The line.
+        place: str. The file and line number, for messages.
+        text_field: str. The name of the field.
+        counts: ReaderCounts. A lone surrogate becomes U+FFFD and counts as a line of invalid UTF-8.
+
+    Returns:
+        bytes. UTF-8.
 
     Raises:
-        DataError: with the place, if the line is no JSON object, or has no such field that is a string.
+        DataError: the line is no JSON object, or the field is missing or no string; the message names the place.
     """
     try:
         record = json.loads(line)
@@ -131,7 +159,7 @@ def _parse_wikiextractor(lines, path, text_field, counts):
             continue
         if not (32 < text[0] < 128 and 32 < text[-1] < 128):
             text = _strip(text)
-        if inside and title is None and text[:1] != b"<":  # most lines, and cheaply
+        if inside and title is None and text[:1] != b"<":  # a fast test that is true for most lines
             yield text
         elif text.startswith(b"<doc "):
             match = _DOC_TITLE.search(text.decode())

@@ -1,4 +1,4 @@
-"""The lines of a file of text, in bounded memory and in valid UTF-8."""
+"""The lines of a text file, in bounded memory and in valid UTF-8."""
 
 import itertools
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pipelines.data_error import DataError
 from pipelines.text.text_files import CHUNK_BYTES, ReaderCounts, readable
 
-MAX_LINE_BYTES = 1 << 20  # a longer line comes in pieces of at most so many bytes
+MAX_LINE_BYTES = 1 << 20  # a longer line is cut into pieces of at most this size
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -18,18 +18,22 @@ def read_lines(
     strict: bool = False,
     head: bytes = b"",
 ) -> Iterator[tuple[int, bytes, int]]:
-    r"""The lines of a stream, in memory bounded by max_line_bytes.
+    r"""Reads the lines of a stream, in memory that max_line_bytes bounds.
 
-    Lines end at \n alone, so U+2028 and \x0c stay within theirs; a \r before the \n and a byte
-    order mark at the start are dropped. Invalid UTF-8 becomes U+FFFD.
+    Lines end at \n alone, so U+2028 and \x0c stay inside lines. A \r before the \n and a byte order mark at the start
+    are dropped. Invalid UTF-8 becomes U+FFFD.
 
     Args:
-        stream: a binary stream; head: what was read from it already.
-        strict: refuse invalid UTF-8.
+        stream: a binary stream.
+        path: the name of the file, for messages.
+        counts: ReaderCounts, updated while lines are taken.
+        max_line_bytes: the size of the longest line that is not cut.
+        strict: whether to refuse invalid UTF-8.
+        head: bytes that were read from the stream before.
 
     Yields:
-        (line number from 1, valid UTF-8, part): part is 0 for a whole line; a line longer than
-        max_line_bytes comes in parts 1, 2, ..., cut at a space where there is one.
+        (line number from 1, valid UTF-8, part). part is 0 for a whole line. A line longer than max_line_bytes comes in
+        parts 1, 2, ..., cut at a space if possible.
 
     Raises:
         DataError: the file breaks off, or strict is set and a line is not UTF-8.
@@ -65,14 +69,14 @@ def read_lines(
 
 
 class _Repair:
-    """Makes lines valid UTF-8 and drops what is not text of theirs, keeping account of the place in the file."""
+    """Makes lines valid UTF-8 and drops bytes that are no text; it keeps track of the position in the file."""
 
     def __init__(self, path, counts, strict):
         self._path, self._counts, self._strict = path, counts, strict
         self._offset = self._last_invalid = 0
 
     def whole_lines(self, data, lines, number):
-        """The lines of data, which they make up with their newlines; a fast way for faultless ones."""
+        """Repairs the lines of `data`, which includes their newlines; lines without a fault take a fast path."""
         starts_with_mark = not self._offset and data.startswith(_BYTE_ORDER_MARK)
         if starts_with_mark or b"\r" in data or not _is_utf8(data):
             return [self.piece(line, number + index, 0, True) for index, line in enumerate(lines)]
@@ -80,7 +84,7 @@ class _Repair:
         return lines
 
     def piece(self, data, number, part, ends_line):
-        """A line or a part of one, repaired."""
+        """Repairs a line or a part of one."""
         start = self._offset
         self._offset += len(data) + ends_line
         self._counts.capped_lines += part == 1
@@ -109,7 +113,15 @@ def _is_utf8(data):
 
 
 def line_pieces(line: bytes, limit: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield (piece of at most limit bytes, whether the line ends with it)."""
+    """Cuts a line into pieces.
+
+    Args:
+        line: bytes.
+        limit: the size of the longest piece.
+
+    Yields:
+        (piece, whether it is the last piece of the line).
+    """
     while len(line) > limit:
         cut = _cut(line, limit)
         yield line[:cut], False
@@ -118,7 +130,7 @@ def line_pieces(line: bytes, limit: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def _cut(line, limit):
-    """Where to cut a line longer than limit: after a space, else between two characters."""
+    """Returns where to cut a line longer than limit: after a space, otherwise between two characters."""
     space = line.rfind(b" ", limit // 2, limit)
     if space >= 0:
         return space + 1

@@ -1,1 +1,1 @@
-"""WordPiece: normalization, the tokenizer, offsets and vocabularies."""
+"""WordPiece: normalization, the tokenizer, offsets, and vocabularies."""

@@ -1,33 +1,36 @@
-"""Whether a vocabulary is cased: read from a configuration, and checked against the entries themselves.
+"""Whether a vocabulary is cased: read from a configuration, and checked against the entries.
 
-A tokenizer with the wrong casing fails in silence: an uncased vocabulary makes every capitalised word [UNK], and a third of
-a cased one can never occur. google-research/bert guards against it by the names of its checkpoints
-(tokenization.validate_case_matches_checkpoint); the entries tell it of any vocabulary.
+A tokenizer with the wrong casing fails silently. An uncased vocabulary makes every capitalised word [UNK]; a third of
+the entries of a cased one never occurs. google-research/bert checks the names of its checkpoints
+(tokenization.validate_case_matches_checkpoint); this module checks the entries of any vocabulary.
 """
 
 import json
 import string
 import unicodedata
+from collections.abc import Sequence
 
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import read_bytes
 
-# Of the entries with an ASCII letter, 0.33 have a capital in Google's cased vocabulary, 0.29 in the multilingual cased one,
-# 0 in the uncased one and 0.0005 in the Chinese one.
+# The share of entries with a capital, among those with an ASCII letter, is 0.33 in Google's cased vocabulary, 0.29 in
+# the multilingual cased one, 0 in the uncased one and 0.0005 in the Chinese one.
 _MIN_CAPITAL_SHARE = 0.05
-# Why a vocabulary is lower-cased that is said not to be.
+# The reason to lower-case text for a vocabulary whose configuration says otherwise.
 NO_CAPITALS = "the vocabulary has no capital, and text is lower-cased for it"
 _CONFIGURATIONS = ("config.json", "bert_config.json", "tokenizer_config.json")
 
 
-def verify(vocabulary, do_lower_case, name):
+def verify(vocabulary: Sequence[str], do_lower_case: bool, name: str) -> None:
     """Refuses a casing under which a vocabulary cannot work.
 
     Args:
-        vocabulary: pieces. do_lower_case: what the tokenizer will do. name: of the vocabulary, for the message.
+        vocabulary: list of str. The pieces.
+        do_lower_case: whether the tokenizer lower-cases.
+        name: the name of the vocabulary in the message.
 
     Raises:
-        DataError: lower-casing, but many entries have capitals; or none, but the entries are lower-cased ones.
+        DataError: do_lower_case is true but many entries have capitals, or it is false but the entries are lower-cased.
     """
     entries = [piece for piece in vocabulary if not (piece.startswith("[") and piece.endswith("]"))]
     capitals = [piece for piece in entries if piece != piece.lower()]
@@ -35,8 +38,9 @@ def verify(vocabulary, do_lower_case, name):
         with_letters = sum(any("a" <= character <= "z" for character in piece.lower()) for piece in entries)
         if len(capitals) > _MIN_CAPITAL_SHARE * max(with_letters, 1):
             raise DataError(
-                f"vocabulary {name} is cased ({len(capitals):,} of its {len(vocabulary):,} entries have capitals, such as "
-                f"{capitals[0]!r}), but do_lower_case is true and no text would ever match those; set do_lower_case to false"
+                f"vocabulary {name} is cased ({len(capitals):,} of its {len(vocabulary):,} entries have capitals, "
+                f"such as {capitals[0]!r}), but do_lower_case is true and no text would ever match those; set "
+                "do_lower_case to false"
             )
     elif (
         set(string.ascii_lowercase).issubset(entries)
@@ -44,13 +48,22 @@ def verify(vocabulary, do_lower_case, name):
         and not any(_has_accents(piece) for piece in entries)
     ):
         raise DataError(
-            f"vocabulary {name} is uncased (its {len(vocabulary):,} entries have a to z, but no capital and no accent), but "
-            "do_lower_case is false and every word with a capital would be [UNK]; set do_lower_case to true"
+            f"vocabulary {name} is uncased (its {len(vocabulary):,} entries have a to z, but no capital and no "
+            "accent), but do_lower_case is false and every word with a capital would be [UNK]; set do_lower_case to "
+            "true"
         )
 
 
-def fits(vocabulary, do_lower_case):
-    """Whether verify would let a vocabulary pass."""
+def fits(vocabulary: Sequence[str], do_lower_case: bool) -> bool:
+    """Returns whether verify accepts a vocabulary.
+
+    Args:
+        vocabulary: list of str. The pieces.
+        do_lower_case: whether the tokenizer lower-cases.
+
+    Returns:
+        bool.
+    """
     try:
         verify(vocabulary, do_lower_case, "")
     except DataError:
@@ -58,11 +71,19 @@ def fits(vocabulary, do_lower_case):
     return True
 
 
-def from_configuration(directory):
-    """do_lower_case as a directory's config.json, bert_config.json or tokenizer_config.json names it.
+def from_configuration(directory: str) -> bool:
+    """Reads do_lower_case from the first configuration file that has it.
+
+    The files are config.json, bert_config.json and tokenizer_config.json, in this order.
+
+    Args:
+        directory: the directory of these files.
+
+    Returns:
+        bool.
 
     Raises:
-        DataError: none of them does.
+        DataError: none of these files has it.
     """
     for name in _CONFIGURATIONS:
         try:
@@ -78,8 +99,12 @@ def from_configuration(directory):
 
 
 def _has_accents(piece):
-    """Whether a Latin letter in it carries an accent; a Japanese voicing mark, also one to Unicode, tells nothing."""
+    """Returns whether a Latin letter of a piece has an accent.
+
+    Japanese voicing marks do not count, although Unicode treats them as accents.
+    """
     decomposed = unicodedata.normalize("NFD", piece)
     return any(
-        "a" <= letter <= "z" and unicodedata.category(mark) == "Mn" for letter, mark in zip(decomposed, decomposed[1:])
+        "a" <= letter <= "z" and unicodedata.category(mark) == "Mn"
+        for letter, mark in zip(decomposed, decomposed[1:], strict=False)
     )

@@ -1,7 +1,7 @@
-"""BERT's text cleaning as TensorFlow ops: google-research/bert tokenization.BasicTokenizer on batches of strings.
+"""BERT's text cleaning as TensorFlow operations: google-research/bert's BasicTokenizer on batches of strings.
 
-Order as there: clean -> spaces around CJK characters -> lower, NFD, drop accents (uncased only) -> spaces around
-punctuation. After it, splitting on white space gives the words that WordPiece cuts into pieces.
+The order is Google's: clean; spaces around CJK characters; for uncased vocabularies lower case, NFD, and no accents;
+spaces around punctuation. Splitting the result at white space gives the words that WordPiece cuts into pieces.
 """
 
 import tensorflow as tf
@@ -10,21 +10,21 @@ import tensorflow_text as tf_text
 from pipelines.wordpiece import unicode_14_classes as classes
 from pipelines.wordpiece.unicode_14 import lower_and_decompose
 
-# NUL, U+FFFD and the categories Cc and Cf, but not tab, line feed and carriage return, which are white space.
+# NUL, U+FFFD and the categories Cc and Cf, except tab, line feed and carriage return, which are white space.
 _REMOVED = r"\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\x{FFFD}" + classes.FORMAT
-# _is_whitespace there, and the two separators at which Python's str.split() splits besides.
+# Google's _is_whitespace, and two more separators at which Python's str.split() splits.
 _WHITE_SPACE = r"\t\n\r\x{2028}\x{2029}" + classes.SPACE_SEPARATOR
-# _is_chinese_char there: CJK ideographs only; Hangul, Hiragana and Katakana are written with spaces or as words.
+# Google's _is_chinese_char: CJK ideographs only. Hangul, Hiragana and Katakana are not split into characters.
 _CJK = (
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}"
     r"\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
-# All ASCII that is neither letter, digit nor space counts as punctuation ("$", "^", "`" too), and category P.
+# ASCII characters that are no letter, digit or space count as punctuation (also "$", "^", "`"), and category P.
 _PUNCTUATION = r"!-/:-@\[-`{-~" + classes.PUNCTUATION
 
-# Characters at which tf.text's FastWordpieceTokenizer splits and does not split as Google does, after tf.strings.lower and
-# NFD too: enough of both for ordinary text. Not the capital sigma, whose small letter depends on its neighbours.
-# tests/pipelines/wordpiece/test_tokenizer.py tries every one of them.
+# Characters at which tf.text's FastWordpieceTokenizer splits, or does not split, as Google's code does, also after
+# tf.strings.lower and NFD. Both sets are large enough for ordinary text. The capital sigma is not among them, because
+# its small letter depends on its neighbours. tests/pipelines/wordpiece/test_tokenizer.py tries every character.
 _ASCII_SEPARATORS = r"\t\n\r -/:-@\[-`{-~"
 _PLAIN_SEPARATORS = (
     _ASCII_SEPARATORS + r"\x{A0}\x{2000}-\x{200A}\x{2010}-\x{2027}\x{3000}-\x{3003}"
@@ -37,28 +37,56 @@ _PLAIN_LETTERS = (
     r"\x{2C30}-\x{2FFF}\x{3004}-\x{33FF}\x{4DC0}-\x{4DFF}\x{A000}-\x{A7BF}\x{A800}-\x{D7FF}"
     r"\x{E000}-\x{FEFE}\x{FF00}-\x{FFEF}\x{1F000}-\x{1FAFF}"
 )
-# The longest decomposition of one character, accents left out: a Hangul syllable has three letters.
+# The longest decomposition of one character without accents: a Hangul syllable has three letters.
 _MAX_LETTERS_PER_CHARACTER = 3
 
 
 def repair_utf8(texts):
-    """Strings with every invalid UTF-8 sequence replaced by U+FFFD, which cleaning then removes."""
+    """Replaces every invalid UTF-8 sequence by U+FFFD, which cleaning then removes.
+
+    Args:
+        texts: string [N].
+
+    Returns:
+        string [N].
+    """
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace", replacement_char=0xFFFD)
 
 
 def clean(texts):
-    """Removes control characters, NUL and U+FFFD; every white-space character becomes a space."""
+    """Removes control characters, NUL and U+FFFD; every white-space character becomes a space.
+
+    Args:
+        texts: string [N], valid UTF-8.
+
+    Returns:
+        string [N].
+    """
     texts = tf.strings.regex_replace(texts, f"[{_REMOVED}]", "")
     return tf.strings.regex_replace(texts, f"[{_WHITE_SPACE}]", " ")
 
 
 def lower_and_strip_accents(texts):
-    """str.lower, canonical decomposition, then no combining marks (category Mn)."""
+    """Applies str.lower and canonical decomposition, then removes combining marks (category Mn).
+
+    Args:
+        texts: string [N], valid UTF-8.
+
+    Returns:
+        string [N].
+    """
     return _strip_accents(lower_and_decompose(texts))
 
 
 def lower_and_strip_accents_of_plain(texts):
-    """The same for strings that are plain."""
+    """Does the same as lower_and_strip_accents, faster, for strings of which is_plain is true.
+
+    Args:
+        texts: string [N].
+
+    Returns:
+        string [N].
+    """
     return _strip_accents(tf_text.normalize_utf8(tf.strings.lower(texts, encoding="utf-8"), "NFD"))
 
 
@@ -66,14 +94,15 @@ def _strip_accents(texts):
     return tf.strings.regex_replace(texts, f"[{classes.NONSPACING_MARK}]", "")
 
 
-def space_out(texts, do_lower_case):
-    """Raw text to text whose words, punctuation and CJK characters stand between spaces.
+def space_out(texts, do_lower_case: bool):
+    """Turns raw text into text with spaces around words, punctuation and CJK characters.
 
     Args:
-        texts: string tensor [N]. do_lower_case: whether to lower and strip accents.
+        texts: string [N].
+        do_lower_case: whether to lower-case and strip accents.
 
     Returns:
-        String tensor [N].
+        string [N].
     """
     texts = clean(repair_utf8(texts))
     texts = tf.strings.regex_replace(texts, f"([{_CJK}])", r" \1 ")
@@ -82,11 +111,12 @@ def space_out(texts, do_lower_case):
     return tf.strings.regex_replace(texts, f"([{_PUNCTUATION}])", r" \1 ")
 
 
-def is_plain_ascii(texts, max_characters_per_word):
-    """Which strings are printable ASCII without very long words.
+def is_plain_ascii(texts, max_characters_per_word: int):
+    """Tells which strings are printable ASCII without very long words.
 
     Args:
-        texts: string tensor [N]. max_characters_per_word: the tokenizer's limit.
+        texts: string [N].
+        max_characters_per_word: the tokenizer's limit.
 
     Returns:
         bool [N].
@@ -94,16 +124,25 @@ def is_plain_ascii(texts, max_characters_per_word):
     return tf.strings.regex_full_match(texts, _words_of(_ASCII_LETTERS, _ASCII_SEPARATORS, max_characters_per_word))
 
 
-def is_plain(texts, max_characters_per_word):
-    """Which strings FastWordpieceTokenizer itself splits as Google does, at most lower-cased before.
+def is_plain(texts, max_characters_per_word: int):
+    """Tells which strings FastWordpieceTokenizer itself splits as Google's code does.
 
-    It splits at white space, punctuation and CJK characters several times as fast as the steps of space_out, but knows no
-    cleaning and another version of Unicode. Arguments and result as for is_plain_ascii.
+    These strings need no more than lower-casing before.
+
+    FastWordpieceTokenizer splits at white space, punctuation and CJK characters several times as fast as space_out. It
+    does not clean, and it has another version of Unicode.
+
+    Args:
+        texts: string [N].
+        max_characters_per_word: the tokenizer's limit.
+
+    Returns:
+        bool [N].
     """
     return tf.strings.regex_full_match(texts, _words_of(_PLAIN_LETTERS, _PLAIN_SEPARATORS, max_characters_per_word))
 
 
 def _words_of(letters, separators, max_characters_per_word):
-    """A pattern of words so short that none is over the limit, in whatever unit it is counted."""
+    """Makes a pattern of words that are below the limit whatever the unit in which their length is counted."""
     longest = min(max_characters_per_word // _MAX_LETTERS_PER_CHARACTER, 100)
     return f"(?:[{letters}]{{0,{longest}}}[{separators}])*[{letters}]{{0,{longest}}}"

@@ -1,9 +1,8 @@
-"""Where in the original text each piece came from, in graph, through every step of normalization.
+"""The place of each piece in the original text, computed in graph through every step of normalization.
 
-Normalization works character by character but for the form of a final sigma, which does not change its length. So
-every distinct character is normalized alone as well, and the lengths of the results say which character any byte of the
-normalized text came from. Where marks that are kept change places (NFD sorts some of them), their places are taken in the new
-order.
+Normalization treats every character alone. The only exception is the form of a final sigma, whose length is the same.
+Every distinct character is therefore also normalized alone, and the lengths of the results give the original character
+of each byte of the normalized text. NFD sorts some marks that stay in the text; their places follow the new order.
 """
 
 import tensorflow as tf
@@ -13,16 +12,23 @@ from pipelines.ragged import row_ids
 from pipelines.wordpiece import normalize
 
 
-def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_characters_per_word, unknown_word):
-    """Piece ids with spans of the original strings.
+def pieces_with_offsets(
+    strings, do_lower_case: bool, wordpiece, unk_id: int, max_characters_per_word: int, unknown_word: str
+):
+    """Tokenizes strings and finds the span of each piece in the original string.
 
     Args:
-        strings: string [B]. wordpiece: FastWordpieceTokenizer over words. The rest as in pipelines.wordpiece.tokenizer.
+        strings: string [B].
+        do_lower_case: whether the vocabulary is uncased.
+        wordpiece: tf_text.FastWordpieceTokenizer that takes words.
+        unk_id: the id of [UNK].
+        max_characters_per_word: the length of the longest word that is not [UNK].
+        unknown_word: a word that becomes [UNK]; it replaces longer words.
 
     Returns:
         (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)]; ends are exclusive.
     """
-    # [B, (characters)] and, flat, [C]
+    # [B, (characters)], flat [C]
     characters, first_bytes = tf.strings.unicode_decode_with_offsets(strings, "UTF-8", errors="replace")
     row_of_character = row_ids(characters.row_splits)
     distinct, place = tf.unique(characters.flat_values)
@@ -30,7 +36,7 @@ def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_character
         normalize.space_out(tf.strings.unicode_encode(distinct[:, None], "UTF-8"), do_lower_case)
     )
     lengths = tf.gather(lengths, place)
-    # [bytes of all normalized strings] the character that each byte came from
+    # [bytes of all normalized strings] the original character of each byte
     owner = row_ids(tf.concat([[0], tf.cumsum(lengths)], axis=0))
     row_start = tf.cumsum(tf.math.unsorted_segment_sum(lengths, row_of_character, tf.size(strings)), exclusive=True)
 
@@ -39,7 +45,7 @@ def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_character
     )
     too_long = tf.strings.length(words.flat_values, unit="UTF8_CHAR") > max_characters_per_word
     pieces, starts, ends = wordpiece.tokenize_with_offsets(tf.where(too_long, unknown_word, words.flat_values))
-    # [(pieces)] flat: spans within the word become spans within all normalized strings; an unknown word is one span.
+    # [(pieces)] spans in a word become spans in all normalized strings; an unknown word is one span.
     word = row_ids(pieces.row_splits)
     base = tf.gather(row_start, row_ids(words.row_splits)) + tf.cast(word_starts.flat_values, tf.int32)
     sizes = tf.cast(word_ends.flat_values - word_starts.flat_values, tf.int32)
@@ -49,7 +55,7 @@ def pieces_with_offsets(strings, do_lower_case, wordpiece, unk_id, max_character
 
     first, last = tf.gather(owner, starts), tf.gather(owner, ends - 1)
     first_byte = tf.cast(first_bytes.flat_values, tf.int32)
-    # A character ends where the next one of its string begins, or with the string.
+    # A character ends where the next character of its string starts, or at the end of the string.
     row_ends = tf.gather(tf.strings.length(strings), row_of_character)
     is_last_of_row = tf.concat([row_of_character[1:] != row_of_character[:-1], [True]], axis=0)[: tf.size(lengths)]
     byte_end = tf.where(is_last_of_row, row_ends, tf.concat([first_byte[1:], [0]], axis=0)[: tf.size(lengths)])

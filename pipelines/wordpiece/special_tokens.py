@@ -1,6 +1,7 @@
-"""Special pieces written out in a text, such as "[MASK]": found and kept whole, in graph."""
+"""Special pieces that are written in a text, such as "[MASK]": split off and kept whole, in graph."""
 
 import typing
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -15,10 +16,11 @@ _PATTERN = "|".join(rf"\[{piece[1:-1]}\]" for piece in SPECIAL_PIECES)
 class Parts(typing.NamedTuple):
     """Strings cut at their special pieces.
 
-    rows: RaggedTensor [B, (parts)] of anything, whose partition says which part is of which string.
-    texts: string [N], empty where the part is a special piece.
-    special_ids: RaggedTensor int32 [N, (0 or 1)].
-    spans: for bytes and for characters, (starts, ends): int32 [N] in the whole string.
+    Attributes:
+        rows: RaggedTensor [B, (parts)]. Its partition gives the string of each part; its values have no meaning.
+        texts: string [N]. Empty where the part is a special piece.
+        special_ids: RaggedTensor int32 [N, (0 or 1)].
+        spans: (starts, ends), int32 [N] in the whole string, for bytes and for characters.
     """
 
     rows: tf.RaggedTensor
@@ -27,35 +29,51 @@ class Parts(typing.NamedTuple):
     spans: tuple
 
     def join(self, of_texts, of_special):
-        """Values of the parts, of_texts and of_special [N, (values)], in the order of the strings: [B, (values)]."""
+        """Joins the values of the parts in the order of the strings.
+
+        Args:
+            of_texts: RaggedTensor [N, (values)].
+            of_special: RaggedTensor [N, (values)].
+
+        Returns:
+            RaggedTensor [B, (values)].
+        """
         return self.rows.with_flat_values(tf.concat([of_texts, of_special], axis=1)).merge_dims(1, 2)
 
     def join_spans(self, starts_and_ends):
-        """Spans within each part, [start_bytes, end_bytes, start_chars, end_chars] of [N, (pieces)], as of the strings."""
+        """Turns spans within the parts into spans within the strings.
+
+        Args:
+            starts_and_ends: [start_bytes, end_bytes, start_chars, end_chars], each RaggedTensor int32 [N, (pieces)].
+
+        Returns:
+            list of the same, each RaggedTensor int32 [B, (pieces)].
+        """
         bases = [starts for starts, _ in self.spans for _ in range(2)]
         edges = [edge for unit in self.spans for edge in unit]
         part = row_ids(self.special_ids.row_splits)
         return [
             self.join(_moved(within, base), self.special_ids.with_flat_values(tf.gather(edge, part)))
-            for within, base, edge in zip(starts_and_ends, bases, edges)
+            for within, base, edge in zip(starts_and_ends, bases, edges, strict=True)
         ]
 
 
 def _moved(values, by):
-    """RaggedTensor [N, (values)] with a number [N] added to each row."""
+    """Adds a number [N] to each row of a RaggedTensor [N, (values)]."""
     return values.with_flat_values(values.flat_values + tf.gather(by, row_ids(values.row_splits)))
 
 
-def split(strings, special_ids):
+def split(strings, special_ids: Sequence[int]) -> Parts:
     """Cuts strings at their special pieces.
 
     Args:
-        strings: [B]. special_ids: the ids of SPECIAL_PIECES, in their order.
+        strings: string [B].
+        special_ids: the ids of SPECIAL_PIECES, in their order.
 
     Returns:
         Parts.
     """
-    # The kernel takes NUL for the end of the string; any other control character is cleaned away just so.
+    # The kernel treats NUL as the end of the string. Cleaning removes any other control character in the same way.
     strings = tf.strings.regex_replace(strings, r"\x00", "\x01")
     rows, start_bytes, end_bytes = tf_text.regex_split_with_offsets(strings, _PATTERN, _PATTERN)
     texts = rows.flat_values
@@ -64,7 +82,7 @@ def split(strings, special_ids):
     is_special = tf.reduce_any(matches, axis=1)
     ids = tf.gather(tf.constant(special_ids, tf.int32), tf.argmax(tf.cast(matches, tf.int32), axis=1))
     num_characters = tf.strings.length(repair_utf8(texts), unit="UTF8_CHAR")
-    # A part begins where the one before it in its string ends.
+    # A part starts where the part before it in its string ends.
     end_chars = tf.cumsum(num_characters)
     before_row = tf.gather(tf.concat([[0], end_chars], axis=0), rows.row_starts())
     end_chars -= tf.gather(before_row, row_ids(rows.row_splits))

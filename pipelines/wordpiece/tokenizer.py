@@ -1,5 +1,7 @@
 """BertTokenizer: google-research/bert's FullTokenizer in graph, on batches of strings."""
 
+from collections.abc import Callable
+
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -11,32 +13,34 @@ from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, checked_pieces, read_
 
 MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word is [UNK]
 _MAX_BYTES_PER_CHARACTER = 4
-# Cleaning removes NUL from every text, so that no vocabulary entry can match it.
+# Cleaning removes NUL from every text, so no vocabulary entry can match this word.
 _UNKNOWN_WORD = "\x00"
 
 
 class BertTokenizer(tf.Module):
-    """Cuts text into WordPiece ids exactly as google-research/bert does, inside tf.data graphs and SavedModels.
+    """Cuts text into WordPiece ids exactly as google-research/bert does.
+
+    The tokenizer works inside tf.data graphs and SavedModels.
 
     Args:
         vocab_file: one piece a line, [PAD] first; a path, or the bytes of such a file.
         do_lower_case: whether the vocabulary is uncased (lower case, accents stripped).
-        special_tokens_in_text: whether a literal "[MASK]" (or any other special piece) in a text is that piece, as in
-            fill-mask input, instead of the three ordinary words that it is in training text.
-        max_characters_per_word: a longer word is [UNK]. 200 in google-research/bert; 100 in Hugging Face's tokenizers.
+        special_tokens_in_text: whether a literal "[MASK]" (or other special piece) in a text is that piece, as in
+            fill-mask input; in training text it is three ordinary words.
+        max_characters_per_word: a longer word is [UNK]. 200 in google-research/bert, 100 in Hugging Face's tokenizers.
         verify_casing: whether to refuse a do_lower_case under which the vocabulary cannot work.
 
     Raises:
-        DataError: the vocabulary is not usable, which the message explains by line numbers, or contradicts the casing.
+        DataError: the vocabulary is not usable (the message gives line numbers), or it contradicts the casing.
     """
 
     def __init__(
         self,
-        vocab_file,
-        do_lower_case=True,
-        special_tokens_in_text=False,
-        max_characters_per_word=MAX_CHARACTERS_PER_WORD,
-        verify_casing=True,
+        vocab_file: str | bytes,
+        do_lower_case: bool = True,
+        special_tokens_in_text: bool = False,
+        max_characters_per_word: int = MAX_CHARACTERS_PER_WORD,
+        verify_casing: bool = True,
     ):
         super().__init__(name="bert_tokenizer")
         if max_characters_per_word < 1:
@@ -55,30 +59,35 @@ class BertTokenizer(tf.Module):
         self._special_ids = [index[piece] for piece in SPECIAL_PIECES]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self._special_ids
         limit = {"token_out_type": tf.int32, "max_bytes_per_word": max_characters_per_word * _MAX_BYTES_PER_CHARACTER}
-        # Of plain text tf.text's own splitting is exact, and several times as fast.
+        # For plain text tf.text's own splitting is exact, and several times as fast.
         self._splitting_wordpiece = tf_text.FastWordpieceTokenizer(self.vocabulary, **limit)
         self._wordpiece = tf_text.FastWordpieceTokenizer(self.vocabulary, no_pretokenization=True, **limit)
 
     @classmethod
-    def from_directory(cls, directory, do_lower_case=None, **arguments):
-        """The tokenizer of a directory with vocab.txt and a configuration that names the casing.
+    def from_directory(cls, directory: str, do_lower_case: bool | None = None, **arguments) -> "BertTokenizer":
+        """Loads the tokenizer of a directory with vocab.txt and a configuration that gives the casing.
 
         Args:
-            directory: a run, an export's assets, or a published checkpoint of google-research/bert or Hugging Face.
-            do_lower_case: overrides what the configuration says. arguments: of the constructor.
+            directory: a run, the assets of an export, or a published checkpoint of google-research/bert or Hugging
+                Face.
+            do_lower_case: replaces the casing of the configuration; None reads the configuration.
+            arguments: further keyword arguments of the constructor.
+
+        Returns:
+            BertTokenizer.
 
         Raises:
-            DataError: no configuration names the casing, or the vocabulary is not usable.
+            DataError: no configuration gives the casing, or the vocabulary is not usable.
         """
         if do_lower_case is None:
             do_lower_case = casing.from_configuration(directory)
         return cls(f"{directory}/vocab.txt", do_lower_case, **arguments)
 
     def tokenize(self, strings):
-        """Piece ids of each string, without [CLS] and [SEP].
+        """Tokenizes each string, without [CLS] and [SEP].
 
         Args:
-            strings: string tensor [B]; invalid UTF-8 is dropped like other characters that BERT removes.
+            strings: string [B]. Invalid UTF-8 is dropped like other characters that BERT removes.
 
         Returns:
             RaggedTensor int32 [B, (pieces)].
@@ -90,15 +99,17 @@ class BertTokenizer(tf.Module):
         return parts.join(self._tokenize_text(parts.texts), parts.special_ids)
 
     def tokenize_with_offsets(self, strings):
-        """Piece ids with the part of the original string that each came from.
+        """Tokenizes each string and finds the span of each piece in the original string.
+
+        Characters that normalization removes at the edge of a piece are not part of its span. In invalid UTF-8,
+        characters are those of bytes.decode("utf-8", errors="replace").
 
         Args:
-            strings: string tensor [B].
+            strings: string [B].
 
         Returns:
             (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)]; ends are
-            exclusive. Characters that normalization removes at the edge of a piece are not part of its span. Of invalid
-            UTF-8, characters are those of bytes.decode("utf-8", errors="replace").
+            exclusive.
         """
         strings = tf.ensure_shape(tf.convert_to_tensor(strings, tf.string), [None])
         if not self.special_tokens_in_text:
@@ -108,10 +119,10 @@ class BertTokenizer(tf.Module):
         return parts.join(ids, parts.special_ids), *parts.join_spans(spans)
 
     def tokenize_words_with_offsets(self, words):
-        """Piece ids of words that are already split, as in tagging, with their places in the word.
+        """Tokenizes words that are already split, as in tagging, and finds the span of each piece in its word.
 
         Args:
-            words: RaggedTensor of strings [B, (words)]. A word may come to no piece at all, when all of it is cleaned away.
+            words: RaggedTensor string [B, (words)]. A word may give no piece, if cleaning removes all of it.
 
         Returns:
             (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (words), (pieces)].
@@ -119,17 +130,26 @@ class BertTokenizer(tf.Module):
         return tuple(words.with_flat_values(values) for values in self.tokenize_with_offsets(words.flat_values))
 
     def pieces(self, ids):
-        """The pieces of ids: int tensor or RaggedTensor of any shape to strings of the same shape."""
+        """Looks up the pieces of ids.
+
+        Args:
+            ids: int tensor or RaggedTensor of any shape.
+
+        Returns:
+            string tensor or RaggedTensor of the same shape.
+        """
         return tf.ragged.map_flat_values(lambda values: tf.gather(tf.constant(self.vocabulary), values), ids)
 
     def detokenize(self, ids):
-        """Text of ids: words between single spaces, their pieces joined. What normalization took is not brought back.
+        """Joins pieces to text, with single spaces between words.
+
+        Characters that normalization removed do not come back.
 
         Args:
-            ids: RaggedTensor [B, (pieces)] or int tensor [B, S]; special pieces are kept, but for [PAD].
+            ids: RaggedTensor int32 [B, (pieces)] or int tensor [B, S]. Special pieces stay, except [PAD].
 
         Returns:
-            String tensor [B].
+            string [B].
         """
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
@@ -138,43 +158,43 @@ class BertTokenizer(tf.Module):
         return tf.strings.regex_replace(text, " ##", "")
 
     def _tokenize_text(self, strings):
-        """Ids by the shortest way that is exact: most strings of most corpora are plain."""
+        """Tokenizes by the fastest exact method; most strings of most corpora are plain."""
         limit = self.max_characters_per_word
 
         def split_and_cut(texts):
             return [self._splitting_wordpiece.tokenize(texts)]
 
-        def of_plain(texts):
+        def cut_plain(texts):
             return split_and_cut(normalize.lower_and_strip_accents_of_plain(texts) if self.do_lower_case else texts)
 
-        def of_others(texts):
+        def cut_others(texts):
             return in_two_ways(
-                texts, normalize.is_plain(texts, limit), of_plain, lambda rest: [self._tokenize_any(rest)]
+                texts, normalize.is_plain(texts, limit), cut_plain, lambda rest: [self._tokenize_any(rest)]
             )
 
         if not self.do_lower_case:
-            return of_others(strings)[0]
+            return cut_others(strings)[0]
         return in_two_ways(
             strings,
             normalize.is_plain_ascii(strings, limit),
             lambda texts: split_and_cut(tf.strings.lower(texts)),
-            of_others,
+            cut_others,
         )[0]
 
     def _tokenize_text_with_offsets(self, strings):
-        def of_ascii(texts):
+        def cut_ascii(texts):
             texts = tf.strings.lower(texts) if self.do_lower_case else texts
             ids, *spans = self._splitting_wordpiece.tokenize_with_offsets(texts)
             starts, ends = (tf.cast(edges, tf.int32) for edges in spans)
-            return ids, starts, ends, starts, ends  # a character is a byte, and lower-casing moves none
+            return ids, starts, ends, starts, ends  # in ASCII a character is a byte, and lower-casing moves none
 
-        def of_others(texts):
+        def cut_others(texts):
             return pieces_with_offsets(
                 texts, self.do_lower_case, self._wordpiece, self.unk_id, self.max_characters_per_word, _UNKNOWN_WORD
             )
 
         return in_two_ways(
-            strings, normalize.is_plain_ascii(strings, self.max_characters_per_word), of_ascii, of_others
+            strings, normalize.is_plain_ascii(strings, self.max_characters_per_word), cut_ascii, cut_others
         )
 
     def _tokenize_any(self, strings):
@@ -184,16 +204,19 @@ class BertTokenizer(tf.Module):
         return words.with_flat_values(self._wordpiece.tokenize(words.flat_values)).merge_dims(1, 2)
 
 
-def in_two_ways(strings, is_first, first, second):
-    """Applies one function to the strings where is_first holds and another to the rest; rows keep their order.
+def in_two_ways(strings, is_first, first: Callable, second: Callable) -> tuple[tf.RaggedTensor, ...]:
+    """Applies one function to some strings and another to the rest; rows keep their order.
 
     Args:
-        strings: [B]. is_first: bool [B]. first, second: from strings [N] to sequences of RaggedTensors [N, (values)].
+        strings: string [B].
+        is_first: bool [B]. Which strings the first function gets.
+        first: function of strings [N]. It returns a sequence of RaggedTensors [N, (values)].
+        second: function like `first`, for the rest.
 
     Returns:
         Tuple of RaggedTensors [B, (values)].
     """
     rows = tf.where(is_first)[:, 0], tf.where(~is_first)[:, 0]
-    results = [way(tf.gather(strings, chosen)) for way, chosen in zip((first, second), rows)]
+    results = [way(tf.gather(strings, chosen)) for way, chosen in zip((first, second), rows, strict=True)]
     order = tf.math.invert_permutation(tf.concat(rows, axis=0))
-    return tuple(tf.gather(tf.concat(pair, axis=0), order) for pair in zip(*results))
+    return tuple(tf.gather(tf.concat(pair, axis=0), order) for pair in zip(*results, strict=True))

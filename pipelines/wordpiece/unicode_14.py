@@ -1,10 +1,10 @@
 """Lower case and decomposition as in Unicode 14, the version of the reference.
 
-google-research/bert takes Python's str.lower and unicodedata, and the reference here is Python 3.11 with Unicode 14. TensorFlow
-2.21 brings two other versions: an older one in tf.strings.lower, which does not know some capitals and takes other characters
-for letters when it decides how a final sigma is written; and a newer one in normalize_utf8, which decomposes and reorders
-characters that Unicode 14 does not have. tests/pipelines/wordpiece/test_normalize.py finds the differences again, and fails when a
-library's version changes them.
+google-research/bert uses Python's str.lower and unicodedata; the reference is Python 3.11 with Unicode 14. TensorFlow
+2.21 has two other versions. The older one, in tf.strings.lower, does not have some capitals, and it counts other
+characters as letters when it writes a final sigma. The newer one, in normalize_utf8, decomposes and reorders characters
+that Unicode 14 does not have. tests/pipelines/wordpiece/test_normalize.py computes the differences again, and fails if
+a new version of a library changes them.
 """
 
 import tensorflow as tf
@@ -13,7 +13,7 @@ import tensorflow_text as tf_text
 from pipelines.ragged import keep
 from pipelines.wordpiece import unicode_14_classes as classes
 
-# Capitals of Unicode 14 that tf.strings.lower leaves as they are: first, last, distance to the small letter.
+# Capitals of Unicode 14 that tf.strings.lower does not change: first, last, distance to the small letter.
 CAPITALS = (
     (0x2C2F, 0x2C2F, 0x30),
     (0xA7C0, 0xA7C0, 1),
@@ -25,7 +25,7 @@ CAPITALS = (
     (0x1058C, 0x10592, 0x27),
     (0x10594, 0x10595, 0x27),
 )
-# Unassigned in Unicode 14, but to normalize_utf8 they decompose or have a place among marks: first, last.
+# Unassigned in Unicode 14, but normalize_utf8 decomposes them or sorts them as marks: first, last.
 NEWER_MARKS = (
     (0x897, 0x897),
     (0x105C9, 0x105C9),
@@ -47,14 +47,14 @@ NEWER_MARKS = (
     (0x1E4EC, 0x1E4EF),
     (0x1E5EE, 0x1E5EF),
 )
-# While the text is decomposed, each of them stands as two characters that no table knows.
+# During decomposition two characters that no table has replace each of NEWER_MARKS.
 _ESCAPE, _FIRST_ESCAPED = 0x10FFFF, 0x10F000
 
 _LOWERED = {code: code + distance for first, last, distance in CAPITALS for code in range(first, last + 1)}
 _ESCAPED = [_ESCAPE, *(code for first, last in NEWER_MARKS for code in range(first, last + 1))]
 _CHANGED = "(?s).*[" + "".join(rf"\x{{{code:X}}}" for code in (*_LOWERED, *_ESCAPED)) + "].*"
 
-# A cased letter before it, none after it, case-ignorable characters passed over on both sides.
+# After a cased letter and not before one; case-ignorable characters are skipped on both sides.
 _FINAL_SIGMA = (
     f"([{classes.CASED}][{classes.CASE_IGNORABLE}]*)Σ"
     f"([{classes.CASE_IGNORABLE}]*(?:[^{classes.CASED}{classes.CASE_IGNORABLE}]|$))"
@@ -62,11 +62,17 @@ _FINAL_SIGMA = (
 
 
 def lower_and_decompose(texts):
-    """str.lower and unicodedata.normalize("NFD") of Unicode 14, for strings of valid UTF-8 [N].
+    """Applies str.lower and unicodedata.normalize("NFD") of Unicode 14.
 
-    str.lower is that of each word in the reference; white space, no letter, keeps words apart here as well.
+    The reference applies str.lower to each word. White space is no letter, so it separates words here as well.
+
+    Args:
+        texts: string [N], valid UTF-8.
+
+    Returns:
+        string [N].
     """
-    # Hardly any text needs either: the rest pays for two searches.
+    # Few texts need either step, so two searches decide.
     texts = tf.cond(_is_in_any(texts, "(?s).*Σ.*"), lambda: _lower_sigma(texts), lambda: texts)
     return tf.cond(
         _is_in_any(texts, _CHANGED),
@@ -88,7 +94,7 @@ def _lower_sigma(texts):
 
 
 def _escape(texts):
-    """Small letters for the capitals, and two characters for each that is to be kept from decomposition."""
+    """Writes small letters for CAPITALS, and two characters for each of NEWER_MARKS, which NFD does not change."""
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     small, _ = _looked_up(codes.flat_values, list(_LOWERED), list(_LOWERED.values()))
     second, is_escaped = _looked_up(small, _ESCAPED, [_FIRST_ESCAPED + i for i in range(len(_ESCAPED))])
@@ -100,15 +106,17 @@ def _escape(texts):
 def _unescape(texts):
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     flat = codes.flat_values
-    is_sign = flat == _ESCAPE
-    follows = tf.concat([[False], is_sign[:-1]], axis=0)[: tf.size(flat)]
+    is_escape = flat == _ESCAPE
+    follows = tf.concat([[False], is_escape[:-1]], axis=0)[: tf.size(flat)]
     original = tf.gather(_ESCAPED, tf.where(follows, flat - _FIRST_ESCAPED, 0))
-    return tf.strings.unicode_encode(keep(codes.with_flat_values(tf.where(follows, original, flat)), ~is_sign), "UTF-8")
+    return tf.strings.unicode_encode(
+        keep(codes.with_flat_values(tf.where(follows, original, flat)), ~is_escape), "UTF-8"
+    )
 
 
 def _looked_up(codes, keys, values):
-    """(codes with keys replaced by their values, which of them were)."""
-    keys, values = (tf.constant(column) for column in zip(*sorted(zip(keys, values))))
+    """Returns (codes with keys replaced by their values, which codes were keys)."""
+    keys, values = (tf.constant(column) for column in zip(*sorted(zip(keys, values, strict=True)), strict=True))
     place = tf.minimum(tf.searchsorted(keys, codes), keys.shape[0] - 1)
     is_key = tf.gather(keys, place) == codes
     return tf.where(is_key, tf.gather(values, place), codes), is_key

@@ -1,7 +1,10 @@
 """WordPiece vocabulary files: load, check, write."""
 
+import os
 import re
+from collections.abc import Iterable
 
+from pipelines import storage
 from pipelines.data_error import DataError
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -10,37 +13,59 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FAULTS_SHOWN = 5
 
 
-def read_bytes(path):
-    """The bytes of a file, local or anything tf.io.gfile opens."""
-    try:
-        if "://" in str(path):
-            import tensorflow as tf
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """Reads a file, local or remote.
 
-            with tf.io.gfile.GFile(str(path), "rb") as file:
-                return file.read()
-        with open(path, "rb") as file:
+    Args:
+        path: the file.
+
+    Returns:
+        bytes.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        with storage.open_file(path) as file:
             return file.read()
-    except Exception as error:  # gfile raises its own families of errors
+    except Exception as error:  # tf.io.gfile raises errors that are no OSError
         raise DataError(
             f"vocabulary {path}: cannot be read ({type(error).__name__}); expected a text file "
             "with one piece a line, as learn_vocab writes"
         ) from None
 
 
-def load_vocabulary(path):
-    """The pieces of a vocabulary file, in order of their ids.
+def load_vocabulary(path: str | os.PathLike) -> list[str]:
+    r"""Loads the pieces of a vocabulary file, in order of their ids.
 
-    Lines end at "\\n" alone: Google's Chinese vocabulary has U+2028 as an entry.
+    Lines end at "\n" alone: Google's Chinese vocabulary has U+2028 as an entry.
+
+    Args:
+        path: the file.
+
+    Returns:
+        list of str.
 
     Raises:
-        DataError: an empty, repeated, carriage-return or undecodable line, a special piece missing, or [PAD] not
-            first; the message names the line numbers.
+        DataError: a line is empty, repeated, not UTF-8 or ends with a carriage return, a special piece is missing, or
+            [PAD] is not first; the message names the line numbers.
     """
     return checked_pieces(read_bytes(path), path)
 
 
-def checked_pieces(data, name):
-    """The pieces in the bytes of a vocabulary file; raises as load_vocabulary does, under the name given."""
+def checked_pieces(data: bytes, name: str | os.PathLike) -> list[str]:
+    """Returns the pieces in the bytes of a vocabulary file.
+
+    Args:
+        data: the bytes of the file.
+        name: the name of the file in the message.
+
+    Returns:
+        list of str.
+
+    Raises:
+        DataError: as load_vocabulary.
+    """
     pieces, faults = parse_vocabulary(data)
     if faults:
         more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
@@ -52,26 +77,30 @@ def checked_pieces(data, name):
     return pieces
 
 
-def parse_vocabulary(data):
-    """The pieces in the bytes of a vocabulary file, and all that is wrong with them.
+def parse_vocabulary(data: bytes) -> tuple[list[str | None], list[str]]:
+    """Finds the pieces in the bytes of a vocabulary file, and all faults.
+
+    Args:
+        data: the bytes of the file.
 
     Returns:
-        (pieces, faults): a list with None for a line that is not UTF-8, and a list of str, each naming its line or,
-        where consecutive lines share a fault, the first and last of them. No faults: the vocabulary is usable.
+        (pieces, faults). pieces is a list of str, with None for a line that is not UTF-8. faults is a list of str. Each
+        names a line, or the first and last of consecutive lines with the same fault. Without faults the vocabulary is
+        usable.
     """
     lines = data.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     if not lines:
         return [], ["the file is empty", *(f"{special} is missing" for special in SPECIAL_PIECES)]
-    faults, first_line, pieces = [], {}, []  # faults: [first line, last line, what]
+    faults, first_line, pieces = [], {}, []  # faults: [first line, last line, text]
     if lines[0].startswith(_BYTE_ORDER_MARK):
         faults.append([1, 1, "begin with a byte order mark"])
         lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
     for number, line in enumerate(lines, start=1):
         if line.endswith(b"\r"):
             _add_fault(faults, number, "end with a carriage return")
-            line = line.removesuffix(b"\r")  # so that only this is said of "[MASK]\r"
+            line = line.removesuffix(b"\r")  # so that "[MASK]\r" has no second fault
         if not line:
             _add_fault(faults, number, "are empty")
         try:
@@ -89,7 +118,7 @@ def parse_vocabulary(data):
 
 
 def _add_fault(faults, number, what):
-    """Extends the last fault of that kind if its lines reach to this one: a file of CRLF lines has one fault."""
+    """Extends the last fault of this kind if its lines reach to this line: a file of CRLF lines has one fault."""
     last = next((fault for fault in reversed(faults) if fault[2] == what), None)
     if last and last[1] == number - 1:
         last[1] = number
@@ -105,12 +134,20 @@ def _fault_text(first, last, what):
     return f"line {first} {_SINGULAR[verb]} {rest}" if first == last else f"lines {first} to {last} {verb} {rest}"
 
 
-def never_produced(pieces, do_lower_case):
-    """The (id, piece) of entries that no text can give under this casing and BERT's normalization.
+def never_produced(pieces: list[str], do_lower_case: bool) -> list[tuple[int, str]]:
+    """Finds the entries that no text can give under a casing and BERT's normalization.
 
-    Such an entry holds what normalization changes or splits: an upper-case letter or accent in an uncased
-    vocabulary, punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and
-    [unusedN] are left out: they are not meant to come from text.
+    Such an entry holds text that normalization changes or splits: an upper-case letter or accent in an uncased
+        vocabulary,
+    or punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and [unusedN] are
+    left out, because they do not come from text.
+
+    Args:
+        pieces: list of str.
+        do_lower_case: whether the vocabulary is uncased.
+
+    Returns:
+        list of (id, piece).
     """
     from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD, split_words
 
@@ -119,21 +156,21 @@ def never_produced(pieces, do_lower_case):
         for i, piece in enumerate(pieces)
         if piece not in SPECIAL_PIECES and not UNUSED_PIECE.fullmatch(piece)
     ]
-    # An inner piece is asked for behind a letter; "##" alone stands for nothing.
+    # An inner piece is tested behind a letter; "##" alone stands for nothing.
     as_words = ["a" + piece[2:] if piece.startswith("##") else piece for _, piece in candidates]
     words = split_words(as_words, do_lower_case).to_list()
     return [
         candidate
-        for candidate, word, parts in zip(candidates, as_words, words)
+        for candidate, word, parts in zip(candidates, as_words, words, strict=True)
         if parts != [word.encode()] or candidate[1] == "##" or len(word) > MAX_CHARACTERS_PER_WORD
     ]
 
 
-def write_vocabulary(pieces, path):
-    """Writes one piece a line, under a temporary name first, so that no half file is ever read."""
-    import tensorflow as tf
+def write_vocabulary(pieces: Iterable[str], path: str | os.PathLike) -> None:
+    """Writes a vocabulary file, whole or not at all.
 
-    temporary = f"{path}.tmp"
-    with tf.io.gfile.GFile(str(temporary), "wb") as file:
-        file.write("".join(f"{piece}\n" for piece in pieces).encode("utf-8"))
-    tf.io.gfile.rename(str(temporary), str(path), overwrite=True)
+    Args:
+        pieces: the pieces in the order of their ids.
+        path: the file.
+    """
+    storage.write_whole(path, "".join(f"{piece}\n" for piece in pieces))

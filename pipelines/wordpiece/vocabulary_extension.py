@@ -1,8 +1,9 @@
-"""Words of a domain for an existing vocabulary: those that save the most pieces, without moving an entry."""
+"""Adds words of a domain to a vocabulary: the words that save the most pieces; no entry changes its id."""
 
 import dataclasses
 import heapq
 import unicodedata
+from collections.abc import Iterable, Mapping
 
 from pipelines.data_error import DataError
 from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -16,9 +17,11 @@ class AddedWord:
     """A word that became an entry.
 
     Attributes:
-        word, id: the entry. count: its occurrences in the text.
-        pieces: how many pieces it was cut into when it was chosen; 0 where it was [UNK].
-        saved: pieces that it saves in the text, as extend_vocabulary counts them.
+        word: the entry.
+        id: the id of the entry.
+        count: the occurrences of the word in the text.
+        pieces: the number of its pieces when it was chosen; 0 if it was [UNK].
+        saved: the number of pieces that it saves in the text, as extend_vocabulary counts them.
     """
 
     word: str
@@ -30,25 +33,31 @@ class AddedWord:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A vocabulary on a text: sums over all its words."""
+    """The fit of a vocabulary to a text: sums over all words."""
 
     words: int
     pieces: int
     unknown_words: int
 
     @property
-    def pieces_per_word(self):
+    def pieces_per_word(self) -> float:
+        """The mean number of pieces of a word."""
         return self.pieces / self.words
 
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
-    """What extend_vocabulary did.
+    """The result of extend_vocabulary.
 
     Attributes:
-        added: AddedWords in the order of their choice. num_slots, num_appended: where they went.
-        old_size, new_size: entries before and after. before, after: Fits on the text.
-        num_dropped: occurrences of words too rare to be kept in memory, in neither Fit.
+        added: AddedWords in the order of their choice.
+        num_slots: the number of words that replace [unusedN] entries.
+        num_appended: the number of words at the end of the file.
+        old_size: the number of entries before.
+        new_size: the number of entries after.
+        before: the Fit to the text before.
+        after: the Fit to the text after.
+        num_dropped: occurrences of words that were too rare to be kept in memory; no Fit has them.
     """
 
     added: list
@@ -61,28 +70,37 @@ class Extension:
     num_dropped: int
 
 
-def extend_vocabulary(vocab_file, output_file, text_batches, num_words, do_lower_case=True, min_count=5):
-    """Writes a vocabulary with the words added whose being one piece saves the most pieces in a text.
+def extend_vocabulary(
+    vocab_file: str,
+    output_file: str,
+    text_batches: Iterable,
+    num_words: int,
+    do_lower_case: bool = True,
+    min_count: int = 5,
+) -> Extension:
+    """Writes a vocabulary with more words: those that save the most pieces in a text as single pieces.
 
-    A word saves occurrences x (pieces - 1), counted anew after each choice: with "leukemia" added, "leukemias" has
-    less to save. A word that is [UNK] today has its one piece but none of its meaning; it counts as if cut into its
-    characters, and as two pieces at least. Ties go to the word that sorts first.
+    A word saves occurrences x (pieces - 1). This is counted again after each choice: once "leukemia" is an entry,
+    "leukemias" saves less. A word that is [UNK] counts as its characters, two at least. The alphabet breaks ties.
 
-    Candidates have a letter, at least min_count occurrences and no more than 200 characters; numbers are left out,
-    since they would fill a vocabulary with years and doses, but not words such as "b12". A symbol is a candidate if it
-    is [UNK] today. The chosen words take the places of the [unusedN] entries in the order of the file, then new places
-    at its end. No existing entry changes its id, and no other entry is lost.
+    A candidate has a letter, at least min_count occurrences and at most 200 characters. Numbers are left out, because
+    they would fill a vocabulary with years and doses; words such as "b12" are not. A symbol is a candidate if it is
+    [UNK]. The chosen words replace the [unusedN] entries in the order of the file, and the rest are appended. No other
+    entry changes.
 
     Args:
-        vocab_file: the vocabulary to extend; it is not changed. output_file: where to write.
+        vocab_file: the vocabulary to extend; it is not changed.
+        output_file: the file to write.
         text_batches: iterable of string tensors [n] or lists of strings.
-        num_words: the most words to add. min_count: the fewest occurrences of a word that is added.
+        num_words: the most words to add.
+        do_lower_case: whether the vocabulary is uncased.
+        min_count: the fewest occurrences of a word that is added.
 
     Returns:
         Extension.
 
     Raises:
-        DataError: the vocabulary is not usable, the text has no words, or none of them would save a piece.
+        DataError: the vocabulary is not usable, the text has no words, or no word would save a piece.
     """
     tokenizer = BertTokenizer(vocab_file, do_lower_case)
     counted = count_words(text_batches, do_lower_case)
@@ -99,11 +117,11 @@ def extend_vocabulary(vocab_file, output_file, text_batches, num_words, do_lower
     slots = [i for i, piece in enumerate(pieces) if UNUSED_PIECE.fullmatch(piece)][: len(chosen)]
     places = [*slots, *range(len(pieces), len(pieces) + len(chosen) - len(slots))]
     pieces += [""] * (len(chosen) - len(slots))
-    for place, (word, *_) in zip(places, chosen):
+    for place, (word, *_) in zip(places, chosen, strict=True):
         pieces[place] = word
     write_vocabulary(pieces, output_file)
     return Extension(
-        [AddedWord(word, place, *figures) for place, (word, *figures) in zip(places, chosen)],
+        [AddedWord(word, place, *figures) for place, (word, *figures) in zip(places, chosen, strict=True)],
         len(slots),
         len(chosen) - len(slots),
         tokenizer.vocab_size,
@@ -114,8 +132,16 @@ def extend_vocabulary(vocab_file, output_file, text_batches, num_words, do_lower
     )
 
 
-def fit(tokenizer, counts):
-    """The Fit of a tokenizer on counted words."""
+def fit(tokenizer: BertTokenizer, counts: Mapping[str, int]) -> Fit:
+    """Computes the Fit of a tokenizer to counted words.
+
+    Args:
+        tokenizer: BertTokenizer.
+        counts: dict of word to occurrences.
+
+    Returns:
+        Fit.
+    """
     pieces = unknown = 0
     for word, ids in cut_words(tokenizer, list(counts)):
         pieces += counts[word] * len(ids)
@@ -123,8 +149,20 @@ def fit(tokenizer, counts):
     return Fit(sum(counts.values()), pieces, unknown)
 
 
-def choose_words(tokenizer, counts, num_words, min_count):
-    """The words to add, best first, as tuples (word, count, pieces or 0 for [UNK], saved)."""
+def choose_words(
+    tokenizer: BertTokenizer, counts: Mapping[str, int], num_words: int, min_count: int
+) -> list[tuple[str, int, int, int]]:
+    """Chooses the words to add, the best first.
+
+    Args:
+        tokenizer: BertTokenizer.
+        counts: dict of word to occurrences.
+        num_words: the most words to choose.
+        min_count: the fewest occurrences of a word.
+
+    Returns:
+        list of (word, count, pieces or 0 for [UNK], saved).
+    """
     candidates = [word for word, count in counts.items() if count >= min_count]
     heap = []
     for word, ids in cut_words(tokenizer, candidates):
@@ -136,12 +174,12 @@ def choose_words(tokenizer, counts, num_words, min_count):
     vocabulary, chosen = set(tokenizer.vocabulary), []
     while heap and len(chosen) < num_words:
         score, word, pieces = heapq.heappop(heap)
-        # A word chosen since may have become the beginning of this one.
-        now = pieces_of(word, vocabulary)
-        score_now = -counts[word] * _saved_each(word, now)
-        if score_now > score:
-            if score_now:
-                heapq.heappush(heap, (score_now, word, now))
+        # A word chosen in the meantime may be the beginning of this word.
+        current_pieces = pieces_of(word, vocabulary)
+        current_score = -counts[word] * _saved_each(word, current_pieces)
+        if current_score > score:
+            if current_score:
+                heapq.heappush(heap, (current_score, word, current_pieces))
             continue
         chosen.append((word, counts[word], pieces, -score))
         vocabulary.add(word)
@@ -158,10 +196,17 @@ def _saved_each(word, pieces):
     return pieces - 1 if pieces else max(1, len(word) - 1)
 
 
-def pieces_of(word, vocabulary):
-    """How many pieces the greedy longest match cuts a word into; 0 where it is [UNK].
+def pieces_of(word: str, vocabulary: set[str]) -> int:
+    """Counts the pieces into which the greedy longest match cuts a word.
 
-    BertTokenizer does the same in graph; here one word is asked about after the vocabulary changed.
+    BertTokenizer does the same in graph; this function serves single words while the vocabulary changes.
+
+    Args:
+        word: str.
+        vocabulary: set of str.
+
+    Returns:
+        int; 0 if the word is [UNK].
     """
     start, pieces = 0, 0
     while start < len(word):

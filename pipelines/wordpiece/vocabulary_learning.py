@@ -1,6 +1,7 @@
-"""Learning a WordPiece vocabulary from text."""
+"""Learns a WordPiece vocabulary from text."""
 
 import collections
+from collections.abc import Iterable, Mapping
 
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
@@ -9,16 +10,16 @@ from pipelines.wordpiece.words import MAX_CHARACTERS_PER_WORD, count_words
 _MIN_ALPHABET_ENTRIES = 100
 
 
-def learn_vocabulary(text_batches, vocab_size, do_lower_case=True):
+def learn_vocabulary(text_batches: Iterable, vocab_size: int, do_lower_case: bool = True) -> tuple[list[str], int]:
     """Learns WordPiece entries from texts; see learn_from_words.
 
     Args:
         text_batches: iterable of string tensors [n] or lists of strings.
-        vocab_size: the exact number of entries wanted, special pieces included.
-        do_lower_case: whether to lower case and strip accents first.
+        vocab_size: the exact number of entries, special pieces included.
+        do_lower_case: whether to lower-case and strip accents first.
 
     Returns:
-        (pieces, words): list of vocab_size strings, and the number of words that they were learned from.
+        (pieces, words): list of vocab_size strings, and the number of words of the text.
 
     Raises:
         DataError: the text has no words, or vocab_size has no room for its characters.
@@ -27,15 +28,15 @@ def learn_vocabulary(text_batches, vocab_size, do_lower_case=True):
     return learn_from_words(words.counts, vocab_size), words.num_words
 
 
-def learn_from_words(words, vocab_size):
+def learn_from_words(words: Mapping[str, int], vocab_size: int) -> list[str]:
     """Learns WordPiece entries by byte-pair merging of counted words.
 
-    The learner is the Rust trainer of the `tokenizers` library. BUILD.md has the comparison that chose it over
-    keras_hub's, in pieces a word and time. The result is the same for the same counts.
+    The learner is the Rust trainer of the `tokenizers` library. BUILD.md compares it with keras_hub's learner in pieces
+    per word and time. The result is the same for the same counts.
 
     Args:
-        words: mapping of word (str, as pipelines.wordpiece.words gives them) to its number of occurrences.
-        vocab_size: the exact number of entries wanted, special pieces included.
+        words: dict of word (str, as pipelines.wordpiece.words gives them) to its number of occurrences.
+        vocab_size: the exact number of entries, special pieces included.
 
     Returns:
         list of vocab_size strings.
@@ -57,10 +58,10 @@ def learn_from_words(words, vocab_size):
             f"text, which take {entries} entries (one at the beginning of a word, one within); ask for "
             f"{len(SPECIAL_PIECES) + 2 * entries} or more"
         )
-    # A word with another character will be [UNK]; its parts teach nothing.
+    # A word with another character becomes [UNK], so its parts are not learned.
     words = {word: count for word, count in words.items() if alphabet.issuperset(word)}
-    # The trainer numbers the inner characters in the order of a hash table unless it is told them; ties between merges
-    # are broken by these numbers, so that the vocabulary would be another in every run.
+    # Without this list the trainer numbers the inner characters in the order of a hash table. These numbers break ties
+    # between merges, so the vocabulary would be different in every run.
     inner_pieces = [f"##{character}" for character in sorted({c for word in words for c in word[1:]})]
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=vocab_size, special_tokens=[*SPECIAL_PIECES, *inner_pieces], show_progress=False
@@ -73,7 +74,7 @@ def learn_from_words(words, vocab_size):
 
 
 def _characters(words):
-    """Counter of characters, and the set of those that stand within words: Chinese ones never do."""
+    """Returns a Counter of characters, and the set of those that occur within words: Chinese ones never do."""
     characters, inner = collections.Counter(), set()
     for word, count in words.items():
         for character in word:
@@ -83,9 +84,10 @@ def _characters(words):
 
 
 def _alphabet(characters, inner, max_entries, coverage=0.9999):
-    """The most frequent characters that make up that share of the text, and how many entries they take.
+    """Returns the most frequent characters that make up `coverage` of the text, and the number of their entries.
 
-    The rest would crowd out words. A character takes an entry, and a second one ("##c") if it stands within words.
+    Rarer characters would displace words. A character takes one entry, and a second one ("##c") if it occurs within
+    words.
     """
     wanted, covered, entries, alphabet = coverage * sum(characters.values()), 0, 0, set()
     for character, count in _by_frequency(characters):
@@ -103,7 +105,7 @@ def _by_frequency(counts):
 
 
 def _repeated(words, words_a_line=1000):
-    """Lines in which each word stands as often as it was counted: the trainer counts them itself."""
+    """Yields lines in which each word stands as often as it was counted, because the trainer counts words itself."""
     for word, count in sorted(words.items()):
         while count > 0:
             yield " ".join([word] * min(count, words_a_line))
@@ -111,7 +113,7 @@ def _repeated(words, words_a_line=1000):
 
 
 def _filled_up(pieces, words, characters, vocab_size):
-    """Exactly vocab_size pieces: after the learned ones whole words, then rare characters, then [unusedN]."""
+    """Returns exactly vocab_size pieces: the learned ones, then whole words, then rare characters, then [unusedN]."""
     known = set(pieces)
     for piece, _ in (*_by_frequency(words), *_by_frequency(characters)):
         if len(pieces) >= vocab_size:

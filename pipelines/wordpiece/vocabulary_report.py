@@ -1,29 +1,34 @@
-"""How a vocabulary fits a text: pieces a word, unknown words, longest splits, coverage by script."""
+"""The fit of a vocabulary to a text: pieces per word, unknown words, longest splits, coverage by script."""
 
 import collections
 import dataclasses
+from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
 from pipelines.text import scripts
 from pipelines.wordpiece import words
 
-_FLUSH_WORDS = 500_000  # different words held before they are cut and forgotten
+_FLUSH_WORDS = 500_000  # distinct words in memory before they are cut and forgotten
 _WORDS_A_CALL = 1 << 16
 _SPLITS_KEPT = 1000
 
 
-def cut_words(tokenizer, distinct_words):
-    """Yields (word, ids) for words that pipelines.wordpiece.words gives, as the tokenizer cuts them.
+def cut_words(tokenizer, distinct_words: list[str]) -> Iterator[tuple[str, list[int]]]:
+    """Cuts words as a tokenizer does.
 
     Args:
-        distinct_words: list of str.
+        tokenizer: BertTokenizer.
+        distinct_words: list of str, as pipelines.wordpiece.words gives them.
+
+    Yields:
+        (word, list of ids).
     """
     for start in range(0, len(distinct_words), _WORDS_A_CALL):
         batch = distinct_words[start : start + _WORDS_A_CALL]
         ids = tokenizer.tokenize(tf.constant(batch))
         flat, splits = ids.flat_values.numpy().tolist(), ids.row_splits.numpy().tolist()
-        yield from ((word, flat[first:end]) for word, first, end in zip(batch, splits, splits[1:]))
+        yield from ((word, flat[first:end]) for word, first, end in zip(batch, splits, splits[1:], strict=False))
 
 
 @dataclasses.dataclass
@@ -37,17 +42,22 @@ class _Script:
     distinct_characters_in_vocabulary: int = 0
 
 
-def vocabulary_report(tokenizer, text_batches, num_longest_splits=20):
-    """Cuts a text and counts what comes out. Exact for a text of any length, in bounded memory, but for the counts of
-    the longest splits where a text has more than half a million different words.
+def vocabulary_report(tokenizer, text_batches: Iterable, num_longest_splits: int = 20) -> dict:
+    """Cuts a text into pieces and counts them, in bounded memory.
+
+    The counts are exact for a text of any length. The one exception are the counts of the longest splits, if a text has
+    more than half a million distinct words.
 
     Args:
-        tokenizer: BertTokenizer. text_batches: iterable of string tensors [n] or lists of strings.
+        tokenizer: BertTokenizer.
+        text_batches: iterable of string tensors [n] or lists of strings.
+        num_longest_splits: the most words to list as longest splits.
 
     Returns:
-        dict for JSON: words, pieces, pieces_per_word, unknown_words, unknown_word_share, unknown_piece_share, entries,
+        dict of JSON values: words, pieces, pieces_per_word, unknown_words, unknown_word_share, unknown_piece_share,
+            entries,
         entries_used, entries_used_share, words_by_pieces {pieces of a word: words, "[UNK]": words}, longest_splits
-        [{word, pieces, count}], scripts {script: figures of _Script}, most words first.
+        [{word, pieces, count}], scripts {script: counts of _Script}, most words first.
     """
     totals = _Totals(tokenizer)
     counts = collections.Counter()
@@ -61,7 +71,7 @@ def vocabulary_report(tokenizer, text_batches, num_longest_splits=20):
 
 
 class _Totals:
-    """Sums over words, fed with one Counter after the other."""
+    """Sums over words, which come as one Counter after the other."""
 
     def __init__(self, tokenizer):
         self._tokenizer = tokenizer
@@ -131,8 +141,15 @@ def _ratio(part, whole):
     return part / whole if whole else 0.0
 
 
-def report_lines(report):
-    """The report as lines of text."""
+def report_lines(report: dict) -> list[str]:
+    """Formats the report as lines of text.
+
+    Args:
+        report: dict, as vocabulary_report returns it.
+
+    Returns:
+        list of str.
+    """
     lines = [
         f"words               {report['words']:>14,}",
         f"pieces              {report['pieces']:>14,}  {report['pieces_per_word']:.4f} a word",

@@ -1,13 +1,14 @@
-"""The words of a text as BERT's normalization gives them, and how often each stands there, in bounded memory."""
+"""The words of a text after BERT's normalization, and their numbers of occurrences, in bounded memory."""
 
 import collections
 import dataclasses
 import functools
 import hashlib
 import heapq
+from collections.abc import Iterable, Iterator, Sequence
 
 MAX_CHARACTERS_PER_WORD = 200  # as in pipelines.wordpiece.tokenizer: a longer word is [UNK]
-MAX_DISTINCT_WORDS = 2_000_000  # some 350 MB
+MAX_DISTINCT_WORDS = 2_000_000  # about 350 MB
 _BATCH_BYTES = 1 << 20
 
 
@@ -16,8 +17,8 @@ class WordCounts:
     """Words and their numbers of occurrences.
 
     Attributes:
-        counts: Counter, word (str) to occurrences. A word over 200 characters stands as its first 201.
-        num_words: occurrences of all words, those dropped included.
+        counts: Counter of word (str) to occurrences. A word over 200 characters is cut to its first 201.
+        num_words: occurrences of all words, dropped ones included.
         num_dropped: occurrences of rare words that were dropped to bound memory.
     """
 
@@ -28,7 +29,7 @@ class WordCounts:
 
 @dataclasses.dataclass
 class SampleCounts:
-    """What a sample holds, of how much; filled while it is drawn."""
+    """The size of a sample and of the whole text; filled while the sample is drawn."""
 
     documents: int = 0
     bytes: int = 0
@@ -36,14 +37,15 @@ class SampleCounts:
     all_bytes: int = 0
 
 
-def split_words(texts, do_lower_case):
-    """The words, punctuation marks and CJK characters of texts.
+def split_words(texts, do_lower_case: bool):
+    """Splits texts into words, punctuation marks and CJK characters.
 
     Args:
-        texts: strings [N].
+        texts: string [N].
+        do_lower_case: whether to lower-case and strip accents.
 
     Returns:
-        RaggedTensor string [N, (words)]; of a word over 200 characters only the first 201, [UNK] all the same.
+        RaggedTensor string [N, (words)]. A word over 200 characters is cut to its first 201, which is also [UNK].
     """
     return _word_splitter(do_lower_case)(texts)
 
@@ -63,15 +65,20 @@ def _word_splitter(do_lower_case):
     return tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
 
-def count_words(text_batches, do_lower_case, max_distinct_words=MAX_DISTINCT_WORDS):
+def count_words(
+    text_batches: Iterable, do_lower_case: bool, max_distinct_words: int = MAX_DISTINCT_WORDS
+) -> WordCounts:
     """Counts the words of a text.
 
-    When there are more than max_distinct_words different ones, those seen once so far are dropped, then those seen at
-    most twice, and so on until half the room is free. A frequent word loses at most what it had before it became
+    If there are more than max_distinct_words distinct words, rare words are dropped: those seen once, then those seen
+        at
+    most twice, and so on until half of the room is free. A frequent word loses at most the occurrences before it became
     frequent; num_dropped bounds the loss. The result is the same for the same text in the same order.
 
     Args:
         text_batches: iterable of string tensors [n] or lists of strings.
+        do_lower_case: whether to lower-case and strip accents.
+        max_distinct_words: the most distinct words in memory.
 
     Returns:
         WordCounts.
@@ -90,14 +97,22 @@ def count_words(text_batches, do_lower_case, max_distinct_words=MAX_DISTINCT_WOR
     )
 
 
-def word_batches(text_batches, do_lower_case):
-    """Yields lists of words (bytes), as they stand in the text, some hundred thousand at a time."""
+def word_batches(text_batches: Iterable, do_lower_case: bool) -> Iterator[list[bytes]]:
+    """Yields the words of a text in order, some hundred thousand at a time.
+
+    Args:
+        text_batches: iterable of string tensors [n] or lists of strings.
+        do_lower_case: whether to lower-case and strip accents.
+
+    Yields:
+        list of bytes.
+    """
     for texts in _rebatched(text_batches):
         yield split_words(texts, do_lower_case).flat_values.numpy().tolist()
 
 
 def _rebatched(text_batches):
-    """Lists of strings joined into batches that are worth a call; tensors as they are."""
+    """Joins lists of strings to larger batches, which make fewer calls; tensors stay as they are."""
     batch, size = [], 0
     for texts in text_batches:
         if not isinstance(texts, (list, tuple)):
@@ -112,19 +127,25 @@ def _rebatched(text_batches):
         yield batch
 
 
-def sample_documents(documents, max_bytes, seed, counts):
-    """At most so much of a text, drawn by document: those whose hashes of (seed, document number) are the least.
+def sample_documents(
+    documents: Iterable[Sequence[str]], max_bytes: int, seed: int, counts: SampleCounts
+) -> Iterator[list[bytes]]:
+    """Draws a sample of the documents of a text.
 
-    Stateless: the same documents and seed give the same sample, and a larger sample holds the smaller one. Memory
-    holds the sample, never more; one document is kept even if it alone is larger.
+    The sample has the documents with the smallest hashes of (seed, document number). The same documents and seed give
+    the same sample, and a larger sample includes a smaller one. Memory holds the sample only. One document is kept even
+    if it alone is larger than max_bytes.
 
     Args:
-        documents: iterable of lists of sentences (str). max_bytes: of UTF-8. counts: SampleCounts, filled here.
+        documents: iterable of lists of sentences (str).
+        max_bytes: the size of the sample in bytes of UTF-8.
+        seed: the seed of the draw.
+        counts: SampleCounts, filled here.
 
     Yields:
-        lists of sentences (bytes), the documents of the sample in their order.
+        list of sentences (bytes). The documents of the sample in their order.
     """
-    heap = []  # (-hash, number, text): the document to give up first is on top
+    heap = []  # (-hash, number, text): the document that is dropped first is on top
     for number, document in enumerate(documents):
         text = "\n".join(document).encode()
         counts.all_documents += 1

@@ -1,4 +1,4 @@
-"""A toy encoder in which answers are planted, beside untrained ones that hold noise."""
+"""A toy encoder that contains planted answers, while untrained encoders contain noise."""
 
 import itertools
 import string
@@ -9,11 +9,11 @@ from keras_bert_app.analysis import encoded_sentences
 from keras_bert_app.analysis.treebank import Tree
 
 RELATIONS = ("nsubj", "obj")
-_NAMES = map("".join, itertools.product(string.ascii_lowercase, repeat=4))  # no word stands in two sentences
+_NAMES = map("".join, itertools.product(string.ascii_lowercase, repeat=4))  # no word occurs in two sentences
 
 
 def random_trees(generator, count):
-    """Trees of 3 to 11 words whose last one is punctuation, their relations drawn from RELATIONS."""
+    """Yields trees of 3 to 11 words with relations from RELATIONS. The last word is punctuation."""
     for _ in range(count):
         length = int(generator.integers(2, 11))
         order, heads = generator.permutation(length), np.full(length + 1, -1, np.int32)
@@ -34,15 +34,17 @@ def random_trees(generator, count):
 
 
 def tree_answers(trees):
-    """Function from words to (states [3, S, 14], attention [2, 2, S, S]) with the trees of those words in them.
+    """Makes a function from words to states and attention that contain the trees of the words.
 
-    In layer 2 head 1 gives all of its attention from a subject to its head, head 2 from an object; the states of layer 1 hold a
-    coordinate for each word on the way to the root, so that squared distances are the tree's.
+    The states are [3, S, 14], the attention is [2, 2, S, S].
+
+    In layer 2, head 1 gives all attention of a subject to its head, and head 2 that of an object. The states of layer 1
+    have a coordinate for each word on the way to the root, so that squared distances are those of the tree.
     """
-    of_words, generator = {tree.words: tree for tree in trees}, np.random.default_rng(5)
+    tree_of_words, generator = {tree.words: tree for tree in trees}, np.random.default_rng(5)
 
     def answer(words):
-        tree, size = of_words[tuple(words)], len(words) + 2
+        tree, size = tree_of_words[tuple(words)], len(words) + 2
         states, attention = noise(generator, size)
         states[1] = 0
         for word, head in enumerate(tree.heads):
@@ -58,17 +60,19 @@ def tree_answers(trees):
 
 
 def noise(generator, size):
-    """(states, attention) that know nothing."""
+    """(states, attention) without information."""
     return generator.normal(size=(3, size, 14)), generator.dirichlet(np.ones(size), (2, 2, size))
 
 
 def plant(monkeypatch, answer):
-    """Makes the encoder of the subject "toy" say what `answer` does of words, and all others noise."""
+    """Makes the encoder of the subject "toy" return `answer` of the words, and all other encoders noise."""
     generator = np.random.default_rng(6)
 
     def encode(subject, given, with_attention=False):
         for number, words in enumerate(given):
-            assert len(words) + 2 <= subject.config.max_position_embeddings, "what does not fit is not to be asked for"
+            assert len(words) + 2 <= subject.config.max_position_embeddings, (
+                "sentences that do not fit must not be encoded"
+            )
             states, attention = answer(words) if subject.name == "toy" else noise(generator, len(words) + 2)
             places = np.arange(1, len(words) + 1)
             yield encoded_sentences.Encoded(

@@ -1,4 +1,4 @@
-"""The pages that analyses leave, as a person uses them in a headless browser."""
+"""The pages of analyses in a headless browser."""
 
 import asyncio
 import dataclasses
@@ -17,8 +17,8 @@ from tests.analysis.test_report import write
 pytestmark = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
 
 
-def used(html, tmp_path, steps):
-    """What a coroutine function of a Page gives, the page being open in a browser without a network."""
+def result_of_steps(html, tmp_path, steps):
+    """Opens a page in a browser without a network, and returns the result of a coroutine function of the page."""
     (tmp_path / "page.html").write_text(html, encoding="utf-8")
 
     async def use():
@@ -39,7 +39,7 @@ def all_texts(page, selector):
 
 
 def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
-    # Two layers of three heads; layer 2, head 3 looks from each token to the next.
+    # Two layers of three heads. In layer 2, head 3 attends from each token to the next one.
     weights = np.full((2, 3, 4, 4), 0.25)
     weights[1, 2] = np.eye(4)[[1, 2, 3, 3]]
     html = attention_page(
@@ -56,7 +56,7 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
         await page.evaluate("document.querySelector('[aria-label=\"layer 2, head 3\"]').click()")
         headings.append(await all_texts(page, "h2"))
         lines = [await all_texts(page, "svg line title")]
-        # The left one of the two columns of words.
+        # Clicks a word in the left column.
         await page.evaluate(
             "[...document.querySelectorAll('svg text[style*=cursor]')][1].dispatchEvent(new Event('click'))"
         )
@@ -75,7 +75,7 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
             await page.evaluate("document.title"),
         )
 
-    headings, lines, without_special, labels, title = used(html, tmp_path, steps)
+    headings, lines, without_special, labels, title = result_of_steps(html, tmp_path, steps)
     assert headings == [
         ["All heads", "Layer 1, head 1: map", "Layer 1, head 1"],
         ["All heads", "Layer 2, head 3: map", "Layer 2, head 3"],
@@ -87,8 +87,8 @@ def test_a_head_a_word_and_pieces_are_chosen_on_the_attention_page(tmp_path):
     assert title == "a </script> title"
 
 
-def test_a_dot_of_the_senses_page_tells_its_sentence_and_the_nearest_ones(tmp_path):
-    found = word_senses.run(
+def test_a_dot_of_the_senses_page_shows_its_sentence_and_the_nearest_ones(tmp_path):
+    findings = word_senses.run(
         SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
     )
 
@@ -113,21 +113,23 @@ def test_a_dot_of_the_senses_page_tells_its_sentence_and_the_nearest_ones(tmp_pa
             await page.evaluate("document.querySelectorAll('svg circle').length"),
         )
 
-    dots, sentences, pointed, nearest, views, dots_after = used(found.files["senses.html"], tmp_path, steps)
-    assert dots == dots_after == 17 and views >= 4  # every layer, and the untrained encoder
+    dots, sentences, pointed, nearest, views, dots_after = result_of_steps(
+        findings.files["senses.html"], tmp_path, steps
+    )
+    assert dots == dots_after == 17 and views >= 4  # one view for every layer and one for the untrained encoder
     assert pointed == sentences[3] and "ank" in pointed
     assert len(nearest) >= 3 and all(
         any(text.split(" ", 1)[1].strip("…") in sentence for sentence in sentences) for text in nearest
     )
 
 
-def test_the_report_shows_every_picture_and_leads_to_each_part(tmp_path):
-    found = word_senses.run(
+def test_the_report_shows_every_picture_and_links_to_each_part(tmp_path):
+    findings = word_senses.run(
         SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
     )
-    found = dataclasses.replace(found, origin={"weights": "workdir runs/mine", "sha256": "12"})
-    write(tmp_path, found)
-    html = analysis_report.report(str(tmp_path), "Inside it", found.origin).decode()
+    findings = dataclasses.replace(findings, origin={"weights": "workdir runs/mine", "sha256": "12"})
+    write(tmp_path, findings)
+    html = analysis_report.report(str(tmp_path), "Inside it", findings.origin).decode()
 
     async def steps(page):
         await page.until("[...document.images].every((image) => image.complete)")
@@ -138,6 +140,6 @@ def test_the_report_shows_every_picture_and_leads_to_each_part(tmp_path):
         )
         return widths, targets, await all_texts(page, "td")
 
-    widths, targets, cells = used(html, tmp_path, steps)
+    widths, targets, cells = result_of_steps(html, tmp_path, steps)
     assert len(widths) == 2 and all(width > 300 for width in widths)
     assert targets and all(targets) and "bank" in cells

@@ -1,4 +1,4 @@
-"""Minimal pairs, surprise and endings, with values worked out by hand and a model that is asked directly."""
+"""Minimal pairs, surprise and endings, against values by hand and against direct calls of a model."""
 
 import numpy as np
 import pytest
@@ -20,46 +20,47 @@ def subject():
     return Subject("tiny", model.encoder, tiny.tokenizer, model)
 
 
-def asked_directly(subject, row):
-    """log p of each piece, each masked in a call of its own."""
-    found = []
+def direct_log_probabilities(subject, row):
+    """log p of each piece, with one call of the model for each masked piece."""
+    result = []
     for place, piece in enumerate(row):
         ids = np.array([[2, *row, 3]], np.int32)
         ids[0, place + 1] = 4
         logits = subject.model(
             {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
         )["mlm_logits"]
-        found.append(float(tf.nn.log_softmax(logits[0, place + 1])[piece]))
-    return found
+        result.append(float(tf.nn.log_softmax(logits[0, place + 1])[piece]))
+    return result
 
 
 def test_each_piece_is_scored_with_itself_masked_alone_whatever_the_order_of_the_texts(subject):
     rows = [np.array(row, np.int32) for row in ([8, 9, 10, 5], [7], [10, 13, 14, 15], [11, 8])]
-    found = pseudo_likelihood.piece_log_probabilities(subject, rows, print)
-    for scores, row in zip(found, rows):
-        np.testing.assert_allclose(scores, asked_directly(subject, row), atol=1e-4)
+    scores_by_text = pseudo_likelihood.piece_log_probabilities(subject, rows, print)
+    for scores, row in zip(scores_by_text, rows, strict=True):
+        np.testing.assert_allclose(scores, direct_log_probabilities(subject, row), atol=1e-4)
 
 
 def test_unigrams_are_counts_with_one_added():
-    found = pseudo_likelihood.unigram_log_probabilities([np.array([1, 1]), np.array([3])], 4)
-    np.testing.assert_allclose(np.exp(found), np.array([1, 3, 1, 2]) / 7)
+    log_probabilities = pseudo_likelihood.unigram_log_probabilities([np.array([1, 1]), np.array([3])], 4)
+    np.testing.assert_allclose(np.exp(log_probabilities), np.array([1, 3, 1, 2]) / 7)
 
 
 def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
     pairs, corpus = tmp_path / "pairs.tsv", tmp_path / "corpus.txt"
     pairs.write_text("the cat sat\tthe cat on\n\nthe bank.\tthe river was.\nmoney\tmoney\n")
     corpus.write_text("the cat sat on the bank\nthe cat sat\n")
-    found = minimal_pairs.run(subject, Options(pairs_file=str(pairs), input_file=str(corpus)), print)
+    findings = minimal_pairs.run(subject, Options(pairs_file=str(pairs), input_file=str(corpus)), print)
     first = [
-        sum(asked_directly(subject, [VOCABULARY.index(word) for word in text.split()]))
+        sum(direct_log_probabilities(subject, [VOCABULARY.index(word) for word in text.split()]))
         for text in ("the cat sat", "the cat on")
     ]
-    np.testing.assert_allclose(found.values["pairs"][0]["scores"], first, atol=1e-3)
-    results = dict(found.tables[0].rows)
-    # Of three pairs two are as long, and one of those is the same sentence; "sat" stands in the corpus twice, "on" once.
+    np.testing.assert_allclose(findings.values["pairs"][0]["scores"], first, atol=1e-3)
+    results = dict(findings.tables[0].rows)
+    # Two of the three pairs have equal lengths, and one of these has equal sentences. The corpus has "sat" twice and
+    # "on" once.
     assert results["baseline: fewer pieces"] == pytest.approx((0.5 + 1 + 0.5) / 3)
     assert results["baseline: unigrams"] == pytest.approx((1 + 1 + 0.5) / 3)
-    wins = [np.sign(good - bad) / 2 + 0.5 for good, bad in (pair["scores"] for pair in found.values["pairs"])]
+    wins = [np.sign(good - bad) / 2 + 0.5 for good, bad in (pair["scores"] for pair in findings.values["pairs"])]
     assert results["pseudo-log-likelihood"] == pytest.approx(np.mean(wins))
 
 
@@ -82,14 +83,14 @@ def test_lines_that_are_no_pair_are_named(tmp_path, text, message):
 
 
 def test_a_planted_piece_is_another_word_in_the_place_of_a_word_of_one_piece():
-    # "unflapp" is no word of one piece, "." no word; the second text has none.
+    # "unflapp" has several pieces, and "." is no word. The second text has no word of one piece.
     rows = [np.array(row, np.int32) for row in ([7, 13, 14, 15, 5], [5, 13, 14], [10], [11, 6])]
     planted, where = surprise.plant(rows, VOCABULARY, seed=1)
     assert where == [0, 0, 0]
-    for before, after in zip((rows[0], rows[2], rows[3]), planted):
+    for before, after in zip((rows[0], rows[2], rows[3]), planted, strict=True):
         assert after[0] in {7, 10, 11, 12} - {before[0]}
         np.testing.assert_array_equal(after[1:], before[1:])
-    assert rows[0][0] == 7  # what was given is not changed
+    assert rows[0][0] == 7  # the input is unchanged
 
 
 def test_hits_share_where_several_are_as_surprising():
@@ -101,26 +102,28 @@ def test_hits_share_where_several_are_as_surprising():
 def test_the_most_surprising_pieces_come_first_with_what_the_model_expected(subject, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat on the bank.\nMoney was by the river.\n")
-    found = surprise.run(subject, Options(input_file=str(path)), print)
-    bits = [row[0] for row in found.tables[0].rows]
+    findings = surprise.run(subject, Options(input_file=str(path)), print)
+    bits = [row[0] for row in findings.tables[0].rows]
     assert bits == sorted(bits, reverse=True) and len(bits) == 13
-    direct = asked_directly(subject, [VOCABULARY.index(word) for word in "the cat sat on the bank .".split()])
-    one = next(row for row in found.tables[0].rows if row[2] == "cat")
-    assert one[:4] == [pytest.approx(-direct[1] / np.log(2), abs=1e-3), "the", "cat", "sat on the bank ."]
-    assert one[5] >= np.exp(direct[1]) - 1e-6  # the likeliest piece is no less likely than the one that stands there
-    assert set(found.values["planted"]) == {"most surprising piece", "baseline: rarest piece", "baseline: chance"}
-    assert found.values["planted"]["baseline: chance"] == pytest.approx((1 / 7 + 1 / 6) / 2)
+    direct = direct_log_probabilities(subject, [VOCABULARY.index(word) for word in "the cat sat on the bank .".split()])
+    row_of_cat = next(row for row in findings.tables[0].rows if row[2] == "cat")
+    assert row_of_cat[:4] == [pytest.approx(-direct[1] / np.log(2), abs=1e-3), "the", "cat", "sat on the bank ."]
+    assert (
+        row_of_cat[5] >= np.exp(direct[1]) - 1e-6
+    )  # the likeliest piece is at least as likely as the piece in the text
+    assert set(findings.values["planted"]) == {"most surprising piece", "baseline: rarest piece", "baseline: chance"}
+    assert findings.values["planted"]["baseline: chance"] == pytest.approx((1 / 7 + 1 / 6) / 2)
 
 
-def test_the_text_is_taken_before_the_file_and_it_is_told(subject, tmp_path):
+def test_the_text_precedes_the_file_and_a_remark_says_so(subject, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat on the bank.\n")
-    found = surprise.run(subject, Options(text="Money was by the river.", input_file=str(path)), print)
-    assert "--text was read, and --input_file was not." in found.remarks and found.tables[0].title.endswith(
+    findings = surprise.run(subject, Options(text="Money was by the river.", input_file=str(path)), print)
+    assert "--text was read, and --input_file was not." in findings.remarks and findings.tables[0].title.endswith(
         "of 6 pieces"
     )
-    found = surprise.run(subject, Options(input_file=str(path)), print)
-    assert f"All 1 sentences of {path} were read." in found.remarks
+    findings = surprise.run(subject, Options(input_file=str(path)), print)
+    assert f"All 1 sentences of {path} were read." in findings.remarks
 
 
 def test_every_analysis_by_masked_lm_leaves_a_picture_with_its_baselines(subject, tmp_path):
@@ -142,10 +145,10 @@ def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_
         "o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t1\n"
         "o\tMoney\twas a b c.\tsat.\tsat by the bank.\twas on.\t0\n"
     )
-    found = endings.run(subject, Options(endings_file=str(path)), print)
-    results = found.values["accuracy"]
+    findings = endings.run(subject, Options(endings_file=str(path)), print)
+    results = findings.values["accuracy"]
     assert results["baseline: shortest ending"] == 0.5 and results["baseline: chance"] == 0.25
-    assert results["baseline: longest ending"] == 0.25  # of the second beginning two are of five pieces
+    assert results["baseline: longest ending"] == 0.25  # two endings of the second beginning have five pieces
     ids = [
         [VOCABULARY.index(piece) for piece in text.split()]
         for text in (
@@ -155,7 +158,7 @@ def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_
             "the cat was money on the river .",
         )
     ]
-    sums = [sum(asked_directly(subject, row)[2:]) for row in ids]
+    sums = [sum(direct_log_probabilities(subject, row)[2:]) for row in ids]
     single = tmp_path / "one.tsv"
     single.write_text(f"o\tThe cat\tsat on the bank.\twas.\tsat by.\twas money on the river.\t{int(np.argmax(sums))}\n")
     assert endings.run(subject, Options(endings_file=str(single)), print).values["accuracy"]["ending, sum"] == 1.0

@@ -1,4 +1,4 @@
-"""The page of all that was found."""
+"""The report: one page with the findings of all analyses."""
 
 import dataclasses
 import json
@@ -17,8 +17,8 @@ MINE = {"weights": "workdir runs/mine/checkpoints/step-00000100", "sha256": "12"
 OTHER = {"weights": "workdir runs/mine/checkpoints/step-00000200", "sha256": "34"}
 
 
-def write(directory, findings, options=Options(num_seeds=2)):
-    for name, content in contents(findings, options).items():
+def write(directory, findings, options=None):
+    for name, content in contents(findings, options or Options(num_seeds=2)).items():
         (directory / name).write_bytes(content)
 
 
@@ -57,41 +57,37 @@ def test_tables_remarks_and_pictures_of_every_analysis_are_on_one_page_in_their_
     }
 
 
-def test_what_was_found_in_another_model_is_named(tmp_path):
-    first, second, third, fourth = study_registry.NAMES[:4]
+def test_findings_about_another_model_are_named(tmp_path):
+    first, second, third = study_registry.NAMES[:3]
     write(tmp_path, Findings(first, "First", origin=MINE))
     write(tmp_path, Findings(second, "Second", origin=OTHER))
-    write(
-        tmp_path, Findings(third, "Third", origin={**MINE, "weights": "huggingface exported"})
-    )  # the same weights elsewhere
-    (tmp_path / f"{fourth}.json").write_text('{"title": "Before", "tables": [], "remarks": [], "files": []}')
+    # The same weights in another place.
+    write(tmp_path, Findings(third, "Third", origin={**MINE, "weights": "huggingface exported"}))
     sections = data_of(analysis_report.report(str(tmp_path), "Inside mine", MINE).decode())
     assert [section["of"] for section in sections] == [
         "",
         f"Found in another model than this page is about: {OTHER['weights']}, not {MINE['weights']}.",
         "",
-        f"Found by an earlier version of this program, which did not note in which model; this page is about {MINE['weights']}.",
     ]
     assert [section["how"] for section in sections] == [
         f"{MINE['weights']}; num_seeds=2; seed=0",
         f"{OTHER['weights']}; num_seeds=2; seed=0",
         "huggingface exported; num_seeds=2; seed=0",
-        "",
     ]
 
 
 def test_findings_keep_the_model_and_every_option(tmp_path):
     write(tmp_path, Findings("attention", "First", origin=MINE), Options(text="a cat", seed=7))
-    found = json.loads((tmp_path / "attention.json").read_text())
-    assert found["origin"] == MINE and found["options"]["text"] == "a cat" and found["options"]["seed"] == 7
-    assert set(found["options"]) == {field.name for field in dataclasses.fields(Options)}
+    record = json.loads((tmp_path / "attention.json").read_text())
+    assert record["origin"] == MINE and record["options"]["text"] == "a cat" and record["options"]["seed"] == 7
+    assert set(record["options"]) == {field.name for field in dataclasses.fields(Options)}
 
 
-def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path):
+def test_unreadable_findings_are_named_and_the_others_are_shown(tmp_path):
     first, second, third, fourth = study_registry.NAMES[:4]
     write(tmp_path, Findings(first, "First", origin=MINE))
     (tmp_path / f"{second}.json").write_text('{"title": "cut o')
-    (tmp_path / f"{third}.json").write_text("{}")  # of another program
+    (tmp_path / f"{third}.json").write_text("{}")  # written by another program
     write(tmp_path, Findings(fourth, "Fourth", files={"x.png": b"\x89PNG"}, origin=MINE))
     (tmp_path / "x.png").unlink()
     titles = [
@@ -100,5 +96,5 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path):
     assert titles[0] == "First" and len(titles) == 4
     assert all(
         f"{name}.json and its pictures cannot be read; run --what={name} again" in title
-        for name, title in zip((second, third, fourth), titles[1:])
+        for name, title in zip((second, third, fourth), titles[1:], strict=True)
     )

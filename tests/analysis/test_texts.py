@@ -1,4 +1,4 @@
-"""Texts cut into words with their places, and the rows that an encoder sees of them."""
+"""Texts split into words with their places, and the rows that an encoder sees."""
 
 import numpy as np
 import pytest
@@ -55,13 +55,13 @@ def test_segment_b_changes_what_the_encoder_sees_and_a_row_alone_is_a_sentence()
     assert abs(pair.states[0, 2:] - alone.states[0, 1:]).max() > 0.1
 
 
-def test_sentences_keep_their_document_and_what_does_not_fit_is_told(tmp_path):
+def test_sentences_keep_their_document_and_a_remark_counts_those_that_do_not_fit(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("The cat sat. The river was by.\n" + "The cat " * 30 + "\n", encoding="utf-8")
     given, documents = input_texts.corpus_sentences(str(path))
     assert given[:2] == ["The cat sat.", "The river was by."] and documents[0] == documents[1] != documents[2]
-    found, kept, remark = input_texts.encodable(SUBJECT, given)
-    assert kept == [0, 1] and len(found) == 2 and "1 of more than 21 pieces" in remark
+    texts, kept, remark = input_texts.encodable(SUBJECT, given)
+    assert kept == [0, 1] and len(texts) == 2 and "1 of more than 21 pieces" in remark
     with pytest.raises(UserError, match="all 1 sentences are empty or longer than 1 pieces"):
         input_texts.encodable(SUBJECT, ["the cat"], 1)
     (tmp_path / "empty.txt").write_text("\n")

@@ -1,4 +1,4 @@
-"""UUAS, root accuracy and correlations against scipy and by hand."""
+"""Scores of trees: UUAS, root accuracy and correlations, against scipy and values by hand."""
 
 import numpy as np
 import pytest
@@ -28,9 +28,9 @@ def test_uuas_is_that_of_scipys_minimum_spanning_trees():
         predicted[number] = values + values.T
         kept = [word for word, tag in enumerate(tree.tags) if tag != "PUNCT"]
         spanning = minimum_spanning_tree(predicted[number][np.ix_(kept, kept)]).tocoo()
-        found = {frozenset((kept[a], kept[b])) for a, b in zip(spanning.row, spanning.col)}
-        gold = {frozenset((word, tree.heads[word])) for word in kept if tree.heads[word] in kept}
-        right, edges = right + len(found & gold), edges + len(gold)
+        predicted_edges = {frozenset((kept[a], kept[b])) for a, b in zip(spanning.row, spanning.col, strict=True)}
+        gold_edges = {frozenset((word, tree.heads[word])) for word in kept if tree.heads[word] in kept}
+        right, edges = right + len(predicted_edges & gold_edges), edges + len(gold_edges)
     scores = tree_scores.score(
         groups,
         [np.stack([predicted[number] for number in group.numbers]) for group in groups],
@@ -56,14 +56,14 @@ def test_correlations_of_each_length_are_the_mean_of_its_sentences():
     groups, generator = tree_scores.groups_of(trees, np.zeros(len(trees), int)), np.random.default_rng(4)
     distances = [generator.normal(size=group.distances.shape) for group in groups]
     depths = [generator.normal(size=group.depths.shape) for group in groups]
-    found = tree_scores.spearman_by_length(groups, distances, depths)
-    assert list(found["depth_spearman"]) == [length for length in range(5, 12) if length in map(len, trees)]
-    for group, one in zip(groups, depths):
+    by_length = tree_scores.spearman_by_length(groups, distances, depths)
+    assert list(by_length["depth_spearman"]) == [length for length in range(5, 12) if length in map(len, trees)]
+    for group, group_depths in zip(groups, depths, strict=True):
         if (length := group.heads.shape[1]) >= 5:
-            expected = np.mean([spearmanr(*pair)[0] for pair in zip(one, group.depths)])
-            assert found["depth_spearman"][length] == pytest.approx(expected)
+            expected = np.mean([spearmanr(*pair)[0] for pair in zip(group_depths, group.depths, strict=True)])
+            assert by_length["depth_spearman"][length] == pytest.approx(expected)
     assert tree_scores.score(groups, distances, depths)["distance_spearman"] == np.mean(
-        list(found["distance_spearman"].values())
+        list(by_length["distance_spearman"].values())
     )
 
 
@@ -76,8 +76,10 @@ def test_the_shallowest_word_that_is_no_punctuation_is_taken_for_the_root():
 
 def test_spearman_with_ties_is_scipys():
     generator = np.random.default_rng(3)
-    found, gold = generator.normal(size=(5, 7)), generator.integers(0, 4, (5, 7))
-    np.testing.assert_allclose(tree_scores.spearman(found, gold), [spearmanr(*pair)[0] for pair in zip(found, gold)])
+    predicted, gold = generator.normal(size=(5, 7)), generator.integers(0, 4, (5, 7))
+    np.testing.assert_allclose(
+        tree_scores.spearman(predicted, gold), [spearmanr(*pair)[0] for pair in zip(predicted, gold, strict=True)]
+    )
     assert tree_scores.spearman(np.ones(4), np.arange(4)) == 0
 
 
@@ -85,9 +87,9 @@ def test_a_probe_finds_trees_that_are_in_the_vectors_and_none_in_noise():
     generator = np.random.default_rng(4)
     trees = [tree for tree in random_trees(generator, 120) if len(tree) > 1]
     starts = np.cumsum([0, *map(len, trees)])
-    # A word's vector holds a coordinate for each word on its way to the root: squared distances are the tree's exactly.
+    # A word's vector has a coordinate for each word on its way to the root: squared distances are those of the tree.
     vectors = np.zeros((starts[-1], 11), np.float32)
-    for start, tree in zip(starts, trees):
+    for start, tree in zip(starts, trees, strict=False):
         for word in range(len(tree)):
             at = word
             while tree.heads[at] >= 0:
@@ -96,9 +98,11 @@ def test_a_probe_finds_trees_that_are_in_the_vectors_and_none_in_noise():
     groups = tree_scores.groups_of(trees, starts[:-1])
     batches = tree_probe.Batches(trees)
     scores = []
-    for one in (vectors, generator.normal(size=vectors.shape).astype(np.float32)):
-        maps = tree_probe.train_probe(one * 8, batches, 7, seed=0)  # loud vectors: the test has few steps
-        scores.append(tree_scores.score(groups, *tree_probe.predict(one * 8, groups, *maps)))
+    for word_vectors in (vectors, generator.normal(size=vectors.shape).astype(np.float32)):
+        maps = tree_probe.train_probe(
+            word_vectors * 8, batches, 7, seed=0
+        )  # large vectors, because the test has few steps
+        scores.append(tree_scores.score(groups, *tree_probe.predict(word_vectors * 8, groups, *maps)))
     assert scores[0]["uuas"] > scores[1]["uuas"] + 0.2
     assert scores[0]["depth_spearman"] > 0.7 > scores[1]["depth_spearman"]
 

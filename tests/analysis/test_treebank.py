@@ -1,4 +1,4 @@
-"""CoNLL-U with trees: what is read, what is refused, distances by hand."""
+"""CoNLL-U with trees: valid files, refused files, and distances by hand."""
 
 import numpy as np
 import pytest
@@ -70,7 +70,7 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_distances_and_depths_are_those_worked_out_by_hand():
-    heads = np.array([1, -1, 1, 2, 2])  # 1 is the root; 0 and 2 hang on it, 3 and 4 on 2
+    heads = np.array([1, -1, 1, 2, 2])  # 1 is the root; 0 and 2 depend on 1; 3 and 4 depend on 2
     assert treebank.depths(heads).tolist() == [1, 0, 1, 2, 2]
     assert treebank.distances(heads).tolist() == [
         [0, 1, 2, 3, 3],

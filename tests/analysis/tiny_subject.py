@@ -1,4 +1,4 @@
-"""A random encoder whose dimensions are primes where they can be, with a vocabulary of a few words."""
+"""A random encoder whose dimensions are primes where possible, with a vocabulary of a few words."""
 
 import functools
 

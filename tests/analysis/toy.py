@@ -1,4 +1,4 @@
-"""A tiny encoder with random weights, and a few sentences of its words."""
+"""A tiny encoder with random weights, and helpers that make sentences of its words."""
 
 import numpy as np
 
@@ -41,11 +41,12 @@ def tree(words, heads, relations=None, tags=None, misc=None, document=0):
 
 
 def conllu(trees):
-    """CoNLL-U of trees."""
-    return "\n".join(
-        "".join(
-            f"{at + 1}\t{word}\t_\t{one.tags[at]}\t_\t_\t{one.heads[at] + 1}\t{one.relations[at]}\t_\t{one.misc[at]}\n"
-            for at, word in enumerate(one.words)
-        )
-        for one in trees
+    """Writes trees as CoNLL-U."""
+    return "\n".join("".join(_conllu_line(tree, number) for number in range(1, len(tree) + 1)) for tree in trees)
+
+
+def _conllu_line(tree, number):
+    word, tag, head, relation, misc = (
+        values[number - 1] for values in (tree.words, tree.tags, tree.heads, tree.relations, tree.misc)
     )
+    return f"{number}\t{word}\t_\t{tag}\t_\t_\t{head + 1}\t{relation}\t_\t{misc}\n"

@@ -1,4 +1,4 @@
-"""Commands run in this process, where TensorFlow is loaded already; and a text for them."""
+"""A fixture that runs commands in this process, where TensorFlow is loaded already, and a text for them."""
 
 import runpy
 import subprocess
@@ -20,19 +20,19 @@ SENTENCES = (
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs a command in this process, its flags forgotten afterwards: each command defines its own."""
+    """Runs a command in this process. Its flags are removed afterwards, because each command defines its own."""
     absl_app.define_help_flags()
 
     def call(verb, *arguments):
         capsys.readouterr()
-        known = set(flags.FLAGS)
+        flags_before = set(flags.FLAGS)
         monkeypatch.setattr(sys, "argv", [verb, *map(str, arguments)])
         try:
             runpy.run_module(f"keras_bert_app.cli.{verb}", run_name="__main__")
         except SystemExit as stop:
             code = stop.code or 0
         finally:
-            for name in set(flags.FLAGS) - known:
+            for name in set(flags.FLAGS) - flags_before:
                 delattr(flags.FLAGS, name)
         out, err = capsys.readouterr()
         return SimpleNamespace(returncode=code, stdout=out, stderr=err)
@@ -42,7 +42,7 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture(scope="session")
 def texts(tmp_path_factory):
-    """A directory, its name with a space, with a text in Google's layout and a vocabulary of 90 pieces."""
+    """A directory with a text in Google's layout and a vocabulary of 90 pieces. Its name has a space."""
     directory = tmp_path_factory.mktemp("my texts")
     documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
     (directory / "text.txt").write_text("\n\n".join(documents) + "\n")

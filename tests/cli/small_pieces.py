@@ -1,4 +1,4 @@
-"""The steps of prepare_corpus made small and slow, so that a test's texts take many of them."""
+"""Small and slow pieces for prepare_corpus, so that the short texts of a test take many of them."""
 
 import time
 
@@ -7,13 +7,13 @@ from pipelines.text import readers
 
 
 def use(setter, num_bytes, pause=0.0):
-    """Sets the sizes of its pieces, num_bytes of text each, and the seconds before each is written.
+    """Sets the sizes of the pieces to num_bytes of text, and the pause in seconds before each piece is written.
 
     Args:
-        setter: setattr, or pytest's, which is undone.
+        setter: setattr, or the setattr of pytest's monkeypatch, which restores the values.
 
     Returns:
-        list to which the path of each piece is added as it is written.
+        A list that receives the path of each piece when the piece is written.
     """
     written = []
     for module, name, value in (

@@ -1,4 +1,4 @@
-"""`analyze`: its flags, and one analysis as a person runs it."""
+"""`analyze`: its flags, and one analysis as a user runs it."""
 
 import json
 
@@ -78,7 +78,8 @@ def test_a_workdir_stands_for_the_model_of_those_that_read_it_alone(run, tmp_pat
 def test_the_list_names_every_analysis(run):
     lines = run("analyze", "--what=list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(study_registry.NAMES)
-    assert all(module.SUMMARY in line for line, module in zip(lines, map(study_registry.find, study_registry.NAMES)))
+    studies = map(study_registry.find, study_registry.NAMES)
+    assert all(study.SUMMARY in line for line, study in zip(lines, studies, strict=True))
 
 
 def test_an_analysis_leaves_its_figures_its_pictures_and_the_report(run, tmp_path):

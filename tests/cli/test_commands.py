@@ -1,4 +1,4 @@
-"""The commands as a user runs them: the whole road on a small text, and every wrong input."""
+"""The commands as a user runs them: from a small text to an exported model, and every wrong input."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem not in ("__init__", "app"))
+VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem != "__init__")
 
 
 def command(verb, *arguments):
@@ -31,7 +31,7 @@ def run_process(verb, *arguments, cwd=None):
 
 
 def assert_refused(result, *parts):
-    """Exit code 2 and one line on standard error that holds all the parts."""
+    """Checks that a command ended with exit code 2 and one line on standard error that holds all the parts."""
     assert result.returncode == 2, result.stderr
     assert result.stderr.count("\n") == 1 and result.stderr.startswith("error: "), result.stderr
     for part in parts:
@@ -59,7 +59,7 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert "step 4/4" in result.stdout and "majority share" in result.stdout
-    assert result.stderr == ""  # none of TensorFlow's chatter
+    assert result.stderr == ""  # no messages of TensorFlow
 
     assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
     assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")

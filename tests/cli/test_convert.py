@@ -1,4 +1,4 @@
-"""The convert command, and training that starts from what it reads."""
+"""The convert command, and training that starts from the models that it reads."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ TEXT = "".join(f"a b c {letter}.\nd e f g.\nh i {letter} j.\n\n" for letter in "
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A work directory of random weights, its name with a space."""
+    """A work directory with random weights. Its name has a space."""
     directory = str(tmp_path_factory.mktemp("my models") / "a source")
     own_layout.write(make_weights(CONFIGS["three_layers"]), directory)
     return directory
@@ -99,7 +99,7 @@ def test_surgery_is_done_in_one_command_and_said(run, source, tmp_path):
     ],
 )
 def test_wrong_flags_are_refused_in_one_line(run, source, tmp_path, monkeypatch, arguments, parts):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # so that no network is waited for
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")  # so that the test does not wait for a network
     (tmp_path / "other.txt").touch()
     assert_refused(run("convert", *(argument.format(source=source, tmp=tmp_path) for argument in arguments)), *parts)
 

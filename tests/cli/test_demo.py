@@ -1,4 +1,4 @@
-"""The demo's functions at toy length, on real installed documentation."""
+"""The functions of the demo at toy length, on real installed documentation."""
 
 import dataclasses
 import itertools

@@ -24,7 +24,7 @@ LINES = ["a b c", "", "d e f", "ab. h", "a b c", "c b a " * 20]
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A directory, its name with a space, with a model, its export, and texts."""
+    """A directory with a model, its export, and texts. Its name has a space."""
     directory = tmp_path_factory.mktemp("my vectors")
     own_layout.write(WEIGHTS, str(directory / "model"))
     sentence_vectors.export_embeddings(str(directory / "model"), str(directory / "export"), Pooling(normalize=True))
@@ -105,7 +105,7 @@ def test_queries_come_from_a_pipe_or_a_file(search, place, monkeypatch, run):
     (place / "queries.txt").write_text("d e f\nh\n")
     filed = search(*flags, f"--query_file={place}/queries.txt")
     assert piped.stdout.splitlines()[0] == filed.stdout.splitlines()[0] and filed.stdout.count("\n") == 2
-    reading, writing = os.pipe()  # as of <(...), which can be read once
+    reading, writing = os.pipe()  # a pipe, as <(...) of a shell makes it, can be read once
     os.write(writing, b"d e f\n" + b"c b a " * 20)
     os.close(writing)
     once = search(*flags, f"--query_file=/dev/fd/{reading}")
@@ -178,7 +178,7 @@ def test_a_wrong_flag_of_search_is_one_line(search, place, arguments, parts):
 def test_ctrl_c_leaves_nothing_half_written(place):
     (place / "many.txt").write_text("a b c d e f\n" * 500_000)
     flags = (f"--init_checkpoint={place}/model", f"--input_file={place}/many.txt", f"--output_file={place}/many.npy")
-    # A shell that starts the tests in the background has them ignore SIGINT; the command is to be at a terminal.
+    # Tests that a shell starts in the background ignore SIGINT. A command at a terminal does not ignore it.
     process = subprocess.Popen(
         command("embed", *flags),
         text=True,

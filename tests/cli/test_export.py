@@ -1,4 +1,4 @@
-"""`export`: flags that would say nothing."""
+"""`export` refuses flags that have no effect."""
 
 import pytest
 

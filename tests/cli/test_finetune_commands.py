@@ -1,4 +1,4 @@
-"""finetune, evaluate and predict as a user runs them: from labelled files to answers, and wrong flags."""
+"""finetune, evaluate and predict as a user runs them: from labelled files to answers, and every wrong flag."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.tasks.conftest import CONFIG, VOCABULARY, write_table
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A directory with a task's files, a vocabulary and a bert_config.json."""
+    """A directory with the files of a task, a vocabulary and a bert_config.json."""
     directory = tmp_path_factory.mktemp("my task")
     write_table(str(directory), "train", 24, 1)
     write_table(str(directory), "dev", 10, 2)

@@ -1,4 +1,4 @@
-"""What commands do around the import of TensorFlow."""
+"""Garbage collection around the import of TensorFlow."""
 
 import gc
 import sys
@@ -10,7 +10,7 @@ from keras_bert_app.cli.common import app
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """As before the import; what a test leaves out of collection comes back."""
+    """The state before the import. Objects that a test froze return to the garbage collector."""
     monkeypatch.delitem(sys.modules, "tensorflow")
     yield
     gc.unfreeze()

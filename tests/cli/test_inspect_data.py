@@ -1,6 +1,7 @@
-"""inspect_data as a user runs it: a run, a corpus, places to begin at, and every wrong flag."""
+"""inspect_data as a user runs it: a run, a corpus, starting positions, and every wrong flag."""
 
 import dataclasses
+import itertools
 import json
 import re
 
@@ -11,6 +12,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.inspection import source as sources
 from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretraining_data
 from pipelines import BertTokenizer
 from pipelines.corpus import preparation
@@ -41,7 +43,7 @@ def folder(tmp_path_factory):
     work_directory.write_config(str(folder / "run"), model_config, configured, VOCABULARY.encode())
     source = sources.from_run(str(folder / "run"))
     stream = sources.batches(source, sources.first_position(source), 0)
-    positions = [position for _, (_, position) in zip(range(7), stream)]
+    positions = [position for _, position in itertools.islice(stream, 7)]
     directory = folder / "run/checkpoints/step-00000007"
     directory.mkdir(parents=True)
     (directory / "manifest.json").write_text(json.dumps({"step": 7, "position": positions[-1], "files": {}}))
@@ -64,20 +66,20 @@ def examples_of(output):
     return output.split("\n\n")[1:]
 
 
-def test_the_rows_of_a_ramp_are_shown_as_many_and_as_long_as_they_are(run, folder):  # noqa: F811
+def test_the_rows_of_a_ramp_are_shown_as_many_and_as_long_as_they_are(run, folder):
     result = run(*of_corpus(folder, "--max_seq_length=32", "--batch_ramp_steps=6", "--length_ramp_steps=2", "--num=5"))
     assert result.returncode == 0, result.stderr
-    # An eighth of 8 rows, of a quarter and then half of their length and as many more.
+    # The batch ramp takes an eighth of 8 rows. The length ramp makes rows a quarter, then half as long, and adds rows.
     places = [re.search(r"step \d+, row \d+ of \d+", example)[0] for example in examples_of(result.stdout)[:5]]
     assert places == [f"step 1, row {row} of 4" for row in range(1, 5)] + ["step 2, row 1 of 2"]
 
 
-def test_a_run_is_shown_exactly_as_its_trainer_gets_it(run, folder):  # noqa: F811
+def test_a_run_is_shown_exactly_as_its_trainer_gets_it(run, folder):
     result = run("inspect_data", f"--workdir={folder}/run", "--num=11", "--statistics_batches=0")
     assert result.returncode == 0 and result.stderr == "", result.stderr
     shown = examples_of(result.stdout)
     assert len(shown) == 11 and shown[8].startswith("step 2, row 1 of 8; ")
-    configured = work_directory.read_config(folder / "run")[1]
+    configured = ExistingRun.read(folder / "run").config()[1]
     tokenizer = BertTokenizer(str(folder / "vocab.txt"))
     shards = [str(path) for path in sorted((folder / "corpus").glob("train-*"))]
     arguments = pretraining_data.example_arguments(configured, tokenizer, str(folder / "run"))
@@ -88,11 +90,11 @@ def test_a_run_is_shown_exactly_as_its_trainer_gets_it(run, folder):  # noqa: F8
     assert f"{int(batch['input_mask'][0].numpy().sum())} tokens" in " ".join(shown[8].split())
 
 
-def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run, folder):  # noqa: F811
+def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run, folder):
     def shown(*flags):
         result = run("inspect_data", f"--workdir={folder}/run", "--num=3", "--statistics_batches=0", *flags)
         assert result.returncode == 0, result.stderr
-        # Lines break elsewhere when the place is named otherwise.
+        # Lines break at other words when the name of the place is longer or shorter.
         return [" ".join(text.split()).split("; ", 1)[1] for text in examples_of(result.stdout)]
 
     position = checkpoints.read_manifest(str(folder / "run/checkpoints/step-00000007"))["position"]
@@ -120,7 +122,7 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
         (["--corpus_dir={folder}/corpus,{folder}/other"], ["% {folder}/corpus", "% {folder}/other"]),
     ],
 )
-def test_every_kind_of_example_is_shown_and_counted(run, folder, flags, parts):  # noqa: F811
+def test_every_kind_of_example_is_shown_and_counted(run, folder, flags, parts):
     result = run(*of_corpus(folder, *(flag.format(folder=folder) for flag in flags)))
     assert result.returncode == 0, result.stderr
     for part in parts:
@@ -128,7 +130,7 @@ def test_every_kind_of_example_is_shown_and_counted(run, folder, flags, parts): 
     assert "[MASK] without a label 0" in " ".join(result.stdout.split()) and "\x1b" not in result.stdout
 
 
-def test_statistics_and_their_picture_are_written(run, folder, tmp_path):  # noqa: F811
+def test_statistics_and_their_picture_are_written(run, folder, tmp_path):
     result = run(*of_corpus(folder, f"--output_dir={tmp_path}/new/report", "--color=always"))
     assert result.returncode == 0 and "\x1b[" in result.stdout, result.stderr
     statistics = json.loads((tmp_path / "new/report/statistics.json").read_text())
@@ -162,7 +164,7 @@ def test_statistics_and_their_picture_are_written(run, folder, tmp_path):  # noq
         (["surplus"], ["unexpected argument 'surplus'"]),
     ],
 )
-def test_a_wrong_flag_is_one_line_and_exit_code_2(run, folder, flags, parts):  # noqa: F811
+def test_a_wrong_flag_is_one_line_and_exit_code_2(run, folder, flags, parts):
     result = run(*of_corpus(folder, *(flag.format(folder=folder) for flag in flags)))
     assert_refused(result, *(part.format(folder=folder) for part in parts))
 
@@ -176,12 +178,12 @@ def test_a_wrong_flag_is_one_line_and_exit_code_2(run, folder, flags, parts):  #
         (["--nodo_lower_case"], ["--do_lower_case does not go with --workdir"]),
     ],
 )
-def test_a_flag_against_the_run_is_refused(run, folder, flags, parts):  # noqa: F811
+def test_a_flag_against_the_run_is_refused(run, folder, flags, parts):
     result = run("inspect_data", f"--workdir={folder}/run", *(flag.format(folder=folder) for flag in flags))
     assert_refused(result, *(part.format(folder=folder) for part in parts))
 
 
-def test_another_corpus_than_the_run_began_with_is_refused(run, folder):  # noqa: F811
+def test_another_corpus_than_the_run_began_with_is_refused(run, folder):
     note = folder / "run/corpus.json"
     note.write_text(json.dumps({"shards": [["train-00000-of-00003.tfrecord", "0" * 64]]}))
     try:

@@ -1,4 +1,4 @@
-"""The launcher of several workers: one that is killed, one that is told to stop, and wrong commands."""
+"""The launcher of several workers: a killed worker, a stopped worker, and wrong commands."""
 
 import os
 import pathlib
@@ -31,7 +31,7 @@ needs_proc = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), re
 
 
 def launch(texts, workdir, *more):
-    """The running launcher of two workers."""
+    """Starts a launcher of two workers."""
     return subprocess.Popen(
         command(
             "launch_workers",
@@ -48,7 +48,7 @@ def launch(texts, workdir, *more):
 
 
 def wait_for_step(process, step):
-    """Reads the output up to the first progress line of at least this step; the process numbers of the workers."""
+    """Reads output up to a progress line of this step or a later one. Returns the process numbers of the workers."""
     for line in process.stdout:
         if line.startswith("step ") and int(line[5:].split("/")[0]) >= step:
             break
@@ -63,11 +63,11 @@ def weights_of(workdir, step):
 
 @needs_proc
 def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):
-    """It ends with the weights of one process."""
+    """The final weights are those of one process."""
     workdir = tmp_path / "two"
     process = launch(texts, workdir)
     os.kill(wait_for_step(process, 22)[1], signal.SIGKILL)
-    # The second start, from the checkpoint of step 20 or a later one, is told to stop through one worker alone.
+    # The second start resumes from the checkpoint of step 20 or a later one. A signal to one worker stops both.
     output = ""
     for line in process.stdout:
         output += line
@@ -82,7 +82,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
     newest = checkpoints.list_checkpoints(str(workdir))[-1]
     assert checkpoints.read_manifest(newest)["step"] == step
 
-    # One process takes as many steps of the same schedule.
+    # One process takes the same number of steps with the same schedule.
     alone = run(
         *pretrain_flags(
             texts,
@@ -117,7 +117,7 @@ def test_a_wrong_command_is_one_line_and_exit_code_2_and_is_not_tried_again(argu
 
 
 class FakeWorkers:
-    """Runs shell scripts as workers; $TF_CONFIG tells them apart."""
+    """Runs shell scripts as workers. Each script reads its number from $TF_CONFIG."""
 
     def __init__(self, tmp_path):
         self.tmp_path, self.said = tmp_path, []

@@ -1,4 +1,4 @@
-"""Two machines, as two processes on this one: the same weights as one. Of pre-training test_launch_workers says so."""
+"""Fine-tuning on two machines, here two processes, gives the weights of one. test_launch_workers tests pre-training."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""prepare_corpus as a user runs it: the result, every wrong input, signals, kills, a full disk."""
+"""prepare_corpus as a user runs it: the result, every wrong input, signals, kills and a full disk."""
 
 import fcntl
 import json
@@ -108,7 +108,7 @@ def test_strict_stops_at_the_file_and_byte_of_invalid_utf8(prepare, texts, tmp_p
 
 
 def start(texts, output_dir, *more, piece_bytes=3000):
-    """The command as a process, its pieces small and each slow, so that there is a middle in which to stop it."""
+    """Starts the command as a process with small, slow pieces, so that a test can stop it in the middle."""
     code = f"""
 import sys
 from keras_bert_app.cli import prepare_corpus
@@ -129,8 +129,10 @@ prepare_corpus.app.run(prepare_corpus.main, "")
 
 @pytest.fixture
 def finish(prepare, texts, tmp_path, monkeypatch):
-    """A function that runs the same command to its end in this process, with pieces as small; what it printed and the paths
-    of the pieces that it wrote."""
+    """A function that runs the same command to its end in this process, with pieces of the same size.
+
+    The function returns the printed text and the paths of the written pieces.
+    """
 
     def run():
         written = small_pieces.use(monkeypatch.setattr, 3000)
@@ -150,7 +152,7 @@ def wait_for(output_dir, pattern):
 
 @pytest.fixture(scope="module")
 def uninterrupted(texts, tmp_path_factory):
-    """The files that are made of the texts at once, in pieces of the usual size."""
+    """The files of a run without interruption, in pieces of the usual size."""
     directory = tmp_path_factory.mktemp("uninterrupted") / "out"
     preparation.prepare_corpus(
         str(directory),
@@ -207,7 +209,7 @@ def test_a_second_process_is_refused(prepare, texts, tmp_path):
 
 
 def test_a_full_disk_is_one_line_and_leaves_no_corpus(prepare, texts, tmp_path):
-    # A limit on the size of files fails a write as a full disk does, with another number.
+    # A limit on the size of files makes a write fail like a full disk, with another error number.
     process = start(texts, tmp_path / "out", piece_bytes=1 << 24)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (20_000, 20_000))
     _, errors = process.communicate()

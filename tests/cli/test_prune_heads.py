@@ -1,4 +1,4 @@
-"""The convert command that leaves out attention heads, of a model and of a fine-tuned run, as analyze prints it."""
+"""The convert command removes attention heads of a model, and of a fine-tuned run as analyze advises."""
 
 import json
 import shlex
@@ -9,7 +9,7 @@ import pytest
 from keras_bert_app.interop import load
 from keras_bert_app.tasks.scoring import FinetunedRun
 from tests.interop.conftest import CONFIGS, make_weights
-from tests.tasks.conftest import finished, table_dir  # noqa: F401  fixtures
+from tests.tasks.conftest import finished, table_dir  # noqa: F401  pytest finds fixtures by these names
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_heads_that_are_not_written_as_expected_are_named(run, source, text):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, finished, tmp_path):  # noqa: F811
+def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, finished, tmp_path):  # noqa: F811  fixture
     workdir, seen = tmp_path / "my run", tmp_path / "seen"
     shutil.copytree(finished[0], workdir)
     config = json.loads((workdir / "config.json").read_text(encoding="utf-8"))
@@ -43,7 +43,7 @@ def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, fi
     )
     assert result.returncode == 0, result.stderr
     found = json.loads((seen / "pruning.json").read_text(encoding="utf-8"))
-    assert found["values"]["difference"] <= 1e-5  # both encoders are looked at in float32
+    assert found["values"]["difference"] <= 1e-5  # analyze computes both encoders in float32
     command = next(line for line in found["remarks"] if line.startswith("To write it: "))
     python, _, module, *arguments = shlex.split(command.removeprefix("To write it: "))
     assert module == "keras_bert_app.cli.convert" and command in result.stdout
@@ -51,7 +51,7 @@ def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, fi
     assert result.returncode == 0 and "heads 2 -> 1: by layer 1" in result.stdout, result.stderr
     result = run("evaluate", f"--workdir={workdir}-pruned")
     assert result.returncode == 0, result.stderr
-    # The other half of the dev examples, which analyze scores, is in these.
+    # The 37 examples contain the half of the dev examples that analyze scores.
     assert "37 examples" in result.stdout and FinetunedRun(f"{workdir}-pruned").model.config.head_counts == (1,)
     assert found["origin"]["weights"].startswith(f"fine-tuned run {workdir}/checkpoints/best-")
     assert found["files"] == ["pruning.png"] and found["origin"]["weights"] in (seen / "report.html").read_text(
@@ -59,7 +59,7 @@ def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, fi
     )
 
 
-def test_what_a_run_has_no_place_for_is_refused(run, finished, tmp_path):  # noqa: F811
+def test_what_a_run_has_no_place_for_is_refused(run, finished, tmp_path):  # noqa: F811  fixture
     result = run(
         "convert",
         f"--input={finished[0]}",

@@ -1,6 +1,6 @@
 """The vocabulary commands on small texts, and on every wrong input.
 
-Most run in this process, where TensorFlow is loaded already; pipes and signals need one of their own.
+Most tests run in this process, where TensorFlow is loaded already. Tests of pipes and signals start a process.
 """
 
 import gzip
@@ -21,7 +21,7 @@ ENTRIES = [*SPECIAL_PIECES, "[unused0]", "the", "and", *LETTERS, *(f"##{c}" for 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder, its name with a space, with a text and a vocabulary."""
+    """A folder with a text and a vocabulary. Its name has a space."""
     folder = tmp_path / "my texts"
     folder.mkdir()
     (folder / "text.txt").write_text(TEXT)
@@ -256,7 +256,7 @@ def test_a_wrong_flag_or_file_is_one_line_and_exit_code_2(run, folder, arguments
 
 
 def start(*arguments, **more):
-    # A shell that starts the tests in the background has them ignore SIGINT; the command is to be at a terminal.
+    # Tests that a shell starts in the background ignore SIGINT. A command at a terminal does not ignore it.
     return subprocess.Popen(
         command(*map(str, arguments)),
         stdout=subprocess.PIPE,
@@ -289,7 +289,7 @@ def test_tokenize_ends_quietly_when_its_reader_has_enough(folder):
 def test_learn_vocab_stops_at_ctrl_c_and_leaves_no_file(folder):
     os.mkfifo(folder / "endless.txt")
     process = start("learn_vocab", f"--input_files={folder}/endless.txt", f"--vocab_file={folder}/o.txt")
-    with open(folder / "endless.txt", "wb"):  # waits until the command reads, and it then for us
+    with open(folder / "endless.txt", "wb"):  # waits until the command reads; the command then waits for this test
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130 and errors == b"interrupted\n"

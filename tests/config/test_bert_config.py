@@ -1,4 +1,4 @@
-"""Configurations: the field's files are read in their own sense, and faults are named."""
+"""Configurations: each library's file keeps its own meaning, and errors name the fault."""
 
 import dataclasses
 import json

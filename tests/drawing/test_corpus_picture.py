@@ -1,4 +1,4 @@
-"""The picture of a corpus report: drawn whatever the corpus holds."""
+"""The picture of a corpus report can be drawn for any corpus."""
 
 import json
 
@@ -10,7 +10,7 @@ from pipelines.corpus.preparation import prepare_corpus
 LINES = ["$x$ and $y$", "中文字。", "\ue000\ue001", "a line of many words " * 30, "\x00\x1b"]
 
 
-@pytest.mark.filterwarnings("error")  # matplotlib warns of a glyph that no font has
+@pytest.mark.filterwarnings("error")  # matplotlib warns about a glyph that no font has
 @pytest.mark.parametrize(
     "documents",
     [

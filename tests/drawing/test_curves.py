@@ -1,4 +1,4 @@
-"""The picture of a run's curves."""
+"""The pictures of a run's curves and of results as bars."""
 
 import struct
 

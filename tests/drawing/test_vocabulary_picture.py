@@ -1,4 +1,4 @@
-"""The picture of a vocabulary report: drawn whatever the text holds, and matplotlib loaded for nothing else."""
+"""The picture of a vocabulary report can be drawn for any text, and only drawing loads matplotlib."""
 
 import ast
 import pathlib
@@ -39,7 +39,7 @@ REPORT = {
 }
 
 
-@pytest.mark.filterwarnings("error")  # matplotlib warns of a glyph that no font has
+@pytest.mark.filterwarnings("error")  # matplotlib warns about a glyph that no font has
 @pytest.mark.parametrize("report", [REPORT, {**REPORT, "longest_splits": [], "words_by_pieces": {"1": 4, "[UNK]": 0}}])
 def test_a_picture_comes_out_without_a_missing_glyph(report):
     picture = draw_vocabulary_report(report, "vocab \ue000 中.txt")

@@ -1,4 +1,4 @@
-"""Counts are those of the model as it is built, and of its step as TensorFlow traces it."""
+"""The counts agree with the weights of the built model, and with its training step as TensorFlow traces it."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_every_weight_is_counted_with_its_path_and_shape(changes, parts):
 
 
 def test_bert_base_has_as_many_parameters_as_the_published_checkpoint():
-    # bert-base-uncased as BertForPreTraining: 110,106,428 (its tied decoder's bias counted once).
+    # bert-base-uncased as BertForPreTraining has 110,106,428 parameters; the bias of its tied decoder counts once.
     assert sum(parameters(BertConfig.of_size("base")).values()) == 110_106_428
 
 
@@ -54,7 +54,7 @@ def test_bert_base_has_as_many_parameters_as_the_published_checkpoint():
 def test_published_sizes_follow_the_formula_of_the_goals(size):
     layers, hidden, _ = SIZES[size]
     config, length, predictions = BertConfig.of_size(size), 128, 20
-    # The goals' 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)), without what the last layer need not do but at P + 1 places.
+    # The goals have 3(24LH^2 + 4SHL + (P/S)2(H^2 + HV)). The last layer works at P + 1 positions only.
     spared = (1 - (predictions + 1) / length) * (20 * hidden**2 + 4 * length * hidden)
     expected = 3 * (
         24 * layers * hidden**2
@@ -72,14 +72,14 @@ def pruned_step():
 
 def test_flop_are_those_of_all_matrix_products_of_a_traced_step(pruned_step):
     rows, length, hidden = RUN.global_batch_size, RUN.max_seq_length, PRUNED.hidden_size
-    # What the formula leaves out: the pooler and the next-sentence head of each row, the segments of each token.
+    # The formula leaves out the pooler and the next-sentence head of each row, and the segments of each token.
     left_out = 3 * 2 * rows * hidden * (hidden + 2) + 2 * 2 * rows * length * PRUNED.type_vocab_size * hidden
-    # Nor products with ones, which the gradients of biases and of LayerNorm's weights are.
-    of_part = {"masked_lm": rows * RUN.max_predictions_per_seq, "pooler": rows, "next_sentence": rows}
+    # The formula also leaves out products with ones: the gradients of biases and of the weights of LayerNorm.
+    places_by_part = {"masked_lm": rows * RUN.max_predictions_per_seq, "pooler": rows, "next_sentence": rows}
     for part, shapes in weight_shapes(PRUNED).items():
         for path, shape in shapes.items():
-            places = of_part.get(part, rows * length)
-            if path.startswith("encoder/layer_1/"):  # the last: of the places that attend, but for key and value
+            places = places_by_part.get(part, rows * length)
+            if path.startswith("encoder/layer_1/"):  # in the last layer only key and value have all positions
                 attending = rows * (RUN.max_predictions_per_seq + 1)
                 places = (attending + 2 * places) / 3 if "query_key_value" in path else attending
             left_out += 2 * places * shape[0] if len(shape) == 1 else 0
@@ -116,7 +116,7 @@ def test_activations_follow_compilation_precision_activation_and_dropout(precisi
     [("base", 32, 128, 2285), ("base", 544, 128, 14_938), ("base", 136, 512, 14_895), ("tiny", 7208, 128, 13_254)],
 )
 def test_memory_on_a_tpu_is_what_its_compiler_says(size, rows, length, megabytes):
-    # HBM without code and batches of pretrain/SIZE/S/bfloat16/B/1 for v5e: libtpu 0.0.42.1 (benchmarks/compile_tpu).
+    # HBM of pretrain/SIZE/S/bfloat16/B/1 on v5e without code and batches: libtpu 0.0.42.1 (benchmarks.tpu.compile_tpu).
     run = PretrainingConfig(max_seq_length=length, precision="bfloat16", jit_compile="step").resolved()
     needed = memory.training_memory(BertConfig.of_size(size), run, PARTS, rows, is_tpu=True)
     assert needed.peak == pytest.approx(1e6 * megabytes, rel=0.05)
@@ -131,7 +131,7 @@ def test_flop_of_an_optimizer_are_those_of_all_matrix_products_of_its_traced_upd
 
 
 def test_muon_costs_base_what_its_matrices_say():
-    # 12 layers of 4 matrices 768 x 768 (6 x 768^3 an iteration) and 2 of 768 x 3,072 (18 x 768^3), 5 iterations.
+    # 12 layers have 4 matrices of 768 x 768 (6 x 768^3 per iteration) and 2 of 768 x 3,072 (18 x 768^3); 5 iterations.
     assert optimizer_flop(BertConfig.of_size("base"), "muon") == 12 * 5 * (4 * 6 + 2 * 18) * 768**3
 
 

@@ -1,32 +1,33 @@
-"""The gradient of the pre-training loss and an optimizer's update as graphs, and what can be read from them."""
+"""Graphs of the gradient of the pre-training loss and of an optimizer's update: their FLOP and their memory."""
 
 import collections
 
 import tensorflow as tf
 
-from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers.choice import make_optimizer
 from keras_bert_app.training.strategies import KERAS_POLICIES
 
 PRODUCTS = ("MatMul", "BatchMatMulV2")
-# Ops whose result is their first input's memory; transposes of a product's input are folded into it.
+# Operations whose result shares the memory of their first input. A matrix product absorbs transposes of its inputs.
 _SAME_MEMORY = ("Reshape", "Unpack", "Transpose", "Identity", "IdentityN")
 
 TracedStep = collections.namedtuple("TracedStep", "model operations num_forward")
 
 
 def traced_step(config, run):
-    """A TracedStep: the graph's ops in the order in which they were made, first those of the forward pass."""
+    """Traces the gradient of the pre-training loss. The operations of the forward pass come first."""
     model, objective = BertPretrainer(config, dtype=KERAS_POLICIES[run.precision]), PretrainingObjective()
     variables = [variable.value for variable in model.trainable_variables]
     num_forward = []
 
     def gradients(batch, seed):
-        with backend.compiled(run.jit_compile), tf.GradientTape() as tape:
-            outputs = objective.outputs(model, batch, seed if model.has_dropout else None)
-            loss = objective.mean_loss(objective.loss_sums(outputs, batch), *objective.counts(batch))
+        execution = Execution(run.jit_compile)
+        with tf.GradientTape() as tape:
+            outputs = objective.outputs(model, batch, seed if model.has_dropout else None, execution)
+            loss = objective.mean_loss(objective.loss_sums(outputs, batch, execution), *objective.counts(batch))
         num_forward.append(len(tf.compat.v1.get_default_graph().get_operations()))
         return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
 
@@ -43,7 +44,7 @@ def traced_step(config, run):
 
 
 def traced_update(run, variables, num_hidden_layers):
-    """A TracedStep of one update of all variables, without a model."""
+    """Traces one update of all variables, without a model."""
     optimizer = make_optimizer(run, variables, num_hidden_layers)
 
     def update():
@@ -61,7 +62,7 @@ def traced_update(run, variables, num_hidden_layers):
 
 
 def product_flop(step):
-    """FLOP of all matrix products of the graph."""
+    """The FLOP of all matrix products of the graph."""
 
     def of(operation):
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
@@ -72,12 +73,12 @@ def product_flop(step):
 
 
 def kept_bytes(step):
-    """Bytes of the forward pass's arrays that the backward pass reads."""
+    """The bytes of all arrays that the forward pass makes and the backward pass reads."""
     return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in kept_arrays(step))
 
 
 def kept_arrays(step):
-    """The forward pass's arrays that the backward pass reads, as graph tensors."""
+    """The arrays that the forward pass makes and the backward pass reads, as graph tensors."""
     forward = {operation.name for operation in step.operations[: step.num_forward]}
     kept = {}
     for operation in step.operations[step.num_forward :]:

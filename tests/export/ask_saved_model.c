@@ -1,6 +1,6 @@
-/* Asks a SavedModel one text through TensorFlow's C API, as programs in any language may:
+/* Asks a SavedModel about one text through TensorFlow's C API, as a program in any language can do.
    ask_saved_model DIRECTORY INPUT_OPERATION OUTPUT_OPERATION OUTPUT_INDEX TEXT KERNEL_LIBRARY...
-   prints the values of a float output, one a line; on failure the reason on stderr and exit code 1. */
+   prints the values of a float output, one on each line. On failure it prints the reason to stderr and exits with 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

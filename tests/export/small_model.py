@@ -1,4 +1,4 @@
-"""A random model of three layers with a vocabulary of parts of words, for exports of pre-trained models."""
+"""A random model of three layers with a vocabulary of word parts, for exports of pre-trained models."""
 
 import dataclasses
 
@@ -10,11 +10,11 @@ PIECES = (*SPECIAL_PIECES, "a", "b", "c", "##a", "##b", "d", "e", "f", ".", "g",
 _VOCABULARY = "".join(f"{piece}\n" for piece in PIECES).encode()
 WEIGHTS = dataclasses.replace(make_weights(CONFIGS["three_layers"]), vocabulary=_VOCABULARY)
 TOKENIZER = BertTokenizer(WEIGHTS.vocabulary, True)
-# Of no piece, of one, of several, of unknown words, and of more than the 23 positions.
+# Texts with no piece, one piece, several pieces, unknown words, and more pieces than the 23 positions.
 TEXTS = ("", "a", "ab c dh. [mask]", "zzz ab zzz", "a b c d e f g h " * 4)
 
 
 def rows_of(texts, max_seq_length=23):
-    """List of lists of ids, [CLS] text [SEP]; longer texts lose their ends."""
+    """Makes lists of ids, [CLS] text [SEP]. Longer texts lose their ends."""
     pieces = TOKENIZER.tokenize(list(texts)).to_list()
     return [[TOKENIZER.cls_id, *row[: max_seq_length - 2], TOKENIZER.sep_id] for row in pieces]

@@ -1,4 +1,4 @@
-"""Sentence vectors against the states of the whole model; live against reloaded; odd inputs."""
+"""Sentence vectors against the states of the whole model, live exports against reloaded ones, and odd inputs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.export.test_export import run_python
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """Directory of the small model."""
+    """The directory of the small model."""
     directory = str(tmp_path_factory.mktemp("models") / "small")
     own_layout.write(WEIGHTS, directory)
     return directory
@@ -27,15 +27,15 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def states():
-    """For each of TEXTS the states of every layer [4, S, H], computed alone by the whole model."""
+    """For each of TEXTS, the states of every layer [4, S, H]. The whole model computes each text alone."""
     whole = load.build_model(WEIGHTS)
 
-    def of(row):
+    def states_of(row):
         ids = np.array([row])
         outputs = whole.encoder({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})
         return np.concatenate([outputs["embedding_output"], *outputs["encoder_outputs"]])
 
-    return [of(row) for row in rows_of(TEXTS)]
+    return [states_of(row) for row in rows_of(TEXTS)]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def live(model):
 
 
 def in_numpy(states, pooling, layer):
-    """The vector of a text from its states [4, S, H]."""
+    """Computes the vector of a text from its states [4, S, H]."""
     x = states[layer]
     inner = x[1:-1] if len(x) > 2 else x
     return {
@@ -64,8 +64,8 @@ def test_vectors_are_the_pooled_states_of_the_layer_and_no_layer_above_it_is_the
     number = 2 if layer is None else layer % 4
     rows = tf.ragged.constant(rows_of(TEXTS), dtype=tf.int32)
     ids, mask = rows.to_tensor(), tf.cast(tf.sequence_mask(rows.row_lengths()), tf.int32)
-    found = module.exported["ids"](ids, mask, tf.zeros_like(ids))["embedding"]
-    np.testing.assert_allclose(found, [in_numpy(of_text, pooling, number) for of_text in states], atol=2e-6)
+    vectors = module.exported["ids"](ids, mask, tf.zeros_like(ids))["embedding"]
+    np.testing.assert_allclose(vectors, [in_numpy(of_text, pooling, number) for of_text in states], atol=2e-6)
     assert len(module.model_variables) == 5 + 12 * number
     assert module.about.how.layer == number
 
@@ -73,19 +73,19 @@ def test_vectors_are_the_pooled_states_of_the_layer_and_no_layer_above_it_is_the
 def test_first_last_reads_layer_1_and_the_last(model, states):
     module, _ = sentence_vectors.embedding_module(model, Pooling("first_last"))
     ids = tf.constant([rows_of(TEXTS)[2]])
-    found = module.exported["ids"](ids, tf.ones_like(ids), tf.zeros_like(ids))["embedding"]
+    vectors = module.exported["ids"](ids, tf.ones_like(ids), tf.zeros_like(ids))["embedding"]
     expected = (in_numpy(states[2], "mean", 1) + in_numpy(states[2], "mean", 3)) / 2
-    np.testing.assert_allclose(found[0], expected, atol=2e-6)
+    np.testing.assert_allclose(vectors[0], expected, atol=2e-6)
 
 
 def test_special_tokens_are_pooled_and_long_texts_cut_when_asked_for(model, states):
     module, _ = sentence_vectors.embedding_module(model, Pooling(layer=-1, pool_special_tokens=True, max_seq_length=7))
-    found = module.exported["serving_default"](tf.constant(TEXTS[:4]))
-    assert found["truncated"].numpy().tolist() == [False, False, True, False]
-    np.testing.assert_allclose(found["embedding"][3], states[3][3].mean(0), atol=2e-6)
+    outputs = module.exported["serving_default"](tf.constant(TEXTS[:4]))
+    assert outputs["truncated"].numpy().tolist() == [False, False, True, False]
+    np.testing.assert_allclose(outputs["embedding"][3], states[3][3].mean(0), atol=2e-6)
     ids = np.array([[*rows_of(TEXTS)[2][:6], TOKENIZER.sep_id]])
     cut = module.exported["ids"](tf.constant(ids, tf.int32), tf.ones_like(ids, tf.int32), tf.zeros_like(ids, tf.int32))
-    np.testing.assert_allclose(found["embedding"][2], cut["embedding"][0], atol=2e-6)
+    np.testing.assert_allclose(outputs["embedding"][2], cut["embedding"][0], atol=2e-6)
 
 
 def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
@@ -94,7 +94,7 @@ def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):
         len(row) for row in rows_of(TEXTS, 100)
     ]
     assert together["truncated"].numpy().tolist() == [False] * 4 + [True]
-    for text, vector in zip(TEXTS, together["embedding"].numpy()):
+    for text, vector in zip(TEXTS, together["embedding"].numpy(), strict=True):
         alone = live.exported["serving_default"](tf.constant([text]))["embedding"][0]
         np.testing.assert_allclose(alone, vector, atol=1e-6)
         np.testing.assert_allclose(np.linalg.norm(vector), 1.0, atol=1e-6)
@@ -111,8 +111,8 @@ def test_with_litert_the_vectors_are_the_same_for_batches_of_every_shape(model, 
     plain = embedding.Embedder(tf.saved_model.load(directory).signatures)
     for texts in (TEXTS, TEXTS[:1], ["", " ".join(TEXTS * 9)], []):
         texts = [text.encode() for text in texts]
-        for found, expected in zip(fast(texts), plain(texts)):
-            np.testing.assert_allclose(found, expected, atol=2e-6)
+        for actual, expected in zip(fast(texts), plain(texts), strict=True):
+            np.testing.assert_allclose(actual, expected, atol=2e-6)
     assert fast([b" ".join(text.encode() for text in TEXTS * 9)])[1].all()
 
 
@@ -156,8 +156,8 @@ def test_vectors_of_a_fresh_process_are_those_of_the_live_model_after_a_move(mod
     ids=["empty", "blank", "1 MB word", "1 MB of words", "bad utf-8", "nul"],
 )
 def test_odd_batches_get_finite_vectors(live, texts):
-    found = live.exported["serving_default"](tf.constant(texts, tf.string))
-    assert found["embedding"].shape == (len(texts), 33) and np.isfinite(found["embedding"]).all()
+    outputs = live.exported["serving_default"](tf.constant(texts, tf.string))
+    assert outputs["embedding"].shape == (len(texts), 33) and np.isfinite(outputs["embedding"]).all()
 
 
 def test_a_row_of_padding_gets_a_finite_vector(live):

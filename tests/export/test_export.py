@@ -1,8 +1,9 @@
-"""Exports: live against reloaded in a fresh process, after a move; odd inputs; damage."""
+"""Exports: live models against exports reloaded in a fresh process after a move, odd inputs, and damage."""
 
 import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -15,8 +16,8 @@ import tensorflow as tf
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import answers, chunks, saved_models
+from keras_bert_app.export.fill_mask_signatures import FillMaskModule
 from keras_bert_app.export.pretrained_export import export_pretrained
-from keras_bert_app.export.signatures import FillMaskModule
 from keras_bert_app.interop import load, own_layout, surgery
 from keras_bert_app.runs import checkpoints
 from pipelines import BertTokenizer
@@ -29,7 +30,7 @@ TEXTS = ["the [MASK] sat on a [MASK].", "birds [MASK]", "no mask here"]
 
 @pytest.fixture(scope="session")
 def exported(plain_run, tmp_path_factory):  # noqa: F811
-    """(work directory, raw-text export, ids export), the latter two moved after they were written."""
+    """(work directory, raw-text export, ids export). The exports were moved after they were written."""
     written = tmp_path_factory.mktemp("written")
     export_pretrained(plain_run[0], str(written / "with space"))
     moved = tmp_path_factory.mktemp("moved") / "elsewhere"
@@ -38,7 +39,7 @@ def exported(plain_run, tmp_path_factory):  # noqa: F811
 
 
 def run_python(code, *arguments):
-    """Standard output of a fresh process that stands in another directory."""
+    """Returns the standard output of a fresh process in another directory."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         check=True,
@@ -59,16 +60,16 @@ def test_answers_of_a_fresh_process_are_those_of_the_live_model(exported):
         "print(json.dumps([answers.fill_mask(path, texts), score.numpy().tolist(), "
         "pairs['is_next_probability'].numpy().tolist()]))"
     )
-    (found, truncated), scores, pairs = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
-    assert [len(masks) for masks in found] == [2, 1, 0] and truncated == [False] * 3
+    (answers_of_texts, truncated), scores, pairs = json.loads(run_python(code, text_export, json.dumps(TEXTS)))
+    assert [len(masks) for masks in answers_of_texts] == [2, 1, 0] and truncated == [False] * 3
 
     model = load_pretrained(workdir)
     tokenizer = BertTokenizer(os.path.join(workdir, "vocab.txt"), special_tokens_in_text=True)
-    for text, masks in zip(TEXTS, found):
+    for text, masks in zip(TEXTS, answers_of_texts, strict=True):
         ids = np.array([[tokenizer.cls_id, *tokenizer.tokenize([text]).to_list()[0], tokenizer.sep_id]])
         logits = model({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["mlm_logits"]
         expected = tf.nn.softmax(logits[0]).numpy()[ids[0] == tokenizer.mask_id]
-        for mask, probabilities in zip(masks, expected):
+        for mask, probabilities in zip(masks, expected, strict=True):
             best = np.argsort(-probabilities)[:5]
             assert [piece for piece, _ in mask] == [VOCABULARY[i] for i in best]
             np.testing.assert_allclose([probability for _, probability in mask], probabilities[best], atol=1e-6)
@@ -96,14 +97,14 @@ def test_ids_signatures_equal_the_live_model_and_need_no_text_kernels(exported, 
         np.testing.assert_allclose(found[name], live[name], atol=1e-6)
     logits = signatures["masked_lm"](**constants, masked_lm_positions=tf.constant([[1], [3]]))["mlm_logits"]
     np.testing.assert_allclose(logits, live["mlm_logits"], atol=1e-6)
-    # A place outside of a row would be one of another row's, and that of another client whose request ran in the same batch.
+    # A place outside its row would read another row of the batch, which may belong to another client.
     for positions in ([[5], [3]], [[1], [-1]]):
         with pytest.raises(tf.errors.InvalidArgumentError, match="masked_lm_positions: expected numbers from 0"):
             signatures["masked_lm"](**constants, masked_lm_positions=tf.constant(positions))
     for wrong in (-1, len(VOCABULARY)):
         with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
             signatures["ids"](**{**constants, "input_word_ids": tf.constant([[wrong] * 5] * 2)})
-    # Plain TensorFlow, tensorflow_text never imported.
+    # Plain TensorFlow loads the ids export without tensorflow_text.
     code = (
         "import sys, json, tensorflow as tf; f = tf.saved_model.load(sys.argv[1]).signatures['serving_default']; "
         "out = f(**{k: tf.constant(v, tf.int32) for k, v in json.loads(sys.argv[2]).items()}); "
@@ -126,7 +127,7 @@ def test_config_vocabulary_and_hashes_lie_beside_the_model(exported):
 
 @pytest.fixture(scope="session")
 def loaded(exported):
-    """The raw-text export, loaded."""
+    """The raw-text export after loading."""
     return saved_models.load(exported[1])
 
 
@@ -167,20 +168,22 @@ def test_the_next_export_gets_a_version_that_is_free_in_all_places_and_as_many_p
 def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(plain_run, tmp_path):  # noqa: F811
     dead = subprocess.Popen(["true"])
     dead.wait()
+    here = platform.node()
     for process in (dead.pid, os.getppid()):
-        (tmp_path / "bert" / f"writing-1-{process}").mkdir(parents=True)
+        (tmp_path / "bert" / f"writing-1-{process}-{here}").mkdir(parents=True)
     (tmp_path / "bert" / "writing-notes").mkdir()
     # In a container each process may have the same number.
-    (tmp_path / "bert" / f"writing-1-{os.getpid()}").mkdir()
-    (tmp_path / "bert" / f"writing-1-{os.getpid()}" / "model.tflite").write_bytes(b"of another model")
-    # Of another machine the number says nothing; what lies there for a day is left over.
-    for place in ("here", "there"):
-        (tmp_path / "bert" / f"writing-1-{dead.pid}-over-{place}").mkdir()
-    os.utime(tmp_path / "bert" / f"writing-1-{dead.pid}-over-here", (0, 0))
+    own = tmp_path / "bert" / f"writing-1-{os.getpid()}-{here}"
+    own.mkdir()
+    (own / "model.tflite").write_bytes(b"of another model")
+    # The process number of another machine says nothing, so a directory that is a day old counts as abandoned.
+    for age in ("old", "new"):
+        (tmp_path / "bert" / f"writing-1-{dead.pid}-other-{age}").mkdir()
+    os.utime(tmp_path / "bert" / f"writing-1-{dead.pid}-other-old", (0, 0))
     export_pretrained(plain_run[0], str(tmp_path / "bert"))
     assert not (tmp_path / "bert" / "1" / "model.tflite").exists()
     assert sorted(os.listdir(tmp_path / "bert")) == sorted(
-        ["1", f"writing-1-{os.getppid()}", f"writing-1-{dead.pid}-over-there", "writing-notes"]
+        ["1", f"writing-1-{os.getppid()}-{here}", f"writing-1-{dead.pid}-other-new", "writing-notes"]
     )
     (tmp_path / "bert" / "1").rename(tmp_path / "bert" / "007")
     assert saved_models.find(tmp_path / "bert") == str(tmp_path / "bert" / "007")

@@ -1,4 +1,4 @@
-"""Exports of fine-tuned runs as folders: whole, movable, with what people and servers need beside them."""
+"""Exports of fine-tuned runs as directories: complete, movable, with the files that people and servers need."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.export.test_export import run_python
 from tests.tasks.conftest import finished, table_dir  # noqa: F401  fixtures
 
 TENSORFLOW = pathlib.Path(tf.__file__).parent
-# The kernels that the tokenizer's graph has nodes for.
+# The kernel libraries of the ops in the tokenizer's graph.
 KERNELS = [
     pathlib.Path(tensorflow_text.__file__).parent / "python" / "ops" / f"_{name}.so"
     for name in ("fast_wordpiece_tokenizer", "normalize_ops", "whitespace_tokenizer")
@@ -42,7 +42,7 @@ print(json.dumps({name: value.numpy().tolist() for name, value in found.items() 
 
 @pytest.fixture(scope="module")
 def exported(finished, tmp_path_factory):  # noqa: F811
-    """(work directory, raw-text export, ids export), moved after they were written."""
+    """(work directory, raw-text export, ids export). The exports were moved after they were written."""
     written = tmp_path_factory.mktemp("written")
     export_finetuned(finished[0], str(written / "good or bad"))
     moved = tmp_path_factory.mktemp("moved") / "elsewhere"
@@ -59,7 +59,7 @@ def test_a_fresh_process_answers_what_predict_writes(exported, tmp_path):
     expected = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     found = json.loads(run_python(_ASK, raw, json.dumps(texts)))
     np.testing.assert_allclose(
-        found["probabilities"], [list(one["probabilities"].values()) for one in expected], atol=1e-6
+        found["probabilities"], [list(prediction["probabilities"].values()) for prediction in expected], atol=1e-6
     )
     assert found["truncated"] == [False, False, False, True]
 
@@ -69,18 +69,18 @@ def test_the_ids_export_answers_the_same_from_ids(exported):
     rows = np.array([[2, 7, 8, 3, 0], [2, 9, 3, 0, 0]], np.int32)
     inputs = {"input_word_ids": rows, "input_mask": (rows > 0).astype(np.int32), "input_type_ids": rows * 0}
     inputs = {name: tf.constant(values) for name, values in inputs.items()}
-    of_both = [
+    outputs = [
         saved_models.load(raw).signatures["ids"](**inputs),
         saved_models.load(ids).signatures["serving_default"](**inputs),
     ]
-    np.testing.assert_array_equal(*(found["probabilities"] for found in of_both))
+    np.testing.assert_array_equal(*(found["probabilities"] for found in outputs))
     assert set(saved_models.load(ids).signatures) == {"serving_default"}
 
 
 def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
     directory = pathlib.Path(saved_models.find(exported[1]))
-    told = json.loads((directory / "export.json").read_text())
-    assert (told["kind"], told["task"], told["labels"], told["max_seq_length"]) == (
+    description = json.loads((directory / "export.json").read_text())
+    assert (description["kind"], description["task"], description["labels"], description["max_seq_length"]) == (
         "classification",
         "classification",
         ["0", "1"],
@@ -95,8 +95,8 @@ def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
     request = prediction_log_pb2.PredictionLog.FromString(requests[0]).predict_log.request
     assert request.model_spec.signature_name == "serving_default"
     inputs = {name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()}
-    found = saved_models.load(exported[1]).signatures["serving_default"](**inputs)
-    np.testing.assert_allclose(tf.reduce_sum(found["probabilities"], axis=1), 1.0, atol=1e-6)
+    outputs = saved_models.load(exported[1]).signatures["serving_default"](**inputs)
+    np.testing.assert_allclose(tf.reduce_sum(outputs["probabilities"], axis=1), 1.0, atol=1e-6)
     names = set(json.loads((directory / "manifest.json").read_text())["sha256"])
     assert {"export.json", "README.md", "vocab.txt", "config.json", "assets.extra/tf_serving_warmup_requests"} <= names
 
@@ -134,10 +134,12 @@ def test_vectors_of_several_seeds_are_those_of_the_best(exported, tmp_path):
 def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_path):
     shutil.copytree(exported[0], tmp_path / "run")
     path = tmp_path / "run" / "results.json"
-    found = {**json.loads(path.read_text()), "tuned": {"n_best_size": 3}}
-    path.write_text(json.dumps(found))
+    results_of_run = {**json.loads(path.read_text()), "tuned": {"n_best_size": 3}}
+    path.write_text(json.dumps(results_of_run))
     assert results.tuned(str(tmp_path / "run")) == {"n_best_size": 3}
-    path.write_text(json.dumps({**found, "best_step": found["best_step"] + 1}))  # of before the run went on
+    path.write_text(
+        json.dumps({**results_of_run, "best_step": results_of_run["best_step"] + 1})
+    )  # as if the run had gone on since
     assert results.of_best_weights(str(tmp_path / "run")) == results.tuned(str(tmp_path / "run")) == {}
 
 

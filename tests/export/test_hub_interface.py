@@ -1,4 +1,4 @@
-"""The encoder and the preprocessor through TF-Hub's interface, reloaded."""
+"""The reloaded encoder and preprocessor through TF-Hub's interface."""
 
 import numpy as np
 import pytest
@@ -42,8 +42,10 @@ def test_text_goes_through_preprocessor_and_encoder_to_the_live_models_states(mo
     outputs, live = encoder(inputs), model.encoder(inputs)
     assert set(outputs) == {"sequence_output", "pooled_output", "encoder_outputs"}
     assert len(outputs["encoder_outputs"]) == 3
-    for found, wanted in zip(tf.nest.flatten(outputs), tf.nest.flatten({name: live[name] for name in outputs})):
-        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    for actual, wanted in zip(
+        tf.nest.flatten(outputs), tf.nest.flatten({name: live[name] for name in outputs}), strict=True
+    ):
+        np.testing.assert_allclose(actual, wanted, atol=1e-6)
     served = encoder.signatures["serving_default"](**inputs)
     np.testing.assert_array_equal(served["encoder_outputs_1"], outputs["encoder_outputs"][1])
     served = preprocessor.signatures["serving_default"](text=tf.constant(TEXTS))

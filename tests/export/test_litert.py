@@ -1,4 +1,4 @@
-"""LiteRT models of what takes ids."""
+"""LiteRT models of signatures over ids."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from keras_bert_app.export import finetuned_export, litert_export
 from keras_bert_app.export.encoder_signatures import EncoderModule
 from keras_bert_app.export.finetuned_export import IdsModule
 from keras_bert_app.modeling.encoder import BertEncoder
+from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.serving.litert_model import LiteRTModel
 from tests.export.untrained import CONFIG, untrained
 
@@ -20,26 +21,26 @@ def rows(*shape):
 
 
 def check_same(make_module, *inputs):
-    """The converted module answers what it answers itself. Returns the former's bytes."""
+    """Checks that the converted module gives the same answers as the module. Returns the converted model."""
     model = litert_export.convert(make_module)
-    run, function = LiteRTModel(model), make_module().exported["serving_default"]
-    for one in inputs:
-        one = {name: values.astype(np.int32) for name, values in one.items()}
-        expected = function(**{name: tf.constant(values) for name, values in one.items()})
-        found = run(**one)
-        assert found.keys() == expected.keys()
+    run, function = LiteRTModel(model), make_module(PLAIN).exported["serving_default"]
+    for batch in inputs:
+        batch = {name: values.astype(np.int32) for name, values in batch.items()}
+        expected = function(**{name: tf.constant(values) for name, values in batch.items()})
+        outputs = run(**batch)
+        assert outputs.keys() == expected.keys()
         for name, values in expected.items():
             if values.dtype == tf.string:
-                assert found[name].tolist() == values.numpy().tolist(), name
+                assert outputs[name].tolist() == values.numpy().tolist(), name
             else:
-                np.testing.assert_allclose(found[name], values, atol=1e-5, err_msg=name)
+                np.testing.assert_allclose(outputs[name], values, atol=1e-5, err_msg=name)
     return model
 
 
 def test_the_encoder_gives_the_same_states_for_batches_of_any_shape():
     encoder = BertEncoder(CONFIG, seed=1)
-    model = check_same(lambda: EncoderModule(encoder), rows(1, 3), rows(5, 41))
-    # Query, key and value are products of their own, and no parts of one that would have to be cut out of it.
+    model = check_same(lambda execution: EncoderModule(encoder, execution=execution), rows(1, 3), rows(5, 41))
+    # Query, key and value are separate products, so that no runtime has to cut them out of one tensor.
     shapes = [
         tensor["shape_signature"].tolist() for tensor in tf.lite.Interpreter(model_content=model).get_tensor_details()
     ]
@@ -54,7 +55,7 @@ def test_the_encoder_gives_the_same_states_for_batches_of_any_shape():
 )
 def test_fine_tuned_heads_give_the_same_answers(task, labels, inputs, shape):
     run = untrained(task, labels)
-    check_same(lambda: IdsModule(finetuned_export._module(run, inputs, 4)), rows(*shape))
+    check_same(lambda execution: IdsModule(finetuned_export._module(run, inputs, 4, execution)), rows(*shape))
 
 
 def test_what_has_no_place_in_litert_is_refused_in_a_line():
@@ -71,4 +72,4 @@ def test_what_has_no_place_in_litert_is_refused_in_a_line():
     with pytest.raises(
         UserError, match=r"--litert: this model cannot be converted \(tf.StringLength\); leave the flag out"
     ):
-        litert_export.convert(Words)
+        litert_export.convert(lambda execution: Words())

@@ -1,4 +1,4 @@
-"""Pooling against numbers worked out by hand, and the layers that it reads."""
+"""Pooling against numbers computed by hand, and the layers that a pooling reads."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from keras_bert_app.export import pooling
 CLS, SEP, PAD = 2, 3, 0
 IDS = tf.constant([[CLS, 7, 8, SEP, PAD], [CLS, SEP, PAD, PAD, PAD], [PAD] * 5, [CLS, 7, SEP, 9, SEP]])
 MASK = tf.constant([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [0] * 5, [1] * 5])
-# [B, S, 2]; what stands at padding must not be seen.
+# [B, S, 2]; the values at padding must not count.
 STATES = tf.constant(
     [
         [[5, 1], [1, -4], [3, -2], [9, 9], [99, 99]],
@@ -31,19 +31,19 @@ BY_HAND = {
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_special_pieces_are_not_pooled_unless_a_row_has_nothing_else(name):
-    found = pooling.pool([STATES], pooling.places_of_pieces(IDS, MASK, (CLS, SEP)), name)
-    np.testing.assert_allclose(found, BY_HAND[name])
+    vectors = pooling.pool([STATES], pooling.places_of_pieces(IDS, MASK, (CLS, SEP)), name)
+    np.testing.assert_allclose(vectors, BY_HAND[name])
 
 
 def test_first_last_is_the_mean_of_the_means_of_two_layers():
     places = pooling.places_of_pieces(IDS, MASK, (CLS, SEP))
-    found = pooling.pool([STATES, STATES * 3 + 1], places, "first_last")
-    np.testing.assert_allclose(found, np.array(BY_HAND["mean"]) * 2 + 0.5)
+    vectors = pooling.pool([STATES, STATES * 3 + 1], places, "first_last")
+    np.testing.assert_allclose(vectors, np.array(BY_HAND["mean"]) * 2 + 0.5)
 
 
 def test_special_pieces_are_pooled_when_asked_for_and_padding_never():
-    found = pooling.pool([STATES], pooling.places_of_pieces(IDS, MASK), "mean")
-    np.testing.assert_allclose(found[:2], [[4.5, 1], [4, 1.5]])
+    vectors = pooling.pool([STATES], pooling.places_of_pieces(IDS, MASK), "mean")
+    np.testing.assert_allclose(vectors[:2], [[4.5, 1], [4, 1.5]])
 
 
 def test_layers_are_counted_from_the_embeddings_up_and_from_the_top_down():

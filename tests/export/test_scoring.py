@@ -1,10 +1,10 @@
-"""Pseudo-log-likelihoods against a loop by hand, next sentence against the live model, and the masks of long texts."""
+"""Pseudo-log-likelihoods against an explicit loop, next sentence against the live model, and masks of long texts."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.export import masked_lm_scoring, signatures
+from keras_bert_app.export import fill_mask_signatures, masked_lm_scoring
 from keras_bert_app.export.chunks import in_chunks
 from keras_bert_app.interop import load
 from keras_bert_app.tasks.features import truncated
@@ -18,7 +18,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def module(model):
-    return signatures.FillMaskModule(model, TOKENIZER, top_k=3)
+    return fill_mask_signatures.FillMaskModule(model, TOKENIZER, top_k=3)
 
 
 def call(model, ids, types=None):
@@ -28,40 +28,44 @@ def call(model, ids, types=None):
 
 
 def by_hand(model, row):
-    """log p of each piece of a row, that piece masked."""
-    found = []
+    """Computes log p of each piece of a row, with that piece masked."""
+    log_p = []
     for place in range(1, len(row) - 1):
         masked = [*row[:place], TOKENIZER.mask_id, *row[place + 1 :]]
-        found.append(tf.nn.log_softmax(call(model, masked)["mlm_logits"][0, place]).numpy()[row[place]])
-    return found
+        log_p.append(tf.nn.log_softmax(call(model, masked)["mlm_logits"][0, place]).numpy()[row[place]])
+    return log_p
 
 
 @pytest.mark.parametrize("places_at_a_time", [4096, 40], ids=["one part", "parts of one row and of several texts"])
 def test_a_text_is_scored_by_masking_each_of_its_pieces_in_turn(model, monkeypatch, places_at_a_time):
     monkeypatch.setattr(masked_lm_scoring, "_PLACES_AT_A_TIME", places_at_a_time)
-    found = masked_lm_scoring.pseudo_log_likelihood(
+    outputs = masked_lm_scoring.pseudo_log_likelihood(
         model, TOKENIZER, tf.constant(PIECES), TOKENIZER.tokenize(TEXTS), 23
     )
-    assert found["truncated"].numpy().tolist() == [False] * 4 + [True]
+    assert outputs["truncated"].numpy().tolist() == [False] * 4 + [True]
     for index, row in enumerate(rows_of(TEXTS)):
         expected, count = by_hand(model, row), len(row) - 2
-        assert found["num_tokens"][index] == count
-        assert found["tokens"][index].numpy().tolist() == [PIECES[i].encode() for i in row[1:-1]] + [b""] * (21 - count)
-        np.testing.assert_allclose(found["token_log_probabilities"][index], expected + [0.0] * (21 - count), atol=1e-5)
-        np.testing.assert_allclose(found["score"][index], sum(expected), atol=1e-4)
+        assert outputs["num_tokens"][index] == count
+        assert outputs["tokens"][index].numpy().tolist() == [PIECES[i].encode() for i in row[1:-1]] + [b""] * (
+            21 - count
+        )
+        np.testing.assert_allclose(
+            outputs["token_log_probabilities"][index], expected + [0.0] * (21 - count), atol=1e-5
+        )
+        np.testing.assert_allclose(outputs["score"][index], sum(expected), atol=1e-4)
 
 
 def test_the_mask_written_in_a_text_that_is_scored_is_ordinary_text(module):
-    found = module.exported["pseudo_log_likelihood"](tf.constant(["a [MASK]"]))
-    assert found["tokens"][0].numpy().tolist() == [b"a", b"[", b"[UNK]", b"]"]
+    outputs = module.exported["pseudo_log_likelihood"](tf.constant(["a [MASK]"]))
+    assert outputs["tokens"][0].numpy().tolist() == [b"a", b"[", b"[UNK]", b"]"]
 
 
 @pytest.mark.parametrize(
     "texts", [[], [""], ["", "a"], ["x" * 1_000_000], [b"\xff a"]], ids=["empty", "blank", "mixed", "1 MB", "bad utf-8"]
 )
 def test_odd_batches_are_scored(module, texts):
-    found = module.exported["pseudo_log_likelihood"](tf.constant(texts, tf.string))
-    assert found["score"].shape == (len(texts),) and np.isfinite(found["score"]).all()
+    outputs = module.exported["pseudo_log_likelihood"](tf.constant(texts, tf.string))
+    assert outputs["score"].shape == (len(texts),) and np.isfinite(outputs["score"]).all()
     pairs = module.exported["next_sentence"](tf.constant(texts, tf.string), tf.constant(texts, tf.string))
     assert pairs["is_next_probability"].shape == (len(texts),) and np.isfinite(pairs["is_next_probability"]).all()
 
@@ -69,14 +73,14 @@ def test_odd_batches_are_scored(module, texts):
 def test_next_sentence_is_the_live_models_and_pairs_lose_the_end_of_the_longer_text(model, module):
     firsts = ["a b", "", "ab. " * 9, "a b c d e f g h a b c", "d"]
     seconds = ["c d", "c", "d", "h g f e d c b a h g", "e f " * 20]
-    found = module.exported["next_sentence"](tf.constant(firsts), tf.constant(seconds))
-    assert found["truncated"].numpy().tolist() == [False, False, True, True, True]
-    for index, pair in enumerate(zip(firsts, seconds)):
+    outputs = module.exported["next_sentence"](tf.constant(firsts), tf.constant(seconds))
+    assert outputs["truncated"].numpy().tolist() == [False, False, True, True, True]
+    for index, pair in enumerate(zip(firsts, seconds, strict=True)):
         a, b = truncated(TOKENIZER.tokenize(list(pair)).to_list(), 20)
         ids = [TOKENIZER.cls_id, *a, TOKENIZER.sep_id, *b, TOKENIZER.sep_id]
         types = np.array([[0] * (len(a) + 2) + [1] * (len(b) + 1)])
         expected = tf.nn.softmax(call(model, ids, types)["nsp_logits"])[0, 0]
-        np.testing.assert_allclose(found["is_next_probability"][index], expected, atol=1e-6)
+        np.testing.assert_allclose(outputs["is_next_probability"][index], expected, atol=1e-6)
 
 
 def test_a_pair_of_unequal_batches_is_refused(module):
@@ -89,8 +93,8 @@ def test_masks_are_filled_alike_in_one_part_and_in_many(model, module, monkeypat
     whole = module.exported["serving_default"](texts)
     assert whole["tokens"].shape == (3, 21, 3) and whole["truncated"].numpy().tolist() == [False, False, True]
     assert [int((row[:, 0] != b"").sum()) for row in whole["tokens"].numpy()] == [2, 0, 21]
-    monkeypatch.setattr(signatures, "_MASKS_AT_A_TIME", 5)
-    parts = signatures.FillMaskModule(model, TOKENIZER, top_k=3)
+    monkeypatch.setattr(fill_mask_signatures, "_MASKS_AT_A_TIME", 5)
+    parts = fill_mask_signatures.FillMaskModule(model, TOKENIZER, top_k=3)
     in_parts = parts.exported["serving_default"](texts)
     assert (in_parts["tokens"].numpy() == whole["tokens"].numpy()).all()
     np.testing.assert_allclose(in_parts["probabilities"], whole["probabilities"], atol=1e-6)

@@ -1,4 +1,4 @@
-"""Task models with random weights: what tasks.scoring.FinetunedRun is to an export, without a training run."""
+"""Task models with random weights. They replace a tasks.scoring.FinetunedRun without a training run."""
 
 import types
 
@@ -51,7 +51,7 @@ CONFIG = BertConfig(
 
 
 def untrained(task, labels=(), **settings):
-    """task, run, labels, model and tokenizer as of a FinetunedRun."""
+    """Makes an object with the task, run, labels, model and tokenizer of a FinetunedRun."""
     task = registry.find(task)
     run = FinetuningConfig(
         **{"task": task.name, "data_dir": "x", "max_seq_length": 17, "doc_stride": 5, "seed": 5, **settings}
@@ -66,7 +66,7 @@ def untrained(task, labels=(), **settings):
 
 
 def predictions(finetuned, examples):
-    """What tasks.scoring.FinetunedRun.predictions gives for examples."""
+    """Computes the result of tasks.scoring.FinetunedRun.predictions for examples."""
     task, run = finetuned.task, finetuned.run
     features = task.family.featurize(task, examples, TOKENIZER, run, finetuned.labels, has_labels=False)
     logits = predicting.unit_logits(
@@ -76,7 +76,7 @@ def predictions(finetuned, examples):
 
 
 def texts(count, most_words, seed=0):
-    """Texts of known and unknown words, some of them empty."""
+    """Makes texts of known and unknown words. Some of them are empty."""
     generator = np.random.default_rng(seed)
     words = [word.removeprefix("##") for word in WORDS] + ["unknown"]
     return [" ".join(generator.choice(words, generator.integers(0, most_words + 1))) for _ in range(count)]

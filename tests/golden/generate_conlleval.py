@@ -60,15 +60,15 @@ def with_kinds(rng, letters):
 def corrupted(rng, tags, letters):
     """The tags with a few drawn anew, so that some entities stay right."""
     drawn = with_kinds(rng, random_tags(rng, letters, len(tags)))
-    return [new if rng.random() < 0.2 else tag for tag, new in zip(tags, drawn)]
+    return [new if rng.random() < 0.2 else tag for tag, new in zip(tags, drawn, strict=True)]
 
 
 def counted_case(rng, letters):
     right = [with_kinds(rng, random_tags(rng, letters, rng.randint(1, 9))) for _ in range(SENTENCES_A_CASE)]
     predicted = [corrupted(rng, tags, letters) for tags in right]
     lines = []
-    for tags, answers in zip(right, predicted):
-        lines += [f"word {tag} {answer}" for tag, answer in zip(tags, answers)] + [""]
+    for tags, answers in zip(right, predicted, strict=True):
+        lines += [f"word {tag} {answer}" for tag, answer in zip(tags, answers, strict=True)] + [""]
     found = conlleval.evaluate(lines)
     stats = {kind: values["stats"] for kind, values in found["slots"]["chunks"].items()}
     of_tags = found["overall"]["tags"]["stats"]

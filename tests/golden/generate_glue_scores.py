@@ -1,12 +1,12 @@
-"""Golden scores of answers to GLUE's tasks by the metrics that transformers gives each of them.
+"""Golden scores of answers to GLUE's tasks, by the metrics of transformers.
 
-Reference: transformers 4.57.1, data/metrics/__init__.py, `glue_compute_metrics`, on scikit-learn and scipy. See README.md
-beside this file for the environment.
+Reference: transformers 4.57.1, data/metrics/__init__.py, `glue_compute_metrics`, on scikit-learn and scipy. README.md
+beside this file has the environment.
 
     python tests/golden/generate_glue_scores.py
 
-Writes glue_scores.json beside this file: metadata; for each task and kind of answers ("some right", "one class for all" but for
-sts-b) gold and given, class indices or numbers, and what the reference found, under its names.
+It writes glue_scores.json beside this file: metadata, and for each task and kind of answers ("some right"; "one class
+for all", except for sts-b) gold and given answers, class indices or numbers, and the scores under the reference's names.
 """
 
 import json

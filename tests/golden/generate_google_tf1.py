@@ -31,10 +31,10 @@ import tensorflow.compat.v1 as tf
 
 GOLDEN_DIR = os.path.dirname(os.path.abspath(__file__))
 OUTPUT_DIR = os.path.join(GOLDEN_DIR, "google_tf1_tiny")
-# The project's script that runs Google's code; it also gives that code the contrib layer that TensorFlow 2 lacks.
+# google_reference runs Google's code. It also provides the contrib layer that TensorFlow 2 lacks.
 sys.path.insert(0, os.path.join(GOLDEN_DIR, "..", "..", "keras_bert_app", "interop", "google_tf1"))
-import google_reference as reference
-from bert import modeling, optimization, run_pretraining
+import google_reference as reference  # noqa: E402  (found by the line above)
+from bert import modeling, optimization, run_pretraining  # noqa: E402  (needs what google_reference provides)
 
 SEED = 20181011
 VERSIONS = {"bert-tensorflow": "1.0.4", "tensorflow": "2.15.1"}

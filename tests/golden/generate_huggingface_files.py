@@ -128,6 +128,7 @@ def run(name, model, inputs):
         zip(
             ("input_ids", "attention_mask", "token_type_ids"),
             (torch.from_numpy(value).long() for value in inputs.values()),
+            strict=True,
         )
     )
     with torch.no_grad():

@@ -109,7 +109,7 @@ def train(pretrainer, batch):
         with tf.GradientTape() as tape:
             outputs = pretrainer(batch, training=False)
             loss = tf.reduce_mean(outputs["mlm_logits"] ** 2) + tf.reduce_mean(outputs["next_sentence"] ** 2)
-        pairs = zip(tape.gradient(loss, pretrainer.trainable_variables), pretrainer.trainable_variables)
+        pairs = zip(tape.gradient(loss, pretrainer.trainable_variables), pretrainer.trainable_variables, strict=True)
         optimizer.apply_gradients([(gradient, variable) for gradient, variable in pairs if gradient is not None])
     return optimizer
 

@@ -43,8 +43,8 @@ _BELOW_ALL = -1000.0  # logits of padding, which a model must not choose
 PARAGRAPHS = [
     (
         "The lighthouse of Harrow Point was built in 1874 (rebuilt 1902-1911) by Edda Stone, a painter's daughter. "
-        "Its lamp burned whale oil, later gas; since 1936 it has been electric. Visitors climb 213 steps, and the keeper's dog "
-        "greets them.",
+        "Its lamp burned whale oil, later gas; since 1936 it has been electric. Visitors climb 213 steps, and the "
+        "keeper's dog greets them.",
         [
             ("Who built the lighthouse of Harrow Point?", "Edda Stone"),
             ("When was it built?", "1874"),
@@ -147,7 +147,7 @@ def main():
         for feature in features
     ]
     results = []
-    for feature, eighths in zip(features, logits):
+    for feature, eighths in zip(features, logits, strict=True):
         start, end = (
             [value / 8 for value in values] + [_BELOW_ALL] * (SETTINGS["max_seq_length"] - len(values))
             for values in eighths

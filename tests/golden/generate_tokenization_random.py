@@ -31,7 +31,7 @@ from bert import tokenization
 OUTPUT_DIR = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(OUTPUT_DIR.parents[1]))
 
-from tests import random_text
+from tests import random_text  # noqa: E402  (found by the line above)
 
 VERSIONS = {"bert-tensorflow": "1.0.4", "unicodedata": "14.0.0"}
 SEED = 3
@@ -75,7 +75,7 @@ def main():
             for casing in ("lower", "cased"):
                 tokenizer = tokenization.FullTokenizer(path, do_lower_case=casing == "lower")
 
-                def ids_of(text):
+                def ids_of(text, tokenizer=tokenizer):
                     return tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
 
                 arrays[f"random_{vocabulary}_{casing}"] = np.array(

@@ -56,9 +56,12 @@ def main():
         "Written by tests/golden/generate_unicode_14.py; not by hand.",
         '"""',
         "",
+        "",
         "def _character_class(ranges):",
-        '    return "".join(f"\\\\x{{{first}}}-\\\\x{{{last or first}}}" for first, _, last in',
-        '                   (item.partition("-") for item in ranges.split()))',
+        '    return "".join(',
+        '        f"\\\\x{{{first}}}-\\\\x{{{last or first}}}" '
+        'for first, _, last in (item.partition("-") for item in ranges.split())',
+        "    )",
         "",
     ]
     for name, (meaning, contains) in CLASSES.items():

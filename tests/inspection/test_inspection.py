@@ -1,4 +1,4 @@
-"""What is shown of examples and counted of them, against batches worked out by hand and a plain loop."""
+"""The shown examples and their statistics, compared with batches worked out by hand and with a plain loop."""
 
 import collections
 import dataclasses
@@ -19,7 +19,7 @@ PLAIN = reading.Look(color=False, width=200)
 
 
 def batch_of(shown, predictions, type_ids, seq_length=13, slots=5, label=0):
-    """One row. shown: pieces. predictions: {position: label piece}."""
+    """A batch of one row with the pieces `shown`. predictions: dict position -> label piece."""
 
     def padded(values, size):
         return np.array([list(values) + [0] * (size - len(values))], np.int32)
@@ -101,9 +101,9 @@ def random_batch(generator, rows=53, seq_length=29, slots=7):
 
 @pytest.fixture(scope="module")
 def counted():
-    """(batches, what was counted of them)."""
+    """(batches, their statistics)."""
     generator = np.random.RandomState(5)
-    batches = [random_batch(generator) for _ in range(100)]  # more rows than are counted at a time
+    batches = [random_batch(generator) for _ in range(100)]  # more rows than the counter takes in one call
     run = PretrainingConfig(max_seq_length=29, max_predictions_per_seq=7)
     counter = Counter(TOKENIZER, run, ["corpus"], (0, 0, 0))
     for number, batch in enumerate(batches, start=1):
@@ -121,7 +121,7 @@ def test_counts_are_those_of_a_plain_loop(counted):
             ids, used = batch["input_word_ids"][row].tolist(), batch["masked_lm_weights"][row] > 0
             places = batch["masked_lm_positions"][row][used].tolist()
             truth = list(ids)
-            for place, label in zip(places, batch["masked_lm_ids"][row][used].tolist()):
+            for place, label in zip(places, batch["masked_lm_ids"][row][used].tolist(), strict=True):
                 kinds["hidden" if ids[place] == 4 else "kept" if ids[place] == label else "random"] += 1
                 labels[VOCABULARY[label]] += 1
                 truth[place] = label

@@ -1,4 +1,4 @@
-"""Random small models that every format is tried on."""
+"""Builds small random models for the tests of every layout."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.interop.weights import Weights, shapes
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 
-# A different prime for every dimension, so that no two can be confused.
+# Every dimension has another size, so that a test notices exchanged dimensions.
 CONFIGS = {
     "one_layer": BertConfig(
         vocab_size=13,
@@ -42,7 +42,7 @@ CONFIGS = {
 
 
 def make_weights(config, seed=0):
-    """Weights with every part, drawn at random: biases and LayerNorm too, so that no two tensors are alike."""
+    """Draws random Weights with all parts. Biases and LayerNorms are random too, so that no two tensors are equal."""
     generator = np.random.RandomState(seed)
     tensors = {path: generator.normal(0.0, 0.1, shape).astype(np.float32) for path, shape in shapes(config).items()}
     letters = "Abcdefghijklmnop" if not config.do_lower_case else "abcdefghijklmnop"
@@ -53,18 +53,18 @@ def make_weights(config, seed=0):
 
 @pytest.fixture
 def random_weights():
-    """make_weights, as a fixture."""
+    """Gives the function make_weights."""
     return make_weights
 
 
 @pytest.fixture(params=CONFIGS)
 def config(request):
-    """Each of CONFIGS in turn."""
+    """Gives each of CONFIGS in turn."""
     return CONFIGS[request.param]
 
 
 def assert_same(found, expected):
-    """Two Weights are the same, tensors bit for bit."""
+    """Asserts that two Weights are the same, with tensors bit for bit."""
     assert found.tensors.keys() == expected.tensors.keys()
     for path, tensor in expected.tensors.items():
         np.testing.assert_array_equal(found.tensors[path], tensor, err_msg=path)

@@ -1,4 +1,4 @@
-"""Golden models of transformers, to be changed by tests."""
+"""Copies golden models of transformers, so that tests can change them."""
 
 import json
 import shutil
@@ -13,19 +13,19 @@ FILES = GOLDEN / "huggingface_files"
 
 
 def copy(model, tmp_path):
-    """The directory of a golden model's copy, which may be changed."""
+    """Copies a golden model. Returns the directory of the copy."""
     return shutil.copytree(FILES / model, tmp_path / model, copy_function=shutil.copyfile)
 
 
 def change_config(directory, **changes):
-    """Sets keys of config.json; None takes one away."""
+    """Sets keys of config.json. The value None removes a key."""
     path = directory / "config.json"
     values = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
 
 
 def change_tensors(directory, change):
-    """Rewrites model.safetensors after change(dict name -> array)."""
+    """Replaces the tensors in model.safetensors by the result of `change`, a function of dict name -> array."""
     path = directory / "model.safetensors"
     tensors = {
         name: safetensors_files.read_tensor(entry) for name, entry in safetensors_files.read_header(path).items()

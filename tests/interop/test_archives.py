@@ -1,4 +1,4 @@
-"""Archives: a model in one is read like its directory; a hostile one leaves nothing behind."""
+"""Tests that a model in an archive is read like its directory, and that a hostile archive leaves no files behind."""
 
 import gzip
 import io
@@ -22,16 +22,16 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 def test_a_model_in_an_archive_is_read_like_its_directory(tmp_path, kind, top):
     shutil.copytree(GOLDEN / "google_tf1_tiny", tmp_path / "source" / top, dirs_exist_ok=True)
     path = shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path / "source")
-    found, lines = load.load_weights(path)
+    loaded, lines = load.load_weights(path)
     expected, _ = load.load_weights(str(GOLDEN / "google_tf1_tiny"))
-    assert found.vocabulary == expected.vocabulary and found.tensors.keys() == expected.tensors.keys()
+    assert loaded.vocabulary == expected.vocabulary and loaded.tensors.keys() == expected.tensors.keys()
     for name, tensor in expected.tensors.items():
-        np.testing.assert_array_equal(found.tensors[name], tensor)
+        np.testing.assert_array_equal(loaded.tensors[name], tensor)
     assert path in lines[0] and "/tmp" not in lines[0].replace(path, "")
 
 
 def tar_of(path, *members):
-    """A tar file of (name, content or TarInfo type)."""
+    """Writes a tar file of members (name, content or type of a TarInfo)."""
     with tarfile.open(path, "w") as archive:
         for name, content in members:
             member = tarfile.TarInfo(name)
@@ -80,7 +80,7 @@ def test_a_zip_with_a_link_or_a_way_out_is_refused(tmp_path):
             pass
 
 
-def test_what_grows_beyond_any_model_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+def test_an_archive_that_grows_more_than_any_model_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "_FREE_GROWTH", 1 << 16)
     path = str(tmp_path / "bomb.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -124,13 +124,13 @@ def test_a_flipped_bit_in_the_weights_is_never_loaded(tmp_path, kind):
     for place in range(len(content) // 7, len(content), len(content) // 7):
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         try:
-            found, _ = load.load_weights(str(path))
+            loaded, _ = load.load_weights(str(path))
         except UserError as error:
             assert "/tmp/tmp" not in str(error)
         else:
             expected, _ = load.load_weights(str(GOLDEN / "huggingface_files" / "pretraining"))
             for name, tensor in expected.tensors.items():
-                np.testing.assert_array_equal(found.tensors[name], tensor)
+                np.testing.assert_array_equal(loaded.tensors[name], tensor)
 
 
 def test_a_name_of_gigabytes_is_refused_before_it_is_read(tmp_path):

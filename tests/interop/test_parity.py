@@ -1,4 +1,4 @@
-"""The parity report: every output of every layer and head is compared, and no fault passes."""
+"""Tests that the parity report compares every output of every layer and head, and that no fault passes."""
 
 import ast
 import dataclasses
@@ -34,13 +34,13 @@ def outputs(weights):
 
 @pytest.fixture
 def not_installed(monkeypatch):
-    """As if no package of another implementation were here."""
+    """Pretends that no package of another implementation is installed."""
     packages = {source_format: ("no-such-package", *names) for source_format, names in parity.PACKAGES.items()}
     monkeypatch.setattr(parity, "PACKAGES", packages)
 
 
 def changed(weights, path):
-    """The weights with a small fault in one tensor: not the same everywhere, which a LayerNorm might take out."""
+    """Adds a small fault to one tensor. The fault varies, because a LayerNorm could remove a constant one."""
     tensor = weights.tensors[path]
     fault = np.linspace(0.0, 0.03, tensor.size, dtype=np.float32).reshape(tensor.shape)
     return dataclasses.replace(weights, tensors={**weights.tensors, path: tensor + fault})
@@ -186,7 +186,7 @@ def test_nothing_to_compare_with_is_an_error_that_says_what_to_install(weights, 
 
 
 def member(path, name, shape=(3, 23), dtype="<i4", data=None):
-    """Puts an array with a header of our choice into the file instead of the one that is there."""
+    """Replaces an array in the file by one with any header."""
     with zipfile.ZipFile(path) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     header = str({"descr": dtype, "fortran_order": False, "shape": shape}).encode()
@@ -243,12 +243,12 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
 
 
 def interpreter(tmp_path, body):
-    """An executable that is called as a reference's interpreter would be: script, model, inputs, outputs."""
+    """Writes an executable with the arguments of a reference's interpreter: script, model, inputs, outputs."""
     (tmp_path / "body.py").write_text(
         "import sys\nscript, model, inputs, outputs = sys.argv[1:]\n" + textwrap.dedent(body)
     )
     path = tmp_path / "interpreter"
-    # A first line may not name a program whose path has a space, as that of this virtual environment may have.
+    # A "#!" line cannot name a program whose path has a space. The path of this virtual environment may have one.
     path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / "body.py"))} "$@"\n')
     path.chmod(0o755)
     return str(path)
@@ -283,7 +283,7 @@ def test_an_implementation_that_fails_is_an_error_with_its_last_line(weights, tm
 
 def test_kerashub_computes_the_same_from_a_preset_but_for_its_own_head(tmp_path, monkeypatch):
     weights = make_weights(CONFIGS["one_layer"])
-    # A variance as small as this makes the head's epsilon matter too.
+    # With a variance as small as this, the epsilon of the head also changes the logits.
     weights.tensors["masked_lm/transform/kernel"] *= np.float32(0.02)
     weights.tensors["masked_lm/transform/bias"] *= np.float32(0.02)
     preset = str(tmp_path / "preset")

@@ -1,4 +1,4 @@
-"""Heads that are cut out of the weights: the rest computes what the whole model does with those heads closed."""
+"""Tests that a pruned model computes the same as the whole model with gates of 0 on the pruned heads."""
 
 import json
 import os
@@ -28,16 +28,16 @@ def batch_of(config):
     return {name: tf.constant(values) for name, values in probe_batch(config).items()}
 
 
-def test_what_is_left_computes_what_the_whole_model_does_with_those_heads_closed(whole):
-    found, line = surgery.prune_heads(whole, HEADS)
+def test_a_pruned_model_computes_the_same_as_the_whole_model_with_closed_heads(whole):
+    pruned, line = surgery.prune_heads(whole, HEADS)
     assert line == "heads 9 -> 6: by layer 2, 3, 1"
     batch, model = batch_of(whole.config), load.build_model(whole)
     with gated_heads(model.encoder, [tf.constant(gates) for gates in GATES]):
         closed = model(batch)
-    ours, open_ = load.build_model(found)(batch), model(batch)
+    ours, open_ = load.build_model(pruned)(batch), model(batch)
     for name in ("sequence_output", "pooled_output", "mlm_logits", "nsp_logits"):
         np.testing.assert_allclose(ours[name], closed[name], atol=1e-5, err_msg=name)
-        assert np.abs(ours[name] - open_[name]).max() > 1e-3  # the heads did something, and are open after the block
+        assert np.abs(ours[name] - open_[name]).max() > 1e-3  # The heads have an effect, and are open after the block.
 
 
 def test_a_closed_head_is_one_whose_rows_of_the_output_kernel_are_zeros(whole):
@@ -47,7 +47,7 @@ def test_a_closed_head_is_one_whose_rows_of_the_output_kernel_are_zeros(whole):
     for layer, heads in HEADS.items():
         kernel = whole.tensors[f"encoder/layer_{layer}/attention/output/kernel"].copy()
         for head in heads:
-            kernel[11 * head : 11 * (head + 1)] = 0.0  # heads of 33 / 3
+            kernel[11 * head : 11 * (head + 1)] = 0.0  # A head has 33 / 3 columns.
         model.encoder.transformer_layers[layer].attention.output_projection.kernel.assign(kernel)
     np.testing.assert_allclose(model(batch)["sequence_output"], closed, atol=1e-6)
 
@@ -68,7 +68,7 @@ def test_gates_of_each_row_are_its_own_and_are_gone_after_a_fault(whole):
 def test_the_columns_and_rows_of_the_heads_that_stay_are_kept_bit_for_bit(whole):
     found, _ = surgery.prune_heads(whole, HEADS)
     assert {path: tensor.shape for path, tensor in found.tensors.items()} == shapes(found.config)
-    # Layer 2 keeps head 1 of 11 columns: of the query 11 to 22, of the key 44 to 55, of the value 77 to 88.
+    # Layer 2 keeps head 1. Its columns are 11 to 22 for the query, 44 to 55 for the key, 77 to 88 for the value.
     columns = [*range(11, 22), *range(44, 55), *range(77, 88)]
     attention = "encoder/layer_2/attention"
     np.testing.assert_array_equal(
@@ -87,7 +87,7 @@ def test_the_columns_and_rows_of_the_heads_that_stay_are_kept_bit_for_bit(whole)
 
 def test_heads_of_a_pruned_model_are_numbered_anew_and_layers_keep_their_own(whole):
     once, _ = surgery.prune_heads(whole, HEADS)
-    twice, _ = surgery.prune_heads(once, {0: [1]})  # head 2 of before
+    twice, _ = surgery.prune_heads(once, {0: [1]})  # Head 2 of the whole model.
     at_once, _ = surgery.prune_heads(whole, {**HEADS, 0: [1, 2]})
     assert twice.config == at_once.config and twice.config.head_counts == (1, 3, 1)
     for path, tensor in at_once.tensors.items():
@@ -111,7 +111,7 @@ def test_heads_that_are_not_there_and_the_last_of_a_layer_are_refused(whole, hea
 
 @pytest.mark.parametrize("layout", ["huggingface", "google_tf1", "model_garden", "keras_hub"])
 def test_layouts_without_a_place_for_it_refuse_a_pruned_model(whole, layout, tmp_path):
-    # KerasHub's model knows the tanh form alone.
+    # KerasHub supports only the tanh form.
     config = whole.config.replace(hidden_act="gelu_tanh")
     found, _ = surgery.prune_heads(make_weights(config), {1: [0]})
     with pytest.raises(UserError, match=r"layer_1.*pruned.*--to=workdir"):
@@ -132,7 +132,7 @@ def test_the_key_is_written_for_a_pruned_model_alone(whole):
     config = surgery.prune_heads(whole, HEADS)[0].config
     values = json.loads(json.dumps(config.to_dict()))
     assert values["num_heads_by_layer"] == [2, 3, 1] and BertConfig.from_dict(values) == config
-    assert config.replace(num_heads_by_layer=["3", "3", "3"]) == whole.config  # as a flag gives it
+    assert config.replace(num_heads_by_layer=["3", "3", "3"]) == whole.config  # A flag gives strings.
 
 
 @pytest.mark.parametrize(

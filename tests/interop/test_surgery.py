@@ -1,4 +1,4 @@
-"""Surgery: what stays does so bit for bit, what is new is what the rule says, and the model computes the same."""
+"""Tests that surgery keeps remaining values bit for bit, follows its rules for new ones, and keeps the outputs."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ def vocabulary(entries):
 
 @pytest.fixture(params=["tied", "untied"])
 def weights(request):
-    """Of a model with 13 entries, whose masked-LM head is tied or has a table of its own that is no copy."""
+    """Weights with 13 entries in the vocabulary. The masked-LM head is tied, or has a table with other values."""
     config = CONFIGS["one_layer"].replace(tie_word_embeddings=request.param == "tied")
     return dataclasses.replace(make_weights(config), vocabulary=vocabulary(OLD))
 
@@ -65,16 +65,16 @@ def test_entries_of_both_vocabularies_keep_their_rows_wherever_they_move(weights
 @pytest.mark.parametrize(
     "entry, pieces",
     [
-        ("abab", ["ab", "##a", "##b"]),  # the longest match first: not a ##b
+        ("abab", ["ab", "##a", "##b"]),  # The longest match comes first, so not "a ##b".
         ("ccb", ["c", "##cb"]),
-        ("##ab", ["##a", "##b"]),  # the inside of a word: not ab
+        ("##ab", ["##a", "##b"]),  # The inside of a word, so not "ab".
         ("##cbc", ["##cb", "##c"]),
         ("xa", OLD),
         ("ax", OLD),
         ("##x", OLD),
         ("##", OLD),
-        ("a" * 201, OLD),  # [UNK]
-        ("[unused7]", OLD),  # though it could be cut in the vocabulary below
+        ("a" * 201, OLD),  # The tokenizer gives [UNK] for a word of over 200 characters.
+        ("[unused7]", OLD),  # Not cut into pieces, see the test of special entries below.
     ],
 )
 def test_a_new_entry_starts_as_the_mean_of_its_pieces_or_else_of_all_rows(weights, entry, pieces):
@@ -172,7 +172,7 @@ def test_weights_whose_rows_have_no_names_or_too_many_are_refused(weights):
 
 
 def test_grown_positions_repeat_the_learned_rows_and_keep_them(weights):
-    found, line = surgery.grow_positions(weights, 41)  # 17 before
+    found, line = surgery.grow_positions(weights, 41)  # The model had 17.
     table, grown = weights.tensors[POSITIONS], found.tensors[POSITIONS]
     assert_fits(found)
     np.testing.assert_array_equal(grown, np.concatenate([table, table, table[:7]]))
@@ -250,7 +250,7 @@ def test_tables_that_differ_are_tied_only_when_told_which_is_kept(kept):
     np.testing.assert_array_equal(found.tensors[WORDS], weights.tensors[source])
 
 
-def test_what_is_tied_or_untied_already_or_has_no_head_is_refused():
+def test_a_head_that_is_tied_or_untied_already_or_missing_is_refused():
     weights = make_weights(CONFIGS["one_layer"])
     with pytest.raises(UserError, match="its masked_lm head is tied as it is"):
         surgery.tie(weights)

@@ -1,4 +1,4 @@
-"""TensorFlow checkpoints of strangers: what is wrong is said in one line, before anything is allocated or crashes."""
+"""Tests that a faulty TensorFlow checkpoint is refused in one line, before the reader allocates memory or crashes."""
 
 import shutil
 import struct
@@ -17,7 +17,7 @@ NAME = "bert/embeddings/word_embeddings"
 
 @pytest.fixture
 def google(golden, tmp_path):
-    """The prefix of a sound checkpoint, as Google's code wrote it."""
+    """The prefix of a valid checkpoint that Google's code wrote."""
     return str(shutil.copytree(golden / "google_tf1_tiny", tmp_path / "google") / "model.ckpt-3")
 
 
@@ -28,15 +28,15 @@ def varint(number):
 
 
 def block(entries):
-    """A block of a sorted table without its trailer: no key shares a prefix, one restart point."""
+    """Builds a block of a sorted table without its trailer, with one restart point and no shared prefixes."""
     rows = [varint(0) + varint(len(key)) + varint(len(value)) + key + value for key, value in entries]
     return b"".join(rows) + struct.pack("<II", 0, 1)
 
 
 def write_index(prefix, *tensors, num_shards=1, data_size=64):
-    """An index of (name, type, shape, offset, size) rows, however absurd, and a data file.
+    """Writes a data file and an index of any rows (name, type, shape, offset, size).
 
-    Checksums are left at zero: what is tested here must be seen before TensorFlow would look at them.
+    The checksums are zero, because the reader must find the faults before TensorFlow verifies the checksums.
     """
     entries = [(b"", tensor_bundle_pb2.BundleHeaderProto(num_shards=num_shards).SerializeToString())]
     for name, dtype, shape, offset, size in tensors:
@@ -48,7 +48,7 @@ def write_index(prefix, *tensors, num_shards=1, data_size=64):
 
 
 def write_table(prefix, data_block, data_size=64, copies=1, compression=0):
-    """A table with one data block, which its index names `copies` times."""
+    """Writes a table with one data block, which the index names `copies` times."""
     handle = varint(0) + varint(len(data_block))
     index_block = block([(b"\xff" * (count + 1), handle) for count in range(copies)])
     trailer = bytes([compression, 0, 0, 0, 0])
@@ -68,7 +68,7 @@ def write_table(prefix, data_block, data_size=64, copies=1, compression=0):
 
 
 def refusal(prefix):
-    """The one line with which a checkpoint is refused, opened or read."""
+    """Opens and reads a checkpoint. Returns the line of the error."""
     with pytest.raises(UserError) as refused:
         checkpoint = tf_checkpoints.open_checkpoint(prefix)
         for name in checkpoint.shapes:
@@ -128,9 +128,13 @@ def test_data_files_that_are_not_there_are_named(tmp_path, num_shards, named):
         (block([(b"a", b"")]), 1, "other messages than a checkpoint's"),
         (block([(b"\xff\xfe", b"")]), 1, "utf-8"),
         (block([(b"b", b""), (b"a", b"")]), 1, "not in order"),
-        (block([(b"", b"\x08\x01")]), 3, "not in order"),  # one block named three times
+        (block([(b"", b"\x08\x01")]), 3, "not in order"),  # The index names one block three times.
         (block([(b"a" * 1001, b"")]), 1, "longer than its block"),
-        (b"\x05\x01\x00a" + struct.pack("<II", 0, 1), 1, "longer than its block"),  # shares more than there is
+        (
+            b"\x05\x01\x00a" + struct.pack("<II", 0, 1),
+            1,
+            "longer than its block",
+        ),  # The prefix is longer than the previous key.
         (b"\xff" * 16 + struct.pack("<II", 0, 1), 1, "has no end"),
     ],
 )
@@ -151,13 +155,13 @@ def test_a_cut_index_is_refused_wherever_it_is_cut(google):
         with open(f"{google}.index", "wb") as file:
             file.write(whole[:size])
         assert "index cannot be read" in refusal(google), size
-    assert google_layout.recognizes(google)  # so that read() says what is wrong, rather than that it is none of ours
+    assert google_layout.recognizes(google)  # read() then names the fault.
 
 
 def test_a_changed_byte_of_the_index_is_refused_wherever_it_is(google):
     with open(f"{google}.index", "rb") as file:
         whole = file.read()
-    # Nobody reads the last 200 bytes whole: an empty block and a padded footer are among them.
+    # The last 200 bytes have unused parts: an empty block and the padding of the footer.
     for place in range(0, len(whole) - 200, 101):
         with open(f"{google}.index", "wb") as file:
             file.write(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
@@ -188,7 +192,7 @@ def test_cut_or_missing_data_is_refused_before_anything_is_read(google):
 
 def test_an_index_far_larger_than_any_is_not_read(tmp_path):
     with open(tmp_path / "large.index", "wb") as file:
-        file.truncate(1 << 40)  # a file with a hole: no bytes on the disk
+        file.truncate(1 << 40)  # A sparse file takes no space on the disk.
     assert "1,099,511,627,776 bytes" in refusal(str(tmp_path / "large"))
 
 
@@ -206,7 +210,7 @@ def test_integers_and_single_strings_are_read_as_they_are(tmp_path):
         with pytest.raises(UserError, match=f"{name} is no single string"):
             checkpoint.tensor(name)
     with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
-        file.seek(8)  # behind the step: the length of the text
+        file.seek(8)  # The length of the text follows the step.
         file.write(varint(1 << 62))
     with pytest.raises(UserError, match="text is no single string of the size that it says"):
         checkpoint.tensor("text")

@@ -1,4 +1,4 @@
-"""What a load reports, and what it refuses, whatever the layout."""
+"""Tests the report and the errors of a load, independent of the layout."""
 
 import dataclasses
 import json
@@ -18,11 +18,11 @@ from tests.interop.conftest import CONFIGS, make_weights
 
 def test_the_paths_and_shapes_are_those_of_the_model_in_its_order(config):
     for each in (config, config.replace(tie_word_embeddings=False)):
-        found = {variable.path: tuple(variable.shape) for variable in BertPretrainer(each).weights}
-        assert found == shapes(each)
+        model_shapes = {variable.path: tuple(variable.shape) for variable in BertPretrainer(each).weights}
+        assert model_shapes == shapes(each)
 
 
-def test_of_a_head_that_learned_the_order_of_sentences_it_is_said(tmp_path):
+def test_the_report_names_a_head_that_learned_the_order_of_sentences(tmp_path):
     own_layout.write(make_weights(CONFIGS["one_layer"]), str(tmp_path / "run"))
     path = tmp_path / "run" / "config.json"
     values = json.loads(path.read_text())
@@ -79,9 +79,9 @@ def test_every_fault_is_named_at_once_with_what_was_expected_and_found(random_we
 def test_a_part_that_is_incomplete_and_allowed_to_be_missing_is_left_out_whole_and_said(random_weights):
     weights = random_weights(CONFIGS["one_layer"])
     del weights.tensors["masked_lm/output_bias"]
-    found, lines = checked(dataclasses.replace(weights, unused={"adam": "2 slots"}), ("masked_lm",))
-    assert found.parts() == ("encoder", "pooler", "next_sentence")
-    assert not [path for path in found.tensors if path.startswith("masked_lm")]
+    loaded, lines = checked(dataclasses.replace(weights, unused={"adam": "2 slots"}), ("masked_lm",))
+    assert loaded.parts() == ("encoder", "pooler", "next_sentence")
+    assert not [path for path in loaded.tensors if path.startswith("masked_lm")]
     assert "21 tensors match (encoder 17, pooler 2, next_sentence 2)" in lines[0]
     assert any("missing: masked_lm" in line for line in lines) and any("adam (2 slots)" in line for line in lines)
 
@@ -95,7 +95,7 @@ def test_a_vocabulary_of_another_model_is_a_fault_and_one_that_came_later_tells_
     cased = b"".join(b"%s\n" % piece.encode() for piece in (*SPECIAL_PIECES, *"ABCDabcd"))
     assert bare.config.do_lower_case and not with_vocabulary(bare, cased).config.do_lower_case
     with pytest.raises(DataError, match="is cased"):
-        with_vocabulary(weights, cased)  # which said that it is not
+        with_vocabulary(weights, cased)  # These weights state that the vocabulary is not cased.
     with pytest.raises(DataError, match="is cased"):
         with_vocabulary(dataclasses.replace(bare, says_casing=True), cased)
 

@@ -1,4 +1,4 @@
-"""The encoder that attends to what stands before alone."""
+"""The causal encoder, whose tokens attend to themselves and to the tokens before them only."""
 
 import numpy as np
 import pytest
@@ -28,13 +28,13 @@ def states(ids, **changes):
 
 
 def test_no_token_sees_what_comes_after_it():
-    found, attention = states(IDS, num_hidden_layers=3, is_causal=True)
+    before, attention = states(IDS, num_hidden_layers=3, is_causal=True)
     changed = IDS.copy()
     changed[:, 2] = 17
-    again, _ = states(changed, num_hidden_layers=3, is_causal=True)
-    np.testing.assert_array_equal(found[:, :2], again[:, :2])
-    assert abs(found[0, 2:] - again[0, 2:]).min(axis=-1).max() > 1e-4
-    assert not np.triu(attention[0], 1).any() and np.isfinite(found).all()
+    after, _ = states(changed, num_hidden_layers=3, is_causal=True)
+    np.testing.assert_array_equal(before[:, :2], after[:, :2])
+    assert abs(before[0, 2:] - after[0, 2:]).min(axis=-1).max() > 1e-4
+    assert not np.triu(attention[0], 1).any() and np.isfinite(before).all()
     np.testing.assert_allclose(attention.sum(axis=-1), 1, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""A model in a program that is compiled whole gives what it gives in parts, forward and backward, with the same masks."""
+"""A model compiled as one program equals the same model with compiled parts: outputs, gradients and dropout masks."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
-from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
+from keras_bert_app.modeling.execution import PARTS, STEP
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from tests.estimation.traced_step import kept_arrays, traced_step
 
@@ -36,15 +36,15 @@ def batch_of(rows=3):
     return {name: tf.constant(values, tf.int32) for name, values in batch.items()}
 
 
-def outputs_and_gradients(what, model, seed):
-    """(outputs, gradients by path) of a model as it is traced for a step of that kind."""
+def outputs_and_gradients(execution, model, seed):
+    """(outputs, gradients by path) of a model in a training step."""
     batch, variables = batch_of(), model.trainable_variables
-    # Made outside: XLA draws others of the same seed.
+    # Drawn outside the function, since XLA draws other numbers from the same seed.
     upstream = {name: random(values.shape) for name, values in model(batch).items() if not isinstance(values, list)}
 
     def step():
-        with backend.compiled(what), tf.GradientTape() as tape:
-            outputs = model(batch, dropout_seed=seed)
+        with tf.GradientTape() as tape:
+            outputs = model(batch, dropout_seed=seed, execution=execution)
             loss = sum(
                 tf.reduce_sum(tf.cast(outputs[name], tf.float32) * tf.cast(values, tf.float32))
                 for name, values in upstream.items()
@@ -53,8 +53,9 @@ def outputs_and_gradients(what, model, seed):
             loss, [variable.value for variable in variables], unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
 
-    outputs, gradients = tf.function(step, jit_compile=what == "step", autograph=False)()
-    return outputs, {variable.path: tf.convert_to_tensor(gradient) for variable, gradient in zip(variables, gradients)}
+    outputs, gradients = tf.function(step, jit_compile=execution.compiles_all, autograph=False)()
+    paths = [variable.path for variable in variables]
+    return outputs, dict(zip(paths, map(tf.convert_to_tensor, gradients), strict=True))
 
 
 def random(shape):
@@ -71,7 +72,7 @@ def random(shape):
 )
 def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed):
     model = BertPretrainer(CONFIG.replace(**changes))
-    whole, parts = (outputs_and_gradients(what, model, seed) for what in ("step", "parts"))
+    whole, parts = (outputs_and_gradients(execution, model, seed) for execution in (STEP, PARTS))
     for mine, expected in zip(tf.nest.flatten(whole), tf.nest.flatten(parts), strict=True):
         np.testing.assert_allclose(mine, expected, atol=1e-6 * (10 + np.abs(expected).max()))
 
@@ -79,12 +80,12 @@ def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed
 def test_in_bfloat16_gradients_are_near_those_of_float32():
     wide = BertPretrainer(CONFIG)
     narrow = BertPretrainer(CONFIG, dtype="mixed_bfloat16")
-    _, expected = outputs_and_gradients("parts", wide, SEED)
-    _, gradients = outputs_and_gradients("step", narrow, SEED)
+    _, expected = outputs_and_gradients(PARTS, wide, SEED)
+    _, gradients = outputs_and_gradients(STEP, narrow, SEED)
     for path, gradient in gradients.items():
         assert gradient.dtype == tf.float32
         size = tf.norm(expected[path])
-        # A key's bias shifts all scores of a row alike, which a softmax does not see: of three biases one is noise.
+        # The bias of a key shifts all scores of a row alike, which a softmax cancels. One of three biases is noise.
         limit = 0.05 if "query_key_value/bias" in path else 0.03
         assert tf.norm(gradient - expected[path]) < limit * size, path
 
@@ -97,8 +98,7 @@ def test_gates_of_heads_count_as_they_do_outside(gates):
 
         @tf.function(jit_compile=True, autograph=False)
         def whole():
-            with backend.compiled("step"):
-                return encoder(batch_of(), return_attention_scores=True)
+            return encoder(batch_of(), return_attention_scores=True, execution=STEP)
 
         for mine, expected in zip(tf.nest.flatten(whole()), tf.nest.flatten(plain), strict=True):
             np.testing.assert_allclose(mine, expected, atol=1e-5)
@@ -113,7 +113,7 @@ def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_
     step = traced_step(config, run)
     rows, heads, length = 5, config.num_attention_heads, 17
     scores = rows * heads * length * length
-    # Scores are there, in both directions, and none goes from one to the other; a mask would be as large as states.
+    # The program computes scores in both directions and keeps none between them. A mask would be as large as states.
     sizes = [
         tensor.shape.num_elements()
         for operation in step.operations
@@ -125,10 +125,10 @@ def test_no_scores_and_no_masks_are_kept_and_no_gradient_is_larger_than_what_it_
     assert not [tensor for tensor in kept if tensor.shape.num_elements() == scores]
     states = rows * length * config.hidden_size
     assert not [tensor for tensor in kept if tensor.shape.num_elements() == states and not tensor.dtype.is_floating]
-    # What they are computed from is held back by a barrier, or XLA would keep what it computed before.
+    # A barrier holds back what they are computed from. Otherwise XLA would keep what it computed before.
     barriers = [
         operation for operation in step.operations[step.num_forward :] if operation.type == "XlaOptimizationBarrier"
     ]
-    assert len(barriers) == 1 + 3 * config.num_hidden_layers  # the embeddings; attention, and what follows either half
-    # The largest arrays are scores, inner states, logits and tables: no product of a row's gradient for each row.
+    assert len(barriers) == 1 + 3 * config.num_hidden_layers  # the embeddings; attention, and the end of each half
+    # The largest arrays are scores, inner states, logits and tables. No gradient is made for each row.
     assert max(sizes) <= max(scores, rows * length * config.intermediate_size)

@@ -1,4 +1,4 @@
-"""The model against golden values of transformers' BertForPreTraining (tests/golden/generate_huggingface.py)."""
+"""The model against golden values of BertForPreTraining of transformers (tests/golden/generate_huggingface.py)."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The encoder against keras_hub's BertBackbone, live: an independent implementation that is installed in any case."""
+"""The encoder against BertBackbone of keras_hub, an independent implementation that is always installed."""
 
 import keras
 import keras_hub
@@ -7,7 +7,7 @@ import pytest
 
 from keras_bert_app import BertConfig, BertEncoder
 
-# No two dimensions alike.
+# All dimensions differ, so that a test notices exchanged ones.
 CONFIG = BertConfig(
     vocab_size=97,
     hidden_size=26,
@@ -20,7 +20,7 @@ CONFIG = BertConfig(
 
 
 def random_backbone():
-    """A BertBackbone whose every weight is random, biases and LayerNorm gains too."""
+    """A BertBackbone with random weights, also in biases and LayerNorms."""
     backbone = keras_hub.models.BertBackbone(
         vocabulary_size=CONFIG.vocab_size,
         num_layers=CONFIG.num_hidden_layers,
@@ -38,7 +38,7 @@ def random_backbone():
 
 
 def copy_weights(backbone, encoder):
-    """Every weight of the backbone into the encoder, by explicit names."""
+    """Copies every weight of the backbone into the encoder, by explicit names."""
     size = CONFIG.hidden_size
     ours = {weight.path: weight for weight in encoder.weights}
 
@@ -91,7 +91,7 @@ def test_sequence_and_pooled_output_are_within_1e_5_with_padding_and_segments(pa
     types = generator.randint(0, 2, (5, length))
     theirs = backbone({"token_ids": ids, "padding_mask": mask, "segment_ids": types})
     ours = encoder({"input_word_ids": ids, "input_mask": mask, "input_type_ids": types})
-    # What stands at a padded position is nobody's business.
+    # The outputs at padded positions have no meaning.
     real = mask.astype(bool)
     np.testing.assert_allclose(
         np.array(ours["sequence_output"])[real], np.array(theirs["sequence_output"])[real], atol=1e-5

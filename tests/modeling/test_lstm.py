@@ -1,11 +1,11 @@
-"""The LSTM against Keras' own: outputs, and the gradients of its loop written out."""
+"""The LSTM against Keras' LSTM: outputs, and the gradients of the written-out loop."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PARTS, PLAIN, STEP, UNCOMPILED
 from keras_bert_app.modeling.lstm import BiLstm
 
 UNITS, WIDTH, LENGTHS = 5, 7, (9, 4, 1)
@@ -15,7 +15,7 @@ MASK = tf.sequence_mask(LENGTHS, 9, dtype=tf.int32)
 
 
 def built(seed=3):
-    """A BiLstm, all of its weights random."""
+    """A BiLstm whose weights are all random."""
     layer = BiLstm(UNITS, WIDTH, "zeros", "zeros")
     layer.build()
     generator = np.random.RandomState(seed)
@@ -43,6 +43,7 @@ def of_keras(layer):
 
 
 def result_and_gradients(function, tensors):
+    """[result of the function, gradient of each tensor]."""
     with tf.GradientTape() as tape:
         tape.watch(tensors)
         result = function()
@@ -51,7 +52,7 @@ def result_and_gradients(function, tensors):
 
 
 def joined(gradients):
-    """Keras' six gradients as our three."""
+    """The six gradients of Keras joined to the three of a BiLstm."""
     forward, backward = gradients[:3], gradients[3:]
     return [
         tf.concat([forward[0], backward[0]], 1),
@@ -60,18 +61,17 @@ def joined(gradients):
     ]
 
 
-@pytest.mark.parametrize("what", ("", "none", "parts", "step"))
-def test_outputs_and_gradients_are_those_of_keras(what):
+@pytest.mark.parametrize("execution", (PLAIN, UNCOMPILED, PARTS, STEP))
+def test_outputs_and_gradients_are_those_of_keras(execution):
     layer = built()
     theirs = of_keras(layer)
 
     def ours():
-        with backend.compiled(what):
-            return layer(X, MASK)
+        return layer(X, MASK, execution=execution)
 
     run = tf.function(
         lambda: result_and_gradients(ours, [X, *[weight.value for weight in layer.weights]]),
-        jit_compile=what == "step",
+        jit_compile=execution.compiles_all,
         autograph=False,
     )
     output, of_x, *mine = run()
@@ -81,8 +81,8 @@ def test_outputs_and_gradients_are_those_of_keras(what):
     )
     np.testing.assert_allclose(output, expected, atol=1e-6)
     np.testing.assert_allclose(of_x, expected_of_x, atol=1e-5)
-    for one, other in zip(mine, joined(others), strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-5)
+    for gradient, other in zip(mine, joined(others), strict=True):
+        np.testing.assert_allclose(gradient, other, atol=2e-5)
 
 
 def test_in_bfloat16_it_stays_near_float32():
@@ -90,11 +90,13 @@ def test_in_bfloat16_it_stays_near_float32():
     narrow = BiLstm(UNITS, WIDTH, "zeros", "zeros", dtype="mixed_bfloat16")
     narrow.build()
     narrow.set_weights(layer.get_weights())
-    with backend.compiled("none"):
-        output, *gradients = result_and_gradients(
-            lambda: narrow(tf.cast(X, tf.bfloat16), MASK), [weight.value for weight in narrow.weights]
-        )
-        expected, *others = result_and_gradients(lambda: layer(X, MASK), [weight.value for weight in layer.weights])
+    output, *gradients = result_and_gradients(
+        lambda: narrow(tf.cast(X, tf.bfloat16), MASK, execution=UNCOMPILED),
+        [weight.value for weight in narrow.weights],
+    )
+    expected, *others = result_and_gradients(
+        lambda: layer(X, MASK, execution=UNCOMPILED), [weight.value for weight in layer.weights]
+    )
     assert output.dtype == tf.bfloat16
     np.testing.assert_allclose(tf.cast(output, tf.float32), expected, atol=0.02)
     for mine, other in zip(gradients, others, strict=True):
@@ -124,8 +126,8 @@ def test_rows_of_any_length_share_one_graph():
         input_signature=[tf.TensorSpec([None, None, WIDTH]), tf.TensorSpec([None, None], tf.int32)], autograph=False
     )
     def run(x, mask):
-        with backend.compiled("none"):
-            return result_and_gradients(lambda: layer(x, mask), [weight.value for weight in layer.weights])[0]
+        weights = [weight.value for weight in layer.weights]
+        return result_and_gradients(lambda: layer(x, mask, execution=UNCOMPILED), weights)[0]
 
     for length in (9, 4):
         np.testing.assert_allclose(

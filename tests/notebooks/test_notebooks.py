@@ -1,4 +1,4 @@
-"""Both notebooks, run from top to bottom as a person does, at toy length; the second begins with the first one's model."""
+"""Both notebooks, run from top to bottom at toy length. The second notebook starts from the model of the first."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ def read(name):
 
 
 def executed(name, settings):
-    """What the cells printed, one text for each, after all were run with other settings, and the whole notebook."""
+    """Runs a notebook with other settings. Returns the printed text of each cell, and the executed notebook."""
     notebook = read(name)
     place = next(at for at, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ()))
     lines = "".join(f"{key} = {value!r}\n" for key, value in settings.items())
@@ -35,7 +35,7 @@ def pictures(notebook):
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
-    """(WORK_DIR of the first notebook, what it printed, the executed notebook)."""
+    """(WORK_DIR of the first notebook, its printed text, the executed notebook)."""
     work_dir = str(tmp_path_factory.mktemp("bert") / "work")
     texts, notebook = executed(
         "pretrain_colab_tpu",

@@ -1,4 +1,4 @@
-"""Ragged helpers against TensorFlow's own."""
+"""The ragged helpers give the results of TensorFlow's own, in less memory."""
 
 import tensorflow as tf
 
@@ -18,7 +18,7 @@ def test_values_are_kept_in_their_rows():
 
 
 def test_one_long_row_among_many_takes_no_memory_but_its_own():
-    # tf's own would make 100,000 x 1,000,000 entries of each.
+    # TensorFlow's own functions would make 100,000 x 1,000,000 entries.
     splits = tf.concat([tf.range(100_000, dtype=tf.int64), [1_100_000]], axis=0)
     ids = ragged.row_ids(splits)
     assert ids.shape == [1_100_000] and ids[99_998] == 99_998 and ids[-1] == 99_999

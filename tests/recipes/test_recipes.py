@@ -1,4 +1,4 @@
-"""Recipes: each is whole, says what it costs, and fits its model."""
+"""Every recipe names its command and its cost, and fits its model."""
 
 import pytest
 

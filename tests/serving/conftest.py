@@ -1,4 +1,4 @@
-"""Tiny SavedModels and a server in a thread of its own."""
+"""Tiny SavedModels, and a server in a thread of its own."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from keras_bert_app.serving.model_configs import ModelConfig
 
 
 class Tiny(tf.Module):
-    """Signatures of every kind that a request can meet; `number` is told by the signature "which"."""
+    """Signatures of every kind that a request can meet. The signature "which" returns `number`."""
 
     def __init__(self, number):
         super().__init__()
@@ -85,7 +85,7 @@ class Tiny(tf.Module):
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
-    """Directories of the tiny model saved as number 1 and as number 2, each with its manifest."""
+    """Directories of the tiny model with number 1 and with number 2, each with its manifest."""
     directories = {}
     for number in (1, 2):
         directory = str(tmp_path_factory.mktemp("saved") / "model")
@@ -101,13 +101,13 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def base_path(saved, tmp_path):
-    """A base path with version 1."""
+    """A base path that holds version 1."""
     put_version(saved[1], tmp_path / "tiny" / "1")
     return tmp_path / "tiny"
 
 
 def put_version(directory, target):
-    """A version as the exporter makes it appear: copied under another name, then renamed."""
+    """Adds a version as the exporter does: copies it under another name, then renames it."""
     target = pathlib.Path(target)
     writing = target.parent / f"writing-{target.name}"
     shutil.copytree(directory, writing)
@@ -115,13 +115,13 @@ def put_version(directory, target):
 
 
 class Client:
-    """Asks a server; every request on a connection of its own unless `connection` is given."""
+    """Asks a server. Every request has its own connection."""
 
     def __init__(self, port):
         self.port = port
 
     def ask(self, method, path, body=None):
-        """(status, headers, body as bytes)."""
+        """Returns (status, headers, body as bytes)."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, body)
@@ -143,10 +143,11 @@ class Client:
         return self.post(f"/v1/models/{model}:predict", request)
 
     def begin(self, **request):
-        """A request that the server has accepted but whose body is not all there.
+        """Sends a request of which the server has the headers, but not the whole body.
 
         Returns:
-            a function that sends the rest and gives status and answer; its attribute `leave` hangs up instead.
+            function that sends the rest and returns status and answer. Its attribute `leave` closes the connection
+            instead.
         """
         body, before = json.dumps(request).encode(), self.metric("serving_requests_under_way")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -177,9 +178,10 @@ def wait_for(condition, seconds=20):
 
 
 @contextlib.contextmanager
-def running(*configs, batching=BatchingOptions(num_batch_threads=2), log=None, **options):
-    """A server in a thread; yields its Client, stops it afterwards and raises what it raised."""
+def running(*configs, batching=None, log=None, **options):
+    """Runs a server in a thread and yields its Client. At the end it stops the server and raises its error."""
     log = [] if log is None else log
+    batching = batching or BatchingOptions(num_batch_threads=2)
     state = {"ready": threading.Event()}
 
     async def main():
@@ -226,7 +228,7 @@ def running(*configs, batching=BatchingOptions(num_batch_threads=2), log=None, *
 
 @pytest.fixture(scope="session")
 def client(saved, tmp_path_factory):
-    """A server of the tiny model that tests share; it has versions 1 and 2 with labels."""
+    """A server of the tiny model that tests share. It has versions 1 and 2, and labels."""
     base_path = tmp_path_factory.mktemp("shared") / "tiny"
     for number in (1, 2):
         put_version(saved[number], base_path / str(number))

@@ -1,4 +1,4 @@
-"""Tiny SavedModels with the inputs and outputs of every kind of export, for the page: their answers are fixed."""
+"""Tiny SavedModels with the inputs and outputs of every kind of export, for the page. Their answers are fixed."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert_app.serving import saved_model_files
 
-# A label and a text that would take the page over if they were ever taken for markup.
+# This label and text would run a script if the page treated it as markup.
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
 SENTENCE = "Ada Lovelace met Charles Babbage in London \U0001f600 and Paris."
 CONTEXT = "The tower \U0001f5fc is in Paris. It was built in 1889 for a fair."
@@ -15,13 +15,11 @@ CONTEXT = "The tower \U0001f5fc is in Paris. It was built in 1889 for a fair."
 
 def _spans(*words):
     starts = [list(SENTENCE).index(word[0]) if word == "Ada Lovelace" else SENTENCE.index(word) for word in words]
-    return starts, [start + len(word) for start, word in zip(starts, words)]
+    return starts, [start + len(word) for start, word in zip(starts, words, strict=True)]
 
 
-def _outputs():
-    """Kind -> (example inputs, outputs for each example)."""
-    starts, ends = _spans("Ada Lovelace", "Charles Babbage", "London", "Paris")
-    words = SENTENCE.replace(".", " .").split()
+def _text_outputs():
+    """Kinds that answer for a text or a pair as a whole -> (example inputs, outputs for each example)."""
     return {
         "fill_mask": (
             {"text": f"The [MASK] of the [MASK] {HOSTILE}"},
@@ -54,6 +52,22 @@ def _outputs():
             {"text_a": "A plane takes off.", "text_b": "An air plane is taking off."},
             {"score": 4.7512, "truncated": False},
         ),
+        "multiple_choice": (
+            {
+                "question": "What does he want?",
+                "context": "He looks for his umbrella.",
+                "choices": ["to go out", "to sleep", "to cook"],
+            },
+            {"choice": 0, "probabilities": [0.7, 0.1, 0.2], "truncated": False},
+        ),
+    }
+
+
+def _place_outputs():
+    """Kinds that answer for places in a text -> (example inputs, outputs for each example)."""
+    starts, ends = _spans("Ada Lovelace", "Charles Babbage", "London", "Paris")
+    words = SENTENCE.replace(".", " .").split()
+    return {
         "tagging": (
             {"text": SENTENCE},
             {
@@ -92,14 +106,6 @@ def _outputs():
                 "truncated": False,
             },
         ),
-        "multiple_choice": (
-            {
-                "question": "What does he want?",
-                "context": "He looks for his umbrella.",
-                "choices": ["to go out", "to sleep", "to cook"],
-            },
-            {"choice": 0, "probabilities": [0.7, 0.1, 0.2], "truncated": False},
-        ),
     }
 
 
@@ -120,8 +126,8 @@ def _write(directory, module, signatures, kind, example, labels):
 
 
 def write_all(root):
-    """Writes ROOT/KIND/1 for every kind; returns their names."""
-    outputs = _outputs()
+    """Writes ROOT/KIND/1 for every kind. Returns the names of the kinds."""
+    outputs = {**_text_outputs(), **_place_outputs()}
     for name, (example, answer) in outputs.items():
         specs = [
             tf.TensorSpec([None, None] if isinstance(value, list) else [None], tf.string, name=key)
@@ -149,7 +155,7 @@ def write_all(root):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
     def embed(text):
-        """Lengths and hashes, so that different texts differ."""
+        """Makes vectors of lengths and hashes, so that different texts have different vectors."""
         numbers = [tf.cast(tf.strings.length(text), tf.float32)] + [
             tf.cast(tf.strings.to_hash_bucket_fast(tf.strings.substr(text, at, 3), 97), tf.float32) for at in (0, 2, 5)
         ]

@@ -1,4 +1,4 @@
-"""What a request may get wrong: a 4xx with the reason, and the server goes on."""
+"""Faulty requests get a 4xx with the reason, and the server goes on."""
 
 import base64
 import json
@@ -100,14 +100,15 @@ def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
             for _ in range(80):
                 connection.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
         except OSError:
-            pass  # it has hung up already
+            pass  # the server has closed the connection already
         assert connection.recv(20).startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_that_is_not_compressed_as_it_says_is_400(client):
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
         connection.sendall(
-            b'POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n{"inst":1'
+            b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n"
+            b'{"inst":1'
         )
         assert connection.recv(20).startswith(b"HTTP/1.1 400")
 
@@ -125,7 +126,7 @@ def test_a_request_over_the_time_limit_is_504_and_its_run_is_ended(base_path):
     batching = BatchingOptions(num_batch_threads=1)
     with running(ModelConfig("tiny", str(base_path)), batching=batching, timeout_ms=200) as client:
         assert client.predict(signature_name="slow", instances=[10**8])[0] == 504
-        # Were it still running, it would hold the only thread for minutes.
+        # A run that goes on would keep the only thread busy for minutes.
         wait_for(lambda: client.predict(instances=["x"])[0] == 200)
 
 

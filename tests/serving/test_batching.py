@@ -1,4 +1,4 @@
-"""Dynamic batching: who shares a run, who waits, who is turned away."""
+"""Dynamic batching: which requests share a run, which wait, and which are refused."""
 
 import asyncio
 import concurrent.futures
@@ -18,7 +18,7 @@ from keras_bert_app.serving.versions import Version
 
 
 class Doubling:
-    """A signature that doubles its one input, keeps what it was run on, and can be held back."""
+    """A signature that doubles its one input and records its runs. A closed gate makes it wait."""
 
     can_be_merged = True
 
@@ -35,7 +35,7 @@ class Doubling:
 
 
 class Summing(Doubling):
-    """Its output has no batch axis, which its definition did not tell."""
+    """A signature whose output has no batch axis, although its definition says nothing about that."""
 
     def run(self, arrays, options):
         return [super().run(arrays, options)[0].sum()]
@@ -43,7 +43,7 @@ class Summing(Doubling):
 
 @contextlib.asynccontextmanager
 async def batching(signature, **options):
-    """`ask(values)` of a batcher, which makes a task of one request."""
+    """Yields `ask(values)` of a batcher, which makes a task of one request."""
     options = BatchingOptions(**{"num_batch_threads": 1, "batch_timeout_micros": 0, **options})
     with concurrent.futures.ThreadPoolExecutor(options.num_batch_threads) as threads:
         batcher = Batcher(options, threads, None, Metrics())
@@ -78,8 +78,8 @@ def test_requests_that_wait_together_share_runs_up_to_the_limit_and_get_their_ow
             requests = [ask(values) for values in ([0], [1], [2, 3], [4, 5], [6, 7, 8], [9])]
             await until(lambda: signature.runs)
             signature.gate.set()
-            found = [(await request)[0].tolist() for request in requests]
-            assert found == [[0], [2], [4, 6], [8, 10], [12, 14, 16], [18]]
+            answers = [(await request)[0].tolist() for request in requests]
+            assert answers == [[0], [2], [4, 6], [8, 10], [12, 14, 16], [18]]
             assert signature.runs == [[0], [1, 2, 3], [4, 5], [6, 7, 8, 9]]
 
     run(case())
@@ -114,9 +114,9 @@ def test_a_request_that_spoils_its_batch_fails_alone():
             requests = [ask(values) for values in ([0], [1], [-2], [3])]
             await until(lambda: signature.runs)
             signature.gate.set()
-            found = await asyncio.gather(*requests, return_exceptions=True)
-            assert [found[index][0].tolist() for index in (0, 1, 3)] == [[0], [2], [6]]
-            assert isinstance(found[2], ValueError)
+            answers = await asyncio.gather(*requests, return_exceptions=True)
+            assert [answers[index][0].tolist() for index in (0, 1, 3)] == [[0], [2], [6]]
+            assert isinstance(answers[2], ValueError)
             assert signature.runs == [[0], [1, -2, 3], [1], [-2], [3]]
 
     run(case())
@@ -169,7 +169,7 @@ def test_a_busy_server_with_a_free_thread_gives_company_its_time():
             requests.append(ask([1]))
             await asyncio.sleep(0.01)
             assert signature.runs == [[0]]
-            requests += [ask([2]), ask([3])]  # full: it need not wait any longer
+            requests += [ask([2]), ask([3])]  # the batch is full and starts at once
             await until(lambda: len(signature.runs) == 2)
             assert signature.runs == [[0], [1, 2, 3]]
             signature.gate.set()
@@ -178,7 +178,7 @@ def test_a_busy_server_with_a_free_thread_gives_company_its_time():
             requests = [ask([4])]
             await until(lambda: len(signature.runs) == 3)
             requests.append(ask([5]))
-            await until(lambda: len(signature.runs) == 4)  # its time is over
+            await until(lambda: len(signature.runs) == 4)  # its waiting time is over
             assert signature.runs[2:] == [[4], [5]]
             signature.gate.set()
             await asyncio.gather(*requests)

@@ -1,4 +1,4 @@
-"""The page on /: its files, and what a person sees in a headless browser."""
+"""The page on /: its files, and its display in a headless browser."""
 
 import asyncio
 import pathlib
@@ -14,7 +14,7 @@ from tests.serving.conftest import running
 PAGE = pathlib.Path(__file__).parents[2] / "keras_bert_app" / "serving" / "page"
 needs_browser = pytest.mark.skipif(browser.COMMAND is None, reason="no chromium is installed here")
 
-# What stands in the answer of each kind: element -> texts, in order.
+# Kind -> selector -> the texts of these elements in the answer, in order.
 EXPECTED = {
     "fill_mask": {
         ".text mark": ["name", "list"],
@@ -62,7 +62,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def contract(tmp_path_factory):
-    """A server of one model of each kind."""
+    """A server with one model of each kind."""
     root = str(tmp_path_factory.mktemp("contract"))
     names = contract_models.write_all(root)
     with running(*[ModelConfig(name, f"{root}/{name}") for name in names]) as client:

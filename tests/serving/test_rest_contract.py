@@ -1,4 +1,4 @@
-"""The documented REST interface of TensorFlow Serving, case by case (tensorflow.org/tfx/serving/api_rest)."""
+"""TensorFlow Serving's documented REST interface, case by case (tensorflow.org/tfx/serving/api_rest)."""
 
 import base64
 import json
@@ -80,8 +80,8 @@ def test_what_is_not_there_is_404_and_an_unknown_label_400(client):
         ("/v1/models/tiny:classify", 501, ":predict"),
         ("/v1/models/tiny:regress", 501, ":predict"),
     ):
-        found, answer = client.post(path, {"instances": ["x"]})
-        assert (found, list(answer)) == (status, ["error"]) and expected in answer["error"], path
+        actual, answer = client.post(path, {"instances": ["x"]})
+        assert (actual, list(answer)) == (status, ["error"]) and expected in answer["error"], path
     status, answer = client.predict(signature_name="other", instances=[1])
     assert status == 400 and "half" in answer["error"]
 
@@ -124,9 +124,9 @@ def test_numbers_in_answers_give_back_the_same_float32(size):
         outputs = [type("Spec", (), {"name": "y"})]
 
     for is_rows, key in ((True, "predictions"), (False, "outputs")):
-        found = json.loads(encoding.encode(Signature, [values], is_rows))[key]
-        np.testing.assert_array_equal(np.array(found, np.float32), values)
-        assert all(type(value) is float for row in found for pair in row for value in pair)
+        decoded = json.loads(encoding.encode(Signature, [values], is_rows))[key]
+        np.testing.assert_array_equal(np.array(decoded, np.float32), values)
+        assert all(type(value) is float for row in decoded for pair in row for value in pair)
     empty = {(0, 3): "[]", (2, 0): "[[],[]]", (1, 2, 0): "[[[],[]]]", (2, 0, 3): "[[],[]]"}
     for shape, text in empty.items():
         assert encoding.encode(Signature, [np.zeros(shape, np.float32)], False) == f'{{"outputs":{text}}}'.encode()

@@ -1,4 +1,4 @@
-"""The server as a whole: limits, health, metrics, stopping; once as a process of its own."""
+"""The server as a whole: limits, health, metrics, stopping. One test runs it as a process of its own."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def test_beyond_the_queue_the_answer_is_503_and_who_was_accepted_gets_an_answer(
         unfinished = [client.begin(signature_name="half", instances=[number]) for number in range(3)]
         status, headers, body = client.ask("POST", "/v1/models/tiny:predict", b'{"instances": ["x"]}')
         assert status == 503 and headers["Retry-After"] == "1" and "3 requests" in json.loads(body)["error"]
-        assert client.get("/healthz")[0] == 200  # who only asks how it is, is told
+        assert client.get("/healthz")[0] == 200  # health checks are still answered
         assert [finish() for finish in unfinished] == [(200, {"predictions": [number / 2]}) for number in range(3)]
         assert client.predict(instances=["x"])[0] == 200
 
@@ -96,7 +96,7 @@ def test_a_server_that_bound_the_port_too_but_listens_second_is_told_so(base_pat
         port = socket.create_server(("127.0.0.1", 0), reuse_port=False)
         number = port.getsockname()[1]
         port.close()
-        first = server._bind("127.0.0.1", number)  # as of a server that is loading its models
+        first = server._bind("127.0.0.1", number)  # stands for a server that still loads its models
         second = asyncio.ensure_future(
             server.serve(
                 [ModelConfig("tiny", str(base_path))],

@@ -1,4 +1,4 @@
-"""The load and fuzz tests of benchmarks/serving/serving_soak.py in a short form, against a server in this process."""
+"""Short forms of the load and fuzz tests of benchmarks/serving/serving_soak.py, with a server in this process."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from tests.serving.conftest import running
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory):
-    """The small model as numbers 0 and 1, with little work to do."""
+    """Directories of the small model with numbers 0 and 1, which does little work."""
     directories = [str(tmp_path_factory.mktemp("small") / str(number)) for number in (0, 1)]
     for number, directory in enumerate(directories):
         serving_models.write(directory, number, rounds=100)

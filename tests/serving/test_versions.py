@@ -1,4 +1,4 @@
-"""Versions come and go under a running server: policies, swaps, broken and changed ones, warm-up."""
+"""Changes of versions under a running server: policies, swaps, broken and changed versions, warm-up."""
 
 import pathlib
 import shutil
@@ -28,22 +28,22 @@ def test_a_new_version_takes_over_and_requests_of_the_old_one_are_finished(base_
     with running(ModelConfig("tiny", str(base_path)), log=log) as client:
         assert which(client) == [1]
         finish = client.begin(signature_name="which", instances=[0])
-        shutil.copytree(saved[2], base_path / "writing-2")  # not yet whole, so not yet looked at
+        shutil.copytree(saved[2], base_path / "writing-2")  # incomplete, so the server ignores it
         time.sleep(0.2)
         assert states(client) == {1: "AVAILABLE"}
         (base_path / "writing-2").rename(base_path / "2")
         wait_for(lambda: states(client).get(2) == "AVAILABLE")
         assert which(client) == [2]
-        assert states(client)[1] == "UNLOADING"  # held by the request that it has accepted
+        assert states(client)[1] == "UNLOADING"  # kept by the accepted request
         assert client.post("/v1/models/tiny/versions/1:predict", {"instances": ["x"]})[0] == 404
         assert finish() == (200, {"predictions": [1]})
         wait_for(lambda: states(client) == {1: "END", 2: "AVAILABLE"})
         assert "version 1 unloaded" in log[-1]
-        # Going back: the newest is taken away.
+        # Roll back: remove the newest version.
         shutil.rmtree(base_path / "2")
         wait_for(lambda: states(client) == {1: "AVAILABLE"})
         assert which(client) == [1]
-        # A folder that is empty for a moment is no reason to stop answering.
+        # The server keeps answering although the directory is empty for a moment.
         (base_path / "1").rename(base_path / "one")
         time.sleep(0.2)
         assert which(client) == [1]
@@ -95,7 +95,7 @@ def test_what_has_no_manifest_is_served_only_when_told(base_path):
 
 
 def warm_up_with(directory, **inputs):
-    """Lays a warm-up request into a version and writes its manifest anew."""
+    """Adds a warm-up request to a version and writes its manifest again."""
     request = predict_pb2.PredictRequest()
     request.model_spec.name, request.model_spec.signature_name = "tiny", "refuses_bad"
     for name, values in inputs.items():

@@ -1,4 +1,4 @@
-"""A tiny task over texts, and runs on it."""
+"""A tiny task over texts, and runs of it."""
 
 import io
 import os
@@ -42,14 +42,14 @@ SETTINGS = dict(
 
 
 def sentence(generator, label):
-    """A sentence of fillers with one word that tells its label, "1" or "0"."""
+    """A sentence of fillers with one word that decides its label, "1" or "0"."""
     words = list(generator.choice(FILLERS, generator.integers(1, 17)))
     words.insert(generator.integers(0, len(words) + 1), str(generator.choice(GOOD if label == "1" else BAD)))
     return " ".join(words) + "."
 
 
 def write_table(directory, name, count, seed):
-    """DIRECTORY/NAME.tsv with sentences of both labels in turn."""
+    """Writes DIRECTORY/NAME.tsv with sentences of both labels in turn."""
     generator = np.random.default_rng(seed)
     with open(os.path.join(directory, f"{name}.tsv"), "w", encoding="utf-8") as file:
         file.write("sentence\tlabel\n")
@@ -60,7 +60,7 @@ def write_table(directory, name, count, seed):
 
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch):
-    """Pictures take a tenth of such a run's time; only the run of `finished`, which is made before, has them drawn."""
+    """Skips the pictures, which take a tenth of a run's time. Only the run of `finished` draws them."""
     for name in (
         "keras_bert_app.tasks.finetune.draw_curves",
         "keras_bert_app.drawing.finetuning_pictures.draw_answers",
@@ -78,32 +78,37 @@ def table_dir(tmp_path_factory):
 
 
 def run_on(workdir, table_dir, config=CONFIG, initial=None, strategy=None, **settings):
-    """(results, what was printed) of a fine-tuning run."""
+    """(results, printed text) of a fine-tuning run."""
     output = io.StringIO()
     run = FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **settings})
-    figures = finetune(str(workdir), config, run, VOCABULARY, initial=initial, strategy=strategy, stream=output)
+    figures = finetuned(str(workdir), config, run, VOCABULARY, initial=initial, strategy=strategy, stream=output)
     return figures, output.getvalue()
+
+
+def finetuned(workdir, config, run, vocabulary, **options):
+    """The results of one fine-tuning run; the options are those of finetuning_start.make_start."""
+    return finetune(finetuning_start.make_start(workdir, config, run, vocabulary, **options))
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory, table_dir):
-    """(work directory, results, output) of a run of 60 steps that keeps all its checkpoints; no test may change it."""
+    """(work directory, results, output) of a run of 60 steps that keeps all checkpoints. No test may change it."""
     workdir = str(tmp_path_factory.mktemp("finetuned") / "run")
     return (workdir, *run_on(workdir, table_dir, save_checkpoints_steps=20, eval_steps=20, keep_checkpoints=9))
 
 
 def weights_of(checkpoint):
-    """dict path -> array of a checkpoint."""
+    """dict path -> array of the tensors of a checkpoint."""
     return checkpoints.read_tensors(checkpoint)[0]
 
 
 def newest(workdir):
-    """Directory of the newest checkpoint of a run."""
+    """The directory of the newest checkpoint of a run."""
     return checkpoints.list_checkpoints(workdir)[-1]
 
 
 def launched(workdir, wanted, num_seeds=1, start=None):
-    """(results, what was printed)."""
+    """(results, printed text) of finetuning_start.launch."""
     output = io.StringIO()
     figures = finetuning_start.launch(
         str(workdir), {**SETTINGS, **wanted}, num_seeds, start or (wanted["init_checkpoint"], True, None, None), output
@@ -113,7 +118,7 @@ def launched(workdir, wanted, num_seeds=1, start=None):
 
 @pytest.fixture(scope="session")
 def three_seeds(tmp_path_factory, table_dir):
-    """The work directory of runs of three seeds, one step each; no test may change it."""
+    """The work directory of runs of three seeds, one step each. No test may change it."""
     workdir = tmp_path_factory.mktemp("three") / "seeds"
     launched(
         workdir, {"data_dir": table_dir, "num_train_steps": 1}, num_seeds=3, start=(None, False, CONFIG, VOCABULARY)

@@ -1,4 +1,4 @@
-"""Batches: every unit once an epoch, the same for the same position, padded to few lengths."""
+"""Batches: every unit once in an epoch, a function of the position, padded to few lengths."""
 
 import itertools
 
@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.tasks import batches, scoring
 from keras_bert_app.tasks.features import Features
 from tests.tasks.conftest import CONFIG
@@ -16,7 +17,7 @@ BATCH = 7
 
 
 def made(count=53, group_sizes=None, seed=3, token_labels=False):
-    """Features of random rows; the label of a unit is its number, the first token of a row 1000 + the row's number."""
+    """Features of random rows. The label of a unit is its number; the first token of row n is 1000 + n."""
     generator = np.random.default_rng(seed)
     sizes = np.ones(count, int) if group_sizes is None else np.array(group_sizes)
     lengths = generator.integers(2, 61, sizes.sum())
@@ -47,7 +48,10 @@ def taken(features, settings, count, position=None):
 
 def labels_of(found):
     return [
-        int(label) for batch, _ in found for label, weight in zip(batch["labels"], batch["example_weights"]) if weight
+        int(label)
+        for batch, _ in found
+        for label, weight in zip(batch["labels"], batch["example_weights"], strict=True)
+        if weight
     ]
 
 
@@ -93,14 +97,14 @@ def test_a_row_of_a_batch_is_its_tokens_its_segments_and_padding():
         assert not batch["input_word_ids"][row, length:].any() and (batch["token_labels"][row, length:] == -1).all()
 
 
-def test_what_fills_a_batch_up_has_no_weight_no_mask_and_no_token_label():
+def test_rows_that_fill_up_a_batch_have_no_weight_no_mask_and_no_token_label():
     batch = batches.make_batch(made(token_labels=True), np.array([4, 9]), BATCH, 61)
     assert batch["example_weights"].tolist() == [1.0, 1.0] + [0.0] * (BATCH - 2)
     assert not batch["input_mask"][2:].any() and not batch["input_word_ids"][2:].any() and not batch["labels"][2:].any()
     assert (batch["token_labels"][2:] == -1).all()
 
 
-def test_rows_of_a_group_stand_on_an_axis_of_their_own_and_missing_ones_are_empty():
+def test_groups_of_rows_have_their_own_axis_and_missing_rows_are_empty():
     features = made(group_sizes=[3, 1, 4, 2])
     batch = batches.make_batch(features, np.array([1, 0, 3]), 5, 61)
     assert batch["input_word_ids"].shape == batch["input_mask"].shape == (5, 3, 61)
@@ -121,7 +125,7 @@ def test_rows_of_a_group_stand_on_an_axis_of_their_own_and_missing_ones_are_empt
     assert batch["labels"].tolist() == [1, 0, 3, 0, 0]
 
 
-def test_batches_are_padded_to_lengths_that_are_worth_it_and_without_buckets_to_one_shape():
+def test_a_higher_length_cost_gives_fewer_lengths_and_no_buckets_give_one_shape():
     features = made(400, group_sizes=[1, 2, 3, 4] * 100)
     settings = run(num_train_steps=58)
 
@@ -150,7 +154,7 @@ def test_a_longer_run_has_more_lengths_and_each_epoch_has_the_same_ones():
     assert len(few) < len(several[0]) and len(set.union(*several)) == len(several[0])
 
 
-def test_texts_of_like_lengths_stand_together():
+def test_texts_of_similar_lengths_are_in_the_same_batch():
     features = made(400)
 
     def padding(settings):
@@ -184,7 +188,7 @@ def test_an_evaluation_takes_every_unit_once_the_least_work_first(sizes):
 
 
 @pytest.mark.parametrize("sizes", [None, [1, 5, 2, 3, 4] * 5])
-def test_where_any_shape_will_do_batches_are_as_long_as_their_longest_row_and_the_last_one_is_not_filled_up(sizes):
+def test_batches_of_any_shape_fit_their_longest_row_and_the_last_one_is_not_filled_up(sizes):
     features = made(25, group_sizes=sizes)
     filled = list(batches.evaluation_batches(features, run(), 4))
     found = list(batches.evaluation_batches(features, run(), 4, is_any_shape=True))
@@ -196,7 +200,7 @@ def test_where_any_shape_will_do_batches_are_as_long_as_their_longest_row_and_th
             part = tuple(map(slice, values.shape))
             np.testing.assert_array_equal(values, of_filled[name].numpy()[part])
     assert len(found[-1][1]) == 1
-    # What was asked for stays: one shape, and lengths whose cost is counted.
+    # Without length buckets there is still one shape, and a high cost still leads to one length.
     for settings, options in ((run(length_buckets=False), {}), (run(), {"length_cost": 10**6})):
         shapes = {
             batch["input_mask"].shape[-1]
@@ -209,7 +213,7 @@ def test_many_tokens_are_worth_compiling_for():
     features, cost = made(64), 4000
     by_rounds = [batches.is_worth_compiling(features, run(), 8, cost, rounds) for rounds in (1, 2, 3, 5, 10, 100)]
     assert not by_rounds[0] and by_rounds[-1] and by_rounds == sorted(by_rounds)
-    # 64 rows of 61: of one shape, compiling makes up for itself when 0.8 of them take longer than a length costs.
+    # 64 rows of 61 tokens in one shape: compilation pays when 0.8 of their places exceed the cost of a length.
     one_shape, enough = run(length_buckets=False), int(cost / (0.8 * 64 * 61)) + 1
     assert batches.is_worth_compiling(features, one_shape, 8, cost, enough)
     assert not batches.is_worth_compiling(features, one_shape, 8, cost, enough - 1)
@@ -218,11 +222,11 @@ def test_many_tokens_are_worth_compiling_for():
 @pytest.mark.parametrize(
     "strategy, precision, expected",
     [
-        (tf.distribute.OneDeviceStrategy("CPU:0"), "float32", ("", True)),
-        (tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", ("parts", False)),
-        (two_replicas(), "float32", ("", False)),
+        (tf.distribute.OneDeviceStrategy("CPU:0"), "float32", (PLAIN, True)),
+        (tf.distribute.OneDeviceStrategy("CPU:0"), "bfloat16", (PARTS, False)),
+        (two_replicas(), "float32", (PLAIN, False)),
     ],
 )
-def test_any_shape_will_do_where_one_cpu_predicts_and_nothing_is_compiled(strategy, precision, expected):
-    compiled, shapes = scoring.compilation(strategy, run(precision=precision), CONFIG, made(64), times=10**6)
-    assert (compiled, shapes["is_any_shape"]) == expected
+def test_one_cpu_without_compilation_takes_batches_of_any_shape(strategy, precision, expected):
+    execution, shapes = scoring.compilation(strategy, run(precision=precision), CONFIG, made(64), times=10**6)
+    assert (execution, shapes["is_any_shape"]) == expected

@@ -1,4 +1,4 @@
-"""Evaluations within a run: which weights are kept as the best, when a run ends by them, and what a stop leaves of them."""
+"""Evaluations during a run: the choice of the best weights, early stopping, and stops during an evaluation."""
 
 import dataclasses
 import json
@@ -13,7 +13,8 @@ import pytest
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import Interrupted
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
-from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.training import reporting
 from tests.tasks.conftest import CONFIG, SETTINGS, newest, run_on, weights_of
@@ -23,7 +24,10 @@ _EARLY = dict(learning_rate=0.0, num_train_steps=8, eval_steps=2, early_stopping
 
 @pytest.fixture(scope="module")
 def ended_early(tmp_path_factory, table_dir):
-    """(work directory, results, output) of a run of _EARLY, which learns nothing and so ends at step 6; no test may change it."""
+    """(work directory, results, output) of a run of _EARLY, which learns nothing and ends at step 6.
+
+    No test may change it.
+    """
     workdir = str(tmp_path_factory.mktemp("early") / "run")
     return (workdir, *run_on(workdir, table_dir, **_EARLY))
 
@@ -38,15 +42,14 @@ def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_sco
     assert all(np.array_equal(tensor, weights_of(same_step)[path]) for path, tensor in weights_of(best).items())
 
 
-def test_a_score_that_is_equal_after_a_resume_is_not_the_better_one(table_dir, tmp_path):
+def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path):
     workdir, settings = (
         str(tmp_path / "run"),
         dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=9),
     )
     figures, _ = run_on(workdir, table_dir, **settings)
-    assert figures["dev"]["accuracy"] == pytest.approx(
-        4 / 9, abs=1e-6
-    )  # which is more than the seven digits in metrics.jsonl
+    # metrics.jsonl has seven digits of this score.
+    assert figures["dev"]["accuracy"] == pytest.approx(4 / 9, abs=1e-6)
     shutil.rmtree(newest(workdir))
     _, output = run_on(workdir, table_dir, **settings)
     assert "resumed at step 2" in output and "the best so far" not in output
@@ -61,9 +64,8 @@ def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(en
     why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
     assert why in output
     shutil.copytree(workdir, tmp_path / "run")
-    _, run = work_directory.check_resumable(
-        str(tmp_path / "run"), None, {"early_stopping": 0}, run_class=FinetuningConfig
-    )
+    existing = ExistingRun.read(str(tmp_path / "run"))
+    _, run = existing.resumed(None, {"early_stopping": 0}, run_class=FinetuningConfig)
     _, output = run_on(tmp_path / "run", table_dir, **{**_EARLY, "early_stopping": run.early_stopping})
     assert newest(str(tmp_path / "run")).endswith("step-00000008") and "ended early" not in output
 
@@ -75,21 +77,20 @@ def test_the_best_weights_of_a_step_that_is_taken_again_are_those_of_its_score(t
         checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": bias})
     (best,) = checkpoints.best_checkpoints(str(tmp_path))
     written = os.stat(os.path.join(best, "manifest.json")).st_mtime_ns
-    checkpoints.save_best(
-        str(tmp_path), model, 100, {"eval_accuracy": 2.0}
-    )  # as of a finished run that is started again
+    # A finished run that starts again saves its best weights again.
+    checkpoints.save_best(str(tmp_path), model, 100, {"eval_accuracy": 2.0})
     assert os.stat(os.path.join(best, "manifest.json")).st_mtime_ns == written
     assert weights_of(best)["classifier/bias"].tolist() == [2.0, 2.0]
     assert checkpoints.read_manifest(best)["figures"] == {"eval_accuracy": 2.0}
 
 
 @pytest.mark.parametrize("stops_again", [False, True])
-def test_an_evaluation_that_is_made_up_for_can_end_a_run_and_a_second_stop_does_not_lose_it(
+def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
     ended_early, table_dir, tmp_path, monkeypatch, stops_again
 ):
     workdir, figures = str(tmp_path / "run"), ended_early[1]
     shutil.copytree(ended_early[0], workdir)
-    # As a kill within the last evaluation leaves it.
+    # The state after a kill during the last evaluation.
     manifest = checkpoints.read_manifest(newest(workdir))
     pathlib.Path(newest(workdir), "manifest.json").write_text(
         checkpoints._manifest_text({**manifest, "evaluation_due": True})

@@ -1,4 +1,4 @@
-"""Texts to rows of ids: truncation, packing, windows."""
+"""From texts to rows of ids: truncation, packing, windows."""
 
 import random
 
@@ -16,7 +16,7 @@ CLS, SEP = 2, 3
 
 
 def of_text(text, **settings):
-    """Features of one unlabelled text."""
+    """The Features of one text without label."""
     run = FinetuningConfig(max_seq_length=13, **settings)
     examples = [Example("0", text, None, None, "a.tsv:2")]
     return sequences.featurize(registry.find("sst-2"), examples, tokenizer(), run, ("0", "1"), has_labels=False)
@@ -32,13 +32,13 @@ def test_a_pair_loses_what_googles_loop_takes_from_it():
         a, b = (list(range(generator.randint(0, 23))) for _ in "ab")
         room = generator.randint(0, 41)
         found = truncated((np.array(a), np.array(b)), room)
-        # google-research/bert run_classifier.py: one token at a time from the longer one, of equally long ones from B.
+        # google-research/bert run_classifier.py: one token at a time from the longer text, from B if both are equal.
         while len(a) + len(b) > room:
             (a if len(a) > len(b) else b).pop()
         assert [part.tolist() for part in found] == [a, b]
 
 
-def test_of_three_parts_the_longest_loses_its_end_token_by_token():
+def test_the_longest_of_three_parts_loses_its_end_token_by_token():
     generator = random.Random(11)
     for _ in range(2000):
         parts = [list(range(generator.randint(0, 17))) for _ in range(3)]
@@ -72,7 +72,7 @@ def test_units_of_several_rows_know_their_rows_and_the_longest_of_them():
 
 
 def test_each_text_has_its_own_pieces_whatever_the_number_of_calls(monkeypatch):
-    monkeypatch.setattr(features, "_TEXTS_A_CALL", 3)
+    monkeypatch.setattr(features, "_TEXTS_PER_CALL", 3)
     texts = ["a b", "", "c", "d e f", "g", "\ud800", "h i"]
     assert [ids.tolist() for ids in piece_ids(tokenizer(), texts)] == [
         pieces("a b"),
@@ -101,7 +101,7 @@ def test_the_head_is_the_beginning_and_head_and_tail_a_quarter_and_the_rest():
     assert made.notes == ["1 of 1 texts are longer than 13 tokens and were cut"]
 
 
-def test_of_510_tokens_128_are_head_as_in_the_paper():
+def test_head_and_tail_take_the_first_128_of_510_tokens_as_in_the_paper():
     run = FinetuningConfig(max_seq_length=512, long_documents="head_tail")
     ((row, _),), _ = sequences._rows(np.arange(1000), None, run)
     assert row.tolist() == [*range(128), *range(1000 - 382, 1000)]
@@ -116,11 +116,11 @@ def test_windows_cover_every_token_whatever_the_stride(stride):
         assert set().union(*rows) == set(range(length)) and not is_cut
         assert all(row == list(range(row[0], row[0] + len(row))) and len(row) <= 11 for row in rows)
         assert all(len(row) == 11 for row in rows[:-1])
-        # No window is there for nothing.
+        # Without the last window, tokens would be missing.
         assert set().union(*rows[:-1]) != set(range(length))
 
 
-def test_windows_beyond_the_most_are_cut_and_said_even_where_they_overlap():
+def test_windows_beyond_max_windows_are_cut_and_noted_even_if_they_overlap():
     made = of_text(alphabet(26), long_documents="windows", doc_stride=2, max_windows=5)
     assert len(rows_of(made)) == 5
     assert made.notes == ["1 of 1 texts are longer than 5 windows of 13 tokens and were cut"]

@@ -1,4 +1,4 @@
-"""Fine-tuning runs: what they learn, keep and leave, and that they resume exactly."""
+"""Fine-tuning runs: learning, files, exact resumption, frozen layers, and refusals."""
 
 import dataclasses
 import io
@@ -61,7 +61,7 @@ def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finishe
     workdir, figures, _ = finished
     run = FinetunedRun(workdir)
     scores, examples, _, _ = run.evaluate(os.path.join(table_dir, "dev.tsv"))
-    # results.json has six digits.
+    # results.json has six digits of the score.
     assert scores["accuracy"] == pytest.approx(figures["dev"]["accuracy"], abs=1e-6) and len(examples) == 37
     unlabelled = tmp_path / "no labels.tsv"
     unlabelled.write_text("sentence\nthe day was grim.\nso kind.\n", encoding="utf-8")
@@ -86,9 +86,7 @@ def test_a_run_cut_off_after_any_checkpoint_ends_bit_for_bit_the_same(finished, 
     assert all(np.array_equal(tensor, theirs[path]) for path, tensor in ours.items())
 
 
-def test_of_a_run_with_running_means_the_means_are_scored_and_kept_while_the_weights_themselves_go_on(
-    table_dir, tmp_path
-):
+def test_running_means_are_scored_and_kept_while_training_continues_with_the_weights(table_dir, tmp_path):
     settings = dict(num_train_steps=4, eval_steps=2, save_checkpoints_steps=1, keep_checkpoints=9, average_decay=0.5)
     whole, cut = str(tmp_path / "whole"), str(tmp_path / "cut")
     run_on(whole, table_dir, **settings)
@@ -99,7 +97,7 @@ def test_of_a_run_with_running_means_the_means_are_scored_and_kept_while_the_wei
     for path, tensor in weights_of(best).items():
         mean = np.tensordot(shares / shares.sum(), np.array([state[path] for state in states[:num_steps]]), 1)
         np.testing.assert_allclose(tensor, mean, rtol=1e-5, atol=1e-7, err_msg=path)
-    # Goes on from the checkpoint of step 2, which was written before the means were in the weights' place.
+    # The cut run resumes from the checkpoint of step 2, which was written before the means replaced the weights.
     shutil.copytree(whole, cut)
     for later in checkpoints.list_checkpoints(cut)[2:]:
         shutil.rmtree(later)
@@ -186,7 +184,7 @@ def test_two_replicas_end_with_the_weights_of_one(table_dir, tmp_path):
     settings = dict(num_train_steps=4, learning_rate=1e-4, classifier_dropout=0.0, average_decay=0.5)
     run_on(tmp_path / "one", table_dir, config, **settings)
     run_on(tmp_path / "two", table_dir, config, strategy=two_replicas(), **settings)
-    for kept in (checkpoints.list_checkpoints, checkpoints.best_checkpoints):  # the weights, and their running means
+    for kept in (checkpoints.list_checkpoints, checkpoints.best_checkpoints):  # the weights and their running means
         one, two = (weights_of(kept(str(tmp_path / name))[-1]) for name in ("one", "two"))
         assert all(np.abs(tensor - two[path]).max() < 1e-6 for path, tensor in one.items())
 
@@ -210,7 +208,7 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
         call = steps.make_train_call(
             strategy, model, optimizer, run, data.task.family.make_objective(data.task, run, model.head), True
         )
-        # The shortest units and the longest: other lengths and other numbers of windows.
+        # The shortest and the longest units have different lengths and different numbers of windows.
         order = np.argsort(data.train.longest_rows() * data.train.group_sizes(), kind="stable")
         taken = [
             {name: tf.constant(values) for name, values in batches.make_batch(data.train, units, 8, length).items()}
@@ -221,7 +219,7 @@ def test_parts_of_texts_in_windows_give_the_updates_of_one_whatever_lengths_and_
         for step, batch in enumerate(taken):
             call({name: values[tf.newaxis] for name, values in batch.items()}, step)
         ends.append([variable.numpy() for variable in model.trainable_variables])
-    assert all(np.abs(one - two).max() < 1e-6 for one, two in zip(*ends))
+    assert all(np.abs(one - two).max() < 1e-6 for one, two in zip(*ends, strict=True))
 
 
 def test_layers_thaw_from_the_top_and_frozen_ones_keep_their_bits(table_dir, tmp_path):
@@ -260,7 +258,7 @@ def test_freezing_leaves_out_embeddings_and_the_lowest_layers():
         return {"/".join(path.split("/")[:2]) for path in trained_variables(model, run)}
 
     assert roots(freeze_layers=1) == {"encoder/layer_1", "encoder/pooler", "classifier/kernel", "classifier/bias"}
-    # The pooler may be new.
+    # The pooler is always trained, because it may be new.
     assert (
         roots(freeze_layers=-1) == roots(freeze_layers=2) == {"encoder/pooler", "classifier/kernel", "classifier/bias"}
     )
@@ -320,7 +318,7 @@ def test_pairs_are_swapped_for_training_alone(tmp_path):
     assert data.train.labels["labels"].tolist() == [1, 0, 1, 0] and len(data.dev_examples) == 2
 
 
-def test_several_seeds_are_told_with_mean_deviation_and_those_that_failed():
+def test_several_seeds_are_reported_with_mean_deviation_and_degenerate_seeds():
     runs = [
         {
             "task": "x",
@@ -340,7 +338,7 @@ def test_several_seeds_are_told_with_mean_deviation_and_those_that_failed():
     )
 
 
-def test_a_seed_that_broke_off_is_told_and_has_no_part_in_the_mean():
+def test_a_failed_seed_is_reported_and_is_not_in_the_mean():
     run = {
         "task": "x",
         "metric": "accuracy",
@@ -377,7 +375,7 @@ def test_a_start_that_cannot_be_is_refused_in_one_line_and_leaves_nothing(tmp_pa
     wanted = {**SETTINGS, "data_dir": table_dir, **settings}
     with pytest.raises(UserError, match=message):
         finetuning_start.launch(
-            str(tmp_path / "run"), wanted, start=(None, False, CONFIG, VOCABULARY), stream=io.StringIO()
+            str(tmp_path / "run"), wanted, source=(None, False, CONFIG, VOCABULARY), stream=io.StringIO()
         )
     assert not os.path.exists(tmp_path / "run" / "config.json")
 

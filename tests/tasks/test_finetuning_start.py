@@ -1,4 +1,4 @@
-"""Starts of fine-tuning runs: several seeds, masked LM first, part of an encoder."""
+"""Starts of fine-tuning runs: several seeds, masked LM before the task, parts of an encoder."""
 
 import io
 import json
@@ -29,13 +29,13 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
         assert json.load(file) == figures
     tuned, _ = checkpoints.read_tensors(checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1])
     assert checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1].endswith("step-00000003")
-    assert output.count("weights from") == 3  # the tuning, and both seeds
+    assert output.count("weights from") == 3  # in the masked LM, and in both seeds
     assert "classification dev accuracy over 2 seeds" in output
     assert "masked_lm/output_bias" in tuned
-    # The best seed answers for the directory.
+    # The directory stands for its best seed.
     best = max(figures["runs"], key=lambda run: run["dev"]["accuracy"])
     assert seeds.best_run(str(tmp_path)) == str(tmp_path / f"seed-{best['seed']}")
-    # A second seed that had not begun is begun as the first was, by the directory alone.
+    # A second seed without a directory starts with the settings of the first seed, which its config.json holds.
     shutil.rmtree(tmp_path / "seed-4")
     once_more, _ = launched(tmp_path, {"task": "classification"}, num_seeds=2, start=(None, True, None, None))
     assert once_more["runs"][1]["dev"] == figures["runs"][1]["dev"]
@@ -67,7 +67,7 @@ def test_a_tuning_keeps_what_it_does_not_train_and_comes_after_everything_has_be
     )
     for path in ("encoder/pooler/kernel", "classifier/kernel"):
         np.testing.assert_array_equal(ours[path], theirs[path])
-    # Another seed starts from it, but not another rate or other texts.
+    # Other seeds start from the same masked LM. Another learning rate is refused.
     shutil.copytree(tmp_path / "run" / "mlm_tuning", tmp_path / "seeds" / "mlm_tuning")
     with pytest.raises(UserError, match="was tuned with other learning_rate; give another --workdir"):
         launched(tmp_path / "seeds", {**wanted, "learning_rate": 1e-3, "seed": 9}, num_seeds=2)
@@ -127,13 +127,13 @@ def test_one_run_and_several_do_not_share_a_directory(finished, table_dir, tmp_p
     assert sorted(os.listdir(tmp_path / "several")) == ["seed-3"]
 
 
-def test_a_run_goes_on_with_the_seed_that_it_began_with(finished, table_dir, tmp_path):
+def test_a_resumed_run_keeps_its_seed(finished, table_dir, tmp_path):
     def go_on(name, num_seeds, **wanted):
         return finetuning_start.launch(
             str(tmp_path / name), wanted, num_seeds, (None, False, None, None), io.StringIO()
         )
 
-    shutil.copytree(finished[0], tmp_path / "one")  # of seed 3, which is not the default
+    shutil.copytree(finished[0], tmp_path / "one")  # seed 3 is not the default
     assert go_on("one", 1)["seed"] == 3
     shutil.copytree(finished[0], tmp_path / "two" / "seed-3")
     assert [run["seed"] for run in go_on("two", 2, data_dir=table_dir)["runs"]] == [3, 4]
@@ -151,7 +151,7 @@ def test_more_epochs_let_a_finished_run_go_on(finished, table_dir, tmp_path):
     )
 
 
-def test_what_was_changed_on_resume_is_the_run_s_from_then_on(finished, table_dir, tmp_path, monkeypatch):
+def test_a_setting_that_changes_on_resume_is_kept_for_later_resumes(finished, table_dir, tmp_path, monkeypatch):
     shutil.copytree(finished[0], tmp_path / "run")
 
     def stopped(training):
@@ -162,9 +162,8 @@ def test_what_was_changed_on_resume_is_the_run_s_from_then_on(finished, table_di
         launched(tmp_path / "run", {"num_train_epochs": 6.0, "data_dir": table_dir}, start=(None, False, None, None))
     notes = json.loads((tmp_path / "run" / "config.json").read_text())
     assert notes["finetuning"]["num_train_steps"] == 72 and notes["labels"] == ["0", "1"]
-    finetuning_start.launch(
-        str(tmp_path / "run"), {}, 1, (None, False, None, None), io.StringIO()
-    )  # the directory alone
+    # Only the work directory is given.
+    finetuning_start.launch(str(tmp_path / "run"), {}, 1, (None, False, None, None), io.StringIO())
     assert checkpoints.list_checkpoints(str(tmp_path / "run"))[-1].endswith("step-00000072")
 
 
@@ -189,7 +188,7 @@ def test_a_random_start_has_the_shape_of_an_encoder_and_none_of_its_weights(fini
         "mlm_tuning_steps": 1,
     }
     _, output = launched(tmp_path / "run", wanted, start=(finished[0], False, None, None))
-    # The masked LM begins at random, and the task with what it made.
+    # The masked LM starts with random weights, and the task starts with the weights of the masked LM.
     assert "parameters; from scratch, seed 8" in output and "weights from workdir" in output
     ours, theirs = (
         checkpoints.read_tensors(checkpoints.list_checkpoints(str(directory))[-1])[0]
@@ -207,7 +206,7 @@ def test_several_seeds_answer_together(three_seeds, table_dir, tmp_path):
     examples = registry.find("classification").read_split(table_dir, "dev", FinetuningConfig())
     runs = [scoring.FinetunedRun(os.path.join(workdir, f"seed-{run['seed']}")) for run in figures["runs"]]
     together = scoring.opened(workdir, together=True)
-    for _ in range(2):  # the first one's weights are there again
+    for _ in range(2):  # the second time, the model must load the first run's weights again
         np.testing.assert_allclose(
             together.logits(examples), np.mean([run.logits(examples) for run in runs], axis=0), atol=1e-6
         )
@@ -223,7 +222,7 @@ def test_several_seeds_answer_together(three_seeds, table_dir, tmp_path):
         scoring.opened(os.path.join(workdir, f"seed-{figures['runs'][0]['seed']}"), together=True)
 
 
-def test_batches_that_go_through_twice_are_learned_and_change_what_is_learned(finished, table_dir, tmp_path):
+def test_two_passes_of_a_batch_give_finite_losses_that_differ_from_one_pass(finished, table_dir, tmp_path):
     wanted = {
         "data_dir": table_dir,
         "init_checkpoint": finished[0],
@@ -260,7 +259,7 @@ def test_batches_that_go_through_twice_are_learned_and_change_what_is_learned(fi
         ),
     ],
 )
-def test_what_does_not_fit_the_encoder_is_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
+def test_options_that_do_not_fit_the_encoder_are_refused_in_one_line(finished, table_dir, tmp_path, wanted, message):
     with pytest.raises(UserError, match=message):
         launched(tmp_path / "run", {"data_dir": table_dir, "init_checkpoint": finished[0], **wanted})
     assert not os.path.exists(tmp_path / "run" / "config.json")
@@ -324,9 +323,8 @@ def test_a_start_that_is_begun_anew_does_not_answer_with_the_weights_of_the_one_
     finished, table_dir, tmp_path, monkeypatch
 ):
     shutil.copytree(finished[0], tmp_path / "run")
-    shutil.rmtree(
-        tmp_path / "run" / "checkpoints" / os.path.basename(newest(finished[0]))
-    )  # what is left is the best weights
+    # Only the best weights remain.
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / os.path.basename(newest(finished[0])))
     for path in checkpoints.list_checkpoints(str(tmp_path / "run")):
         shutil.rmtree(path)
     assert checkpoints.best_checkpoints(str(tmp_path / "run"))
@@ -355,7 +353,7 @@ def test_an_output_layer_of_unknown_origin_is_known_by_names_of_labels(name, tas
     assert transfer.says_what_it_answers(weights, registry.find(name)) == says
 
 
-def test_of_several_seeds_every_command_takes_the_best(finished, tmp_path):
+def test_every_command_takes_the_best_of_several_seeds(finished, tmp_path):
     shutil.copytree(finished[0], tmp_path / "seeds" / "seed-3")
     values = {"metric": "accuracy", "runs": [{"seed": 4, "failed": "step 1"}, {"seed": 3, "dev": {"accuracy": 0.9}}]}
     (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))

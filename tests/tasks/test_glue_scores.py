@@ -1,4 +1,4 @@
-"""GLUE's scores of stored answers against the metrics that transformers gives each task (tests/golden/generate_glue_scores.py)."""
+"""GLUE's scores of stored answers against the metrics of transformers (tests/golden/generate_glue_scores.py)."""
 
 import json
 import pathlib
@@ -9,7 +9,7 @@ from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.families.sequences import Example
 
 GOLDEN = json.loads((pathlib.Path(__file__).parents[1] / "golden" / "glue_scores.json").read_text(encoding="utf-8"))
-# The reference's names of what ours are; what it adds are means of two of them.
+# The names of our metrics by the names of the reference. MEANS are means of two metrics, which we do not compute.
 NAMES = {
     "mcc": "matthews_correlation",
     "acc": "accuracy",
@@ -38,10 +38,10 @@ def test_stored_answers_have_the_scores_that_the_reference_gives_them(entry):
     found = task.family.score(task, examples, answers, labels)
     expected = {NAMES[name]: value for name, value in entry["scores"].items() if name not in MEANS}
     assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-12)
-    assert next(iter(task.metrics)) in expected  # by which the best weights are chosen
+    assert next(iter(task.metrics)) in expected  # the metric that chooses the best weights
 
 
-def test_every_task_of_glue_is_there():
+def test_the_reference_covers_every_task_of_glue():
     assert {entry["task"] for entry in GOLDEN["scores"]} == {
         "cola",
         "sst-2",

@@ -1,4 +1,4 @@
-"""Short runs of kinds of tasks that the other tests read, featurize and score, but do not train."""
+"""Short training runs of the kinds of tasks that the other tests only read, featurize and score."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _LABELS = ("contradiction", "entailment", "neutral")
 
 
 def rows_of(count, seed):
-    """Texts of some words."""
+    """A list of texts with 2 to 18 words."""
     generator = np.random.default_rng(seed)
     return [" ".join(generator.choice([*FILLERS, *GOOD, *BAD], generator.integers(2, 19))) for _ in range(count)]
 
@@ -49,14 +49,14 @@ def nli_dir(tmp_path):
     return directory
 
 
-def test_further_dev_files_are_scored_with_the_best_weights(nli_dir, tmp_path):
+def test_additional_dev_files_are_scored_with_the_best_weights(nli_dir, tmp_path):
     figures, output = run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
     (scores, *_) = FinetunedRun(str(tmp_path / "run")).evaluate(str(nli_dir / "dev_mismatched.tsv"))
     assert figures["dev_mismatched"] == pytest.approx(scores, abs=1e-6)
     assert f"dev_mismatched: accuracy {scores['accuracy']:.4f}" in output
 
 
-def test_a_fault_in_a_further_dev_file_is_told_before_anything_is_trained(nli_dir, tmp_path):
+def test_a_fault_in_an_additional_dev_file_is_reported_before_training(nli_dir, tmp_path):
     written(nli_dir, "dev_mismatched.tsv", nli(3, 3) + "9\ta\tb\n")
     with pytest.raises(UserError, match=r"dev_mismatched\.tsv:5: has 3 fields; expected 4"):
         run_on(tmp_path / "run", str(nli_dir), task="mnli", num_train_steps=2)
@@ -67,7 +67,7 @@ def test_a_fault_in_a_further_dev_file_is_told_before_anything_is_trained(nli_di
 
 
 def questions(count, seed):
-    """SQuAD 2.0 of texts whose first good word is asked for; every third question has no answer."""
+    """A SQuAD 2.0 file. The answer is the first word of GOOD; every third question has no answer."""
     paragraphs = []
     for number, text in enumerate(rows_of(count, seed)):
         found = re.search("|".join(GOOD), text) if number % 3 else None
@@ -81,7 +81,7 @@ def questions(count, seed):
     return json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]})
 
 
-def test_what_a_run_of_squad_2_reports_is_what_its_tuned_threshold_answers(tmp_path):
+def test_a_run_of_squad_2_reports_the_scores_of_its_tuned_threshold(tmp_path):
     for name, count, seed in (("train-v2.0.json", 29, 4), ("dev-v2.0.json", 17, 5)):
         written(tmp_path, name, questions(count, seed))
     figures, output = run_on(
@@ -93,7 +93,7 @@ def test_what_a_run_of_squad_2_reports_is_what_its_tuned_threshold_answers(tmp_p
     assert figures["dev"]["f1"] == pytest.approx(figures["dev"]["best_f1"], abs=1e-6)
     answered = sum(bool(one["text"]) for one in found)
     at_zero = sum(one["null_odds"] <= 0 for one in found)
-    assert answered != at_zero  # else this run would not show which threshold was taken
+    assert answered != at_zero  # otherwise the test could not distinguish the thresholds
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_task_of_each_kind_learns_something_and_answers(tmp_path, task, column
 
 
 def _check_units(workdir):
-    """Others take an output layer over numbers as it answers; a run of the same task takes it in its own units."""
+    """Checks that other programs load the output layer in plain numbers, and the same task in its own units."""
     with open(f"{workdir}/config.json", encoding="utf-8") as file:
         head = Head(**json.load(file)["head"])
     trained, _ = checkpoints.read_tensors(checkpoints.best_checkpoints(workdir)[-1])
@@ -154,7 +154,7 @@ def _check_units(workdir):
 
 
 def test_multiple_choice_learns_which_ending_has_a_good_word_and_answers(tmp_path):
-    """The right ending is the only one with a good word; rows are of many lengths, and a batch has a group of rows for each question."""
+    """Only the right ending has a word of GOOD. Rows have many lengths; each question is a group of rows."""
     generator = np.random.default_rng(8)
 
     def row(place):

@@ -1,4 +1,4 @@
-"""The lengths that batches are padded to: the fewest places, compilations counted."""
+"""The lengths to which batches are padded: the fewest places, including the cost of compilations."""
 
 import itertools
 
@@ -10,7 +10,9 @@ from keras_bert_app.tasks import lengths
 
 
 def total(longest, rows, found, cost):
-    return sum(lengths.padded(size, found) * count for size, count in zip(longest, rows)) + cost * len(found)
+    return sum(lengths.padded(size, found) * count for size, count in zip(longest, rows, strict=True)) + cost * len(
+        found
+    )
 
 
 @pytest.mark.parametrize("cost", [0, 30, 200, 1000, 10**6])

@@ -1,4 +1,4 @@
-"""The losses of fine-tuning, against numbers worked out by hand."""
+"""The losses of fine-tuning, against numbers that are computed by hand."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_label_sets_are_learned_by_a_yes_or_no_for_each_label():
     assert loss == pytest.approx(expected, abs=1e-6) and figures["accuracy"] == 0.5
 
 
-def test_numbers_and_label_sets_are_learned_from_a_teacher_too():
+def test_numbers_and_label_sets_are_also_learned_from_a_teacher():
     numbers = np.array([[1.0], [3.0]], np.float32)
     batch = {
         "labels": np.array([2.0, 5.0], np.float32),
@@ -105,7 +105,7 @@ def test_an_answer_s_ends_are_chosen_among_the_tokens_of_the_row_alone():
 
 
 def divergence(logits, again):
-    """KL(p | q) of two rows of logits."""
+    """KL(p | q), where p and q are the softmax of two rows of logits."""
     return np.sum(np.exp(log_softmax(logits)) * (log_softmax(logits) - log_softmax(again)), axis=-1)
 
 
@@ -128,7 +128,7 @@ def both_ways(logits, again):
             {"labels": np.array([2, 5, 0], np.float32), "example_weights": np.array([1, 1, 0], np.float32)},
             lambda logits, again: np.mean((logits - again)[:2] ** 2),
         ),
-        # Of each label yes or no, which are the logit and 0.
+        # Each label is a choice between yes, with its logit, and no, with the logit 0.
         (
             objectives.MultiLabel,
             (3, 2),
@@ -161,7 +161,9 @@ def both_ways(logits, again):
         ),
     ],
 )
-def test_two_answers_to_a_batch_have_the_mean_of_their_losses_and_what_divides_them(objective, shape, batch, divided):
+def test_the_loss_of_two_passes_is_the_mean_of_their_losses_plus_the_weighted_divergence(
+    objective, shape, batch, divided
+):
     logits, again = GENERATOR.normal(size=(2, *shape)).astype(np.float32)
     (first, figures), (second, others) = (means(objective(), each, batch) for each in (logits, again))
     loss, both = means(objective(consistency_weight=0.7), logits, batch, again)

@@ -1,4 +1,4 @@
-"""Options that a task does not read are refused, since they would change nothing."""
+"""Options without an effect on a task are refused."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from keras_bert_app.tasks import registry
         ("reuters", {"label_column": "x"}, "--label_column=x"),
     ],
 )
-def test_what_a_task_does_not_read_is_refused_by_name(task, settings, flag):
+def test_an_option_that_the_task_does_not_read_is_refused_by_name(task, settings, flag):
     with pytest.raises(UserError, match=f"^{flag}: task {task} does not read it; leave it out$"):
         registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
@@ -40,7 +40,7 @@ def test_what_a_task_does_not_read_is_refused_by_name(task, settings, flag):
         ("sst-2", {}),
     ],
 )
-def test_what_it_reads_is_taken(task, settings):
+def test_options_that_the_task_reads_are_accepted(task, settings):
     registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
 
@@ -51,7 +51,8 @@ def test_what_it_reads_is_taken(task, settings):
         (
             "sst-2",
             {"max_windows": 3},
-            "--max_windows=3: --long_documents=head has one row for each text; leave it out, or take windows or hierarchical",
+            "--max_windows=3: --long_documents=head has one row for each text; leave it out, or take windows or "
+            "hierarchical",
         ),
         (
             "reuters",
@@ -82,7 +83,7 @@ def test_what_it_reads_is_taken(task, settings):
         ),
     ],
 )
-def test_what_the_other_options_leave_no_use_for_is_refused(task, settings, message):
+def test_an_option_without_effect_beside_the_others_is_refused(task, settings, message):
     with pytest.raises(UserError, match=message):
         registry.find(task).check_options(FinetuningConfig(task=task, **settings))
 
@@ -94,8 +95,8 @@ def test_layers_that_are_never_trained_are_not_unfrozen():
         FinetuningConfig(task="sst-2", gradual_unfreezing=40, freeze_layers=-1)
 
 
-def test_of_a_run_that_answers_only_what_was_asked_for_is_checked():
-    run = FinetuningConfig(task="sst-2", max_windows=3, n_best_size=5)  # begun when that was not refused
+def test_a_finished_run_checks_only_the_options_of_the_command():
+    run = FinetuningConfig(task="sst-2", max_windows=3, n_best_size=5)
     registry.find("sst-2").check_options(run, {"max_seq_length": 64})
     with pytest.raises(UserError, match="--n_best_size=5: task sst-2 does not read it; leave it out"):
         registry.find("sst-2").check_options(run, {"n_best_size": 5})
@@ -117,13 +118,13 @@ def test_every_task_s_own_defaults_are_what_it_reads():
         task.check_options(FinetuningConfig(**{"task": task.name, **task.defaults}))
 
 
-def test_several_steps_a_call_want_batches_of_one_length():
+def test_several_steps_per_call_need_batches_of_one_length():
     with pytest.raises(UserError, match="--iterations_per_loop=4: batches of many lengths are taken one a call"):
         registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4))
     registry.find("sst-2").check_options(FinetuningConfig(iterations_per_loop=4, length_buckets=False))
 
 
-def test_what_a_run_began_with_it_may_go_on_with_though_nothing_reads_it():
+def test_no_option_is_checked_if_the_command_gives_none():
     run = FinetuningConfig(distillation_weight=0.8)
     with pytest.raises(UserError, match="there is no --teacher"):
         registry.find("sst-2").check_options(run)

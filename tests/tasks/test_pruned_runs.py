@@ -1,4 +1,4 @@
-"""Fine-tuned runs without some heads are runs: they answer, are scored, exported, and trained on from."""
+"""Fine-tuned runs without some attention heads: answers, scores, export, and further training."""
 
 import json
 
@@ -35,11 +35,11 @@ def test_a_pruned_run_answers_as_the_whole_one_with_those_heads_closed(finished,
 
 
 def _without_calls(run):
-    run._calls.clear()  # a function that was traced before knows of no gates
+    run._calls.clear()  # a function that was traced earlier has no gates
     return run
 
 
-def test_what_was_done_is_told_and_the_weights_are_those_that_scored_best(finished, pruned):
+def test_pruning_reports_its_changes_and_keeps_the_best_weights(finished, pruned):
     best = checkpoints.best_checkpoints(finished[0])[-1]
     assert pruned[1][0].startswith(f"workdir {best}: ") and pruned[1][1] == "heads 2 -> 1: by layer 1"
     step = checkpoints.read_manifest(best)["step"]
@@ -47,7 +47,7 @@ def test_what_was_done_is_told_and_the_weights_are_those_that_scored_best(finish
     assert is_finetuned(pruned[0])
 
 
-def test_what_was_tuned_on_dev_is_kept_and_scores_are_not(finished, tmp_path, monkeypatch):
+def test_pruning_keeps_values_tuned_on_dev_and_drops_scores(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(pruned_runs.results, "tuned", lambda workdir: {"null_score_diff_threshold": -1.5})
     pruned_runs.write(finished[0], {0: [0]}, str(tmp_path / "run"))
     values = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -55,7 +55,7 @@ def test_what_was_tuned_on_dev_is_kept_and_scores_are_not(finished, tmp_path, mo
     assert values["num_heads_by_layer"] == [1] and not (tmp_path / "run" / "results.json").exists()
 
 
-def test_of_several_seeds_the_best_is_taken(finished, tmp_path):
+def test_the_best_of_several_seeds_is_pruned(finished, tmp_path):
     (tmp_path / "seeds").mkdir()
     (tmp_path / "seeds" / "seed-3").symlink_to(finished[0])
     (tmp_path / "seeds" / "results.json").write_text(
@@ -72,7 +72,7 @@ def test_of_several_seeds_the_best_is_taken(finished, tmp_path):
     )
 
 
-def test_its_export_has_its_classifier(pruned, tmp_path):
+def test_the_export_of_a_pruned_run_has_its_classifier(pruned, tmp_path):
     _, ids_export = export_finetuned(pruned[0], str(tmp_path / "out"))
     ids = tf.constant([[2, 7, 8, 3]])
     inputs = {"input_word_ids": ids, "input_mask": tf.ones_like(ids), "input_type_ids": tf.zeros_like(ids)}
@@ -81,12 +81,11 @@ def test_its_export_has_its_classifier(pruned, tmp_path):
     np.testing.assert_allclose(loaded.signatures["serving_default"](**inputs)["probabilities"], expected, atol=1e-6)
 
 
-def test_training_cannot_go_on_in_it_but_from_it(pruned, table_dir):
+def test_a_pruned_run_cannot_resume_but_is_a_valid_start(pruned, table_dir):
     with pytest.raises(UserError, match="cannot be gone on with; train it on with --init_checkpoint="):
         finetuning_start.launch(pruned[0], {"task": "classification", "data_dir": table_dir})
-    with pytest.raises(
-        UserError, match="cannot be gone on with"
-    ):  # by a whole command neither, though it has no checkpoint to go on from
+    # A complete command is refused, too, although the directory has no checkpoint to resume from.
+    with pytest.raises(UserError, match="cannot be gone on with"):
         finetuning_start.launch(
             pruned[0], {"task": "classification", "data_dir": table_dir}, 1, (pruned[0], True, None, None)
         )
@@ -101,7 +100,7 @@ def test_training_cannot_go_on_in_it_but_from_it(pruned, table_dir):
 @pytest.mark.parametrize(
     "heads, message", [({0: [0, 1]}, "layer 0 would have none left"), ({1: [0]}, "there is no layer 1")]
 )
-def test_nothing_is_written_of_heads_that_cannot_go(finished, heads, message, tmp_path):
+def test_invalid_heads_are_refused_before_anything_is_written(finished, heads, message, tmp_path):
     with pytest.raises(UserError, match=message):
         pruned_runs.write(finished[0], heads, str(tmp_path / "run"))
     assert list(tmp_path.iterdir()) == []

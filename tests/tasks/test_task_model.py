@@ -1,4 +1,4 @@
-"""The heads of fine-tuning, against sums worked out by hand from the encoder's own outputs."""
+"""The heads of fine-tuning, against sums that are computed by hand from the outputs of the encoder."""
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ def test_a_text_s_vector_is_pooled_over_its_own_tokens(pooling, layers):
         x = np.concatenate(states[-4:], axis=-1)
     else:
         scores = np.exp(model.scalar_mix.scores.numpy())
-        x = 1.7 * sum(share * state for share, state in zip(scores / scores.sum(), states))
-    rows = [row[:length] for row, length in zip(x, LENGTHS)]
+        x = 1.7 * sum(share * state for share, state in zip(scores / scores.sum(), states, strict=True))
+    rows = [row[:length] for row, length in zip(x, LENGTHS, strict=True)]
     of_row = {"cls": lambda row: row[0], "mean": lambda row: row.mean(axis=0), "max": lambda row: row.max(axis=0)}
     of_row["concat"] = lambda row: np.concatenate([of_row["cls"](row), of_row["max"](row), of_row["mean"](row)])
     expected = np.stack([of_row[pooling](row) for row in rows])
@@ -67,18 +67,18 @@ def test_padding_changes_no_answer(head):
     long = {name: tf.pad(values, [[0, 0], [0, 8]]) for name, values in long.items()}
     ours, padded = model(short)["logits"].numpy(), model(long)["logits"].numpy()
     if head.stands_on == TOKENS:
-        for row, other, length in zip(ours, padded, LENGTHS):
+        for row, other, length in zip(ours, padded, LENGTHS, strict=True):
             np.testing.assert_allclose(row[:length], other[:length], atol=2e-5)
     else:
         np.testing.assert_allclose(ours, padded, atol=2e-5)
 
 
 def grouped(group_sizes, width=9):
-    """A batch [B, G, S] whose rows beyond a text's own are empty."""
+    """A batch [B, G, S] in which rows after the last row of a text are empty."""
     group = max(group_sizes)
     flat = batch_of([4 + number % 5 for number in range(len(group_sizes) * group)], width)
-    there = (np.arange(group) < np.array(group_sizes)[:, None]).astype(np.int32)[:, :, None]
-    return {name: tf.reshape(values, [len(group_sizes), group, width]) * there for name, values in flat.items()}
+    is_row = (np.arange(group) < np.array(group_sizes)[:, None]).astype(np.int32)[:, :, None]
+    return {name: tf.reshape(values, [len(group_sizes), group, width]) * is_row for name, values in flat.items()}
 
 
 def test_each_choice_gets_the_logit_that_it_would_get_alone():
@@ -91,7 +91,7 @@ def test_each_choice_gets_the_logit_that_it_would_get_alone():
             assert logits[row, choice] == pytest.approx(float(model(alone)["logits"][0, 0]), abs=1e-5)
 
 
-def test_logits_of_windows_are_averaged_over_those_that_are_there():
+def test_the_logits_of_a_text_are_the_mean_over_its_windows():
     model = BertTaskModel(CONFIG, Head(TEXT, 3, windows="logits"))
     plain = BertTaskModel(CONFIG, Head(TEXT, 3))
     plain.set_weights(model.get_weights())
@@ -116,12 +116,12 @@ def test_all_weights_have_paths_of_their_own_and_the_same_seed_gives_the_same_on
     first, second, other = (BertTaskModel(THREE_LAYERS, head, seed=seed) for seed in (5, 5, 6))
     paths = [variable.path for variable in first.weights]
     assert len(set(paths)) == len(paths) and paths == [variable.path for variable in second.weights]
-    assert all(np.array_equal(one, same) for one, same in zip(first.get_weights(), second.get_weights()))
+    assert all(np.array_equal(one, same) for one, same in zip(first.get_weights(), second.get_weights(), strict=True))
     kernels = [number for number, path in enumerate(paths) if path.endswith("kernel")]
     assert all(not np.array_equal(first.get_weights()[number], other.get_weights()[number]) for number in kernels)
 
 
-def test_dropout_hangs_on_the_seed_and_is_off_without_one():
+def test_dropout_depends_on_the_seed_and_is_off_without_a_seed():
     model = BertTaskModel(
         CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), Head(TEXT, 3, dropout=0.5)
     )
@@ -163,6 +163,6 @@ def test_two_passes_are_those_of_a_batch_twice_as_large(head):
     outputs = twice(batch, dropout_seed=seed)
     np.testing.assert_allclose(tf.concat([outputs["logits"], outputs["logits_again"]], axis=0), doubled, atol=1e-6)
     assert np.abs(outputs["logits"] - outputs["logits_again"]).max() > 1e-3
-    # What it answers has no dropout, and one pass.
+    # Inference has one pass and no dropout.
     np.testing.assert_allclose(twice(batch)["logits"], once(batch)["logits"], atol=1e-6)
     assert list(twice(batch)) == ["logits"]

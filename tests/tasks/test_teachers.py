@@ -1,4 +1,4 @@
-"""Teachers of fine-tuning: runs whose answers others learn from, of one seed and of several."""
+"""Teachers of fine-tuning: runs of one or several seeds whose answers other runs learn from."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
     "teacher, task, is_taken",
     [("sst-2", "mrpc", False), ("mrpc", "paws-x", True), ("classification", "cola", True), ("sst-2", "sst-2", True)],
 )
-def test_a_teacher_of_another_task_is_no_teacher_though_its_labels_are_called_the_same(
+def test_a_teacher_of_another_task_is_refused_although_its_labels_have_the_same_names(
     finished, table_dir, tmp_path, monkeypatch, teacher, task, is_taken
 ):
     shutil.copytree(finished[0], tmp_path / "teacher")
@@ -87,7 +87,7 @@ def given(task, examples, fingerprint="of the examples"):
     )
 
 
-def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(three_seeds, table_dir, tmp_path):
+def test_several_seeds_teach_by_the_mean_of_their_logits_and_answer_once(three_seeds, table_dir, tmp_path):
     shutil.copytree(three_seeds, tmp_path / "teacher")
     path = tmp_path / "teacher" / "results.json"
     figures = json.loads(path.read_text(encoding="utf-8"))
@@ -103,7 +103,7 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(thre
     assert teacher.logits(given("classification", examples), run, directories) is found
     assert len(teacher.logits(given("classification", examples[:3], "of others"), run, directories)) == 3
     assert stream.getvalue().count("teaches by 2 runs") == 2 and stream.getvalue().count("seed-") == 4
-    # A student goes on with the teachers that it began with.
+    # A resumed student keeps the teachers that it began with.
     wanted = {"data_dir": table_dir, "teacher": run.teacher, "num_train_steps": 1}
     _, output = launched(tmp_path / "student", wanted, start=(None, False, CONFIG, VOCABULARY))
     assert "teaches by 2 runs" in output
@@ -122,18 +122,18 @@ def test_several_seeds_teach_by_the_mean_of_their_logits_and_are_asked_once(thre
         )[:3],
         atol=1e-5,
     )
-    kept.write_bytes(kept.read_bytes()[:-7])  # so that they are asked again
+    kept.write_bytes(kept.read_bytes()[:-7])  # a damaged file makes the student ask the teachers again
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "teaches by 2 runs" in output and "resumed at step 1" in output
-    # What its heads are worth is told by the labels.
+    # The importance of the student's attention heads is measured with the labels.
     tuned = head_tasks.Tuned(Options(workdir=str(tmp_path / "student")))
     assert np.isfinite(float(tuned.loss(tuned.outputs(tuned.model, tuned.estimation[0]), tuned.estimation[0])))
-    # Where nothing is left to learn nobody is asked.
+    # A finished run does not ask its teachers.
     _, output = launched(tmp_path / "student", {"num_train_steps": 2}, start=(None, True, None, None))
     assert "teaches" not in output and "resumed at step 2" in output
 
 
-def test_texts_without_labels_are_learned_from_by_what_the_teacher_answers(finished, table_dir, tmp_path):
+def test_texts_without_labels_are_learned_with_the_teachers_answers(finished, table_dir, tmp_path):
     (tmp_path / "more").mkdir()
     texts = tmp_path / "more" / "texts of others.tsv"
     texts.write_text("sentence\nthe grim day\n\nso very kind\na warm day\n", encoding="utf-8")
@@ -148,13 +148,13 @@ def test_texts_without_labels_are_learned_from_by_what_the_teacher_answers(finis
     figures, output = launched(tmp_path / "student", wanted)
     assert "9 training examples and 4 texts without labels are answered" in output and "training: 9 examples" in output
     assert "; 4 more without labels" in output and figures["num_train_steps"] == 4  # 13 texts, twice, 8 a step
-    assert figures["baseline"]["what"] == "always 1"  # of 5 and 4
+    assert figures["baseline"]["what"] == "always 1"  # 5 examples have label 1, 4 have label 0
     answers = np.load(tmp_path / "student" / "teacher_logits.npy")
     teacher = scoring.FinetunedRun(finished[0])
     np.testing.assert_allclose(
         answers[9:], teacher.logits(teacher.task.read_file(str(texts), teacher.run, has_labels=False)), atol=1e-5
     )
-    # They go on with the answers they had, wherever the file is by then, and not with other texts.
+    # A resumed run keeps its answers if the file has moved, and refuses other texts.
     moved = texts.rename(tmp_path / "texts.tsv")
     _, output = launched(tmp_path / "student", {**wanted, "num_train_epochs": 3.0, "unlabelled_files": (str(moved),)})
     assert "teaches" not in output and "resumed at step 4" in output
@@ -176,7 +176,7 @@ def test_texts_without_labels_are_learned_from_by_what_the_teacher_answers(finis
         ),
     ],
 )
-def test_the_likeliest_answer_of_a_teacher_is_the_label_of_a_text_without_one(task, known, answers, expected):
+def test_the_most_likely_answer_of_a_teacher_becomes_the_label_of_an_unlabelled_text(task, known, answers, expected):
     train = types.SimpleNamespace(labels={"labels": known.copy()})
     data = types.SimpleNamespace(task=registry.find(task), train_examples=[None] * 2, train=train)
     answers = np.array(answers, np.float32)
@@ -185,7 +185,7 @@ def test_the_likeliest_answer_of_a_teacher_is_the_label_of_a_text_without_one(ta
     np.testing.assert_array_equal(train.labels["labels"], expected)
 
 
-def test_shares_and_units_are_those_of_the_known_labels(tmp_path, tokenizer):
+def test_the_units_of_a_regression_come_from_the_known_labels(tmp_path, tokenizer):
     table = "text\tlabel\nthe day\t10\nfine\t20\ngrim\t30\n"
     for name in ("train", "dev"):
         (tmp_path / f"{name}.tsv").write_text(table, encoding="utf-8")
@@ -205,7 +205,7 @@ def test_shares_and_units_are_those_of_the_known_labels(tmp_path, tokenizer):
     assert head.offset == 20 and head.scale == pytest.approx((200 / 3) ** 0.5)
 
 
-def test_label_sets_begin_with_the_shares_of_the_known_labels(tmp_path, tokenizer):
+def test_the_bias_for_label_sets_begins_with_the_shares_of_the_known_labels(tmp_path, tokenizer):
     (tmp_path / "train.tsv").write_text("text\tlabel\nthe day\ta\nfine\tb\ngrim\ta\n", encoding="utf-8")
     shutil.copy(tmp_path / "train.tsv", tmp_path / "dev.tsv")
     run = FinetuningConfig(
@@ -271,12 +271,12 @@ def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_r
         ({"teacher": "runs/a", "unlabelled_files": ("none.tsv",)}, "none.tsv: there is no such file"),
     ],
 )
-def test_texts_without_labels_are_refused_where_nobody_can_answer(table_dir, tokenizer, flags, expected):
+def test_texts_without_labels_are_refused_without_a_valid_teacher(table_dir, tokenizer, flags, expected):
     with pytest.raises(UserError, match=expected):
         load_data(FinetuningConfig(**{**SETTINGS, "data_dir": table_dir, **flags}), tokenizer)
 
 
-def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epochs(finished, table_dir, tmp_path):
+def test_a_student_with_a_time_limit_trains_beyond_the_steps_of_its_epochs(finished, table_dir, tmp_path):
     wanted = {
         "data_dir": table_dir,
         "init_checkpoint": finished[0],
@@ -290,9 +290,9 @@ def test_a_student_whose_clock_is_not_over_goes_on_beyond_the_steps_of_its_epoch
     _, output = launched(tmp_path / "student", wanted)
     assert "teaches" not in output and "resumed at step" in output
     step = int(output.split("resumed at step ")[1].split()[0])
-    assert step > 1  # of one a pass over the examples
-    figures, output = launched(tmp_path / "student", {**wanted, "train_minutes": 0.25})  # longer than compiling takes
-    # It goes on with what it was taught before.
+    assert step > 1  # one pass over the examples is 1 step
+    figures, output = launched(tmp_path / "student", {**wanted, "train_minutes": 0.25})  # longer than compilation takes
+    # The student keeps the answers from its first run.
     assert f"resumed at step {step}" in output and "teaches" not in output and figures["best_step"] >= 1
     steps = [
         int(os.path.basename(path).split("-")[1]) for path in checkpoints.list_checkpoints(str(tmp_path / "student"))

@@ -1,16 +1,18 @@
-"""Lines that tell how far long work is."""
+"""Progress lines."""
 
 import io
 
-from keras_bert_app.terminal import progress
+import pytest
+
+from keras_bert_app.terminal import durations, progress
 
 
 def test_progress_tells_rate_and_time_left_from_the_work_that_is_done(monkeypatch):
-    clock = iter([0.0, 2.0, 6.0, 7.0, 10.0])
+    clock = iter([0.0, 0.0, 2.0, 6.0, 6.0, 7.0, 10.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     stream = io.StringIO()
     shown = progress.Progress("texts", 1000, 400, stream)
-    shown.done(100, 100)  # too soon to be shown
+    shown.done(100, 100)  # too soon for a line
     shown.done(200, 100)
     shown.done(1, 1)
     assert stream.getvalue() == "300/1,000 texts  50 texts/s  ETA 0:06\n"
@@ -23,3 +25,27 @@ def test_items_are_reported_every_ten_seconds_with_what_is_left(monkeypatch):
     lines = []
     assert list(progress.reported("abcd", 4, "sentences", lines.append)) == list("abcd")
     assert lines == ["2/4 sentences  6.0 s each  ETA 0:12", "4/4 sentences  6.0 s each  ETA 0:00"]
+
+
+@pytest.mark.parametrize(
+    "seconds, exact, rough",
+    [
+        (0.1234, "0:00", "0.123 seconds"),
+        (61, "1:01", "61 seconds"),
+        (3723, "1:02:03", "62.0 minutes"),
+        (200_000, "55:33:20", "2.3 days"),
+    ],
+)
+def test_a_measured_duration_is_exact_and_an_estimated_one_has_one_unit(seconds, exact, rough):
+    assert (durations.duration(seconds), durations.rough_duration(seconds)) == (exact, rough)
+
+
+def test_reading_shows_speed_and_time_left_of_this_run_alone(monkeypatch):
+    clock = iter([0.0, 10.0, 11.0, 20.0, 20.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    shown = progress.ReadingProgress("reading", 200_000_000, stream)
+    shown.line.shown = 12.0
+    shown(1_000, 100_000_000)  # an earlier run has read these bytes
+    shown(2_000, 150_000_000)
+    assert stream.getvalue() == "reading: 2,000 documents, 150 MB, 5.0 MB/s  75%  ETA 0:10\n"

@@ -1,4 +1,4 @@
-"""A small corpus and model for tests of the trainer."""
+"""A small corpus, model and run for tests of the trainer."""
 
 import dataclasses
 import functools
@@ -12,7 +12,9 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.runs import work_directory
-from keras_bert_app.training import pretrain as pretraining
+from keras_bert_app.runs.work_directory import ExistingRun
+from keras_bert_app.training import pretrain, pretraining_start
+from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from pipelines.corpus import preparation
 from pipelines.wordpiece import vocabulary
 
@@ -65,7 +67,7 @@ def shards(tmp_path_factory):
 
 @pytest.fixture
 def training_shards(shards):
-    """For what is looked for in the training alone: without held-out text a third of such a run is spared."""
+    """(training shards, no held-out shards), for tests of training alone. It saves a third of the time of a run."""
     return shards[0], []
 
 
@@ -81,22 +83,34 @@ def make_workdir(tmp_path):
 
 
 def train(workdir, shards, strategy=None, draw=lambda rows, title: b""):
-    """(last evaluation's figures, what was printed) of a run; a strategy of None is the configured one.
+    """Trains the run of a work directory.
 
-    The curves take as long as some hundred steps of such a model; only who asks for them gets them drawn.
+    Args:
+        workdir: the work directory.
+        shards: (training shards, held-out shards).
+        strategy: tf.distribute.Strategy; None for the one that the run names.
+        draw: function that draws the curves. The real one takes as long as some hundred steps of so small a model.
+
+    Returns:
+        (figures of the last evaluation, printed text).
     """
-    output = io.StringIO()
-    with mock.patch.object(pretraining, "draw_curves", draw):
-        figures = pretraining.pretrain(workdir, [shards[0]], shards[1], strategy=strategy, stream=output)
+    output, existing = io.StringIO(), ExistingRun.read(workdir)
+    start = pretraining_start.make_start(
+        workdir, *existing.config(), strategy=strategy, stream=output, existing=existing
+    )
+    corpora = PretrainingCorpora((tuple(shards[0]),), tuple(shards[1]))
+    with mock.patch.object(pretrain, "_draw", draw):
+        figures = pretrain.pretrain(dataclasses.replace(start, data=corpora))
     return figures, output.getvalue()
 
 
 def finished(tmp_path_factory, shards, name, config=CONFIG, run=RUN):
+    """(work directory, figures, output) of a new run."""
     workdir = write_workdir(tmp_path_factory.mktemp("runs") / name, config, run)
     return (workdir, *train(workdir, shards))
 
 
-# Whole runs that several tests compare with; none of them may change these directories.
+# Several tests compare with these runs. No test may change their directories.
 @pytest.fixture(scope="session")
 def plain_run(tmp_path_factory, shards):
     """(work directory, figures, output) of CONFIG and RUN on one device."""
@@ -105,13 +119,13 @@ def plain_run(tmp_path_factory, shards):
 
 @pytest.fixture(scope="session")
 def dropout_run(tmp_path_factory, shards):
-    """The same with dropout."""
+    """(work directory, figures, output) of the same run with dropout."""
     return finished(tmp_path_factory, shards, "dropout", WITH_DROPOUT)
 
 
 @pytest.fixture(scope="session")
 def untrained_run(tmp_path_factory, shards):
-    """One step at a learning rate of 0: the initial weights."""
+    """(work directory, figures, output) of one step at a learning rate of 0. It keeps the initial weights."""
     return finished(
         tmp_path_factory,
         shards,
@@ -122,5 +136,37 @@ def untrained_run(tmp_path_factory, shards):
 
 @functools.cache
 def two_replicas():
-    """One strategy for all tests: several in a process number their collective ops alike, and TensorFlow mixes them up."""
+    """The strategy of two CPUs that all tests share.
+
+    Several strategies in a process give their collective ops the same numbers, and TensorFlow mixes the ops up.
+    """
     return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def random_batch(config, run):
+    """A global batch of random ids in which every row is full.
+
+    Args:
+        config: BertConfig.
+        run: PretrainingConfig, resolved.
+
+    Returns:
+        dict of tensors: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions, masked_lm_ids
+        int32 [B, P]; masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B].
+    """
+    generator = np.random.RandomState(1)
+    rows, length, predictions = run.global_batch_size, run.max_seq_length, run.max_predictions_per_seq
+
+    def integers(high, *shape):
+        return tf.constant(generator.randint(0, high, shape), tf.int32)
+
+    return {
+        "input_word_ids": integers(config.vocab_size, rows, length),
+        "input_mask": tf.ones([rows, length], tf.int32),
+        "input_type_ids": integers(2, rows, length),
+        # The order of random numbers has no position twice.
+        "masked_lm_positions": tf.constant(generator.rand(rows, length).argsort(axis=1)[:, :predictions], tf.int32),
+        "masked_lm_ids": integers(config.vocab_size, rows, predictions),
+        "masked_lm_weights": tf.ones([rows, predictions]),
+        "next_sentence_labels": integers(2, rows),
+    }

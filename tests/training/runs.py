@@ -1,4 +1,4 @@
-"""What tests of runs look at: weights, figures, and a stop in the middle."""
+"""Helpers for tests of runs: weights, rows of metrics.jsonl, and a stop in the middle."""
 
 import json
 import os
@@ -19,6 +19,7 @@ def weights_of(workdir):
 
 
 def largest_difference(workdir, other):
+    """The largest difference between two weights of the same place in two runs."""
     ours, theirs = weights_of(workdir), weights_of(other)
     return max(np.abs(ours[path] - theirs[path]).max() for path in ours)
 
@@ -29,14 +30,14 @@ def rows_of(workdir):
 
 
 def interrupt_after(workdir, shards, step):
-    """Runs until the first call that ends at or after a step, then sends SIGTERM twice to ourselves."""
+    """Trains up to the first call that ends at or after a step, then sends SIGTERM twice to this process."""
     real = reporting.Reporter.live
 
-    def live(self, at, figures):
-        if at >= step:
+    def live(self, current_step, figures):
+        if current_step >= step:
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, at, figures)
+        return real(self, current_step, figures)
 
     reporting.Reporter.live = live
     try:

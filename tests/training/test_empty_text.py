@@ -1,4 +1,4 @@
-"""Text from which no example can be made: a run says so instead of waiting for one."""
+"""Text of which no example can be made. A run reports such text and does not wait for an example."""
 
 import shutil
 
@@ -37,7 +37,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def nothing(write):
-    """Shards whose text cleans to nothing, and one without a document."""
+    """Two shards whose text is empty after cleaning, and one without a document."""
     return [write("a", ["\x01\n\x02", "\x03"]), write("b", ["\u200b\x01"]), write("c", [])]
 
 
@@ -52,9 +52,10 @@ def test_shards_without_an_example_are_passed_over_even_when_all_of_the_first_bl
 ):
     shards = [*nothing, write("good", ["the cat sat.\nrain fell on old stones."])]
     dataset = pretraining_dataset(shards, tokenizer, position=(0, 3, 9), with_position=True, **ARGUMENTS)
-    for batch, position in dataset.take(4):
-        assert batch["input_mask"].numpy()[:, 0].all()
-    assert position[0] > 1
+    batches = list(dataset.take(4))
+    assert all(batch["input_mask"].numpy()[:, 0].all() for batch, _ in batches)
+    _, last_position = batches[-1]
+    assert last_position[0] > 1
 
 
 def test_a_run_without_an_example_ends_in_one_line_that_counts_what_there_is(make_workdir, nothing):

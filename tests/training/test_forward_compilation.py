@@ -1,17 +1,19 @@
-"""Evaluations and predictions whose parts XLA compiles: the plain ones' answers, and when that is done."""
+"""Evaluations and predictions with compiled parts equal the plain ones, and are chosen where they save time."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.step.random_batches import random_batch
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
-from keras_bert_app.modeling import backend
+from keras_bert_app.modeling import execution
+from keras_bert_app.modeling.execution import PARTS, PLAIN
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
 from keras_bert_app.training import forward
+from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
+from tests.training.conftest import random_batch
 
 CONFIG = BertConfig(
     vocab_size=97,
@@ -29,11 +31,12 @@ RUN = PretrainingConfig(max_seq_length=32, global_batch_size=4, max_predictions_
 def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, policy, limit):
     model = BertTaskModel(CONFIG, Head(TEXT, 3, pooling="mean"), seed=5, dtype=policy)
     plain, compiled = (
-        forward.make_prediction_call(tf.distribute.get_strategy(), model, what) for what in ("", "parts")
+        forward.make_prediction_call(tf.distribute.get_strategy(), model, each) for each in (PLAIN, PARTS)
     )
     batch = random_batch(CONFIG, RUN)
     kernels = []
-    monkeypatch.setattr(backend, "_kernel", lambda *key, real=backend._kernel: kernels.append(key) or real(*key))
+    real = execution._kernel
+    monkeypatch.setattr(execution, "_kernel", lambda *key: kernels.append(key) or real(*key))
     for length in (32, 9, 17):
         rows = {name: batch[name][:, :length] for name in ("input_word_ids", "input_mask", "input_type_ids")}
         before, expected = len(kernels), plain(rows)
@@ -46,19 +49,20 @@ def test_predictions_are_those_without_compilation_at_every_length(monkeypatch, 
 def test_evaluations_are_those_without_compilation(policy, limit):
     model, objective = BertPretrainer(CONFIG, seed=5, dtype=policy), PretrainingObjective()
     plain, compiled = (
-        forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective, what)(random_batch(CONFIG, RUN))
-        for what in ("", "parts")
+        forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective, each)(random_batch(CONFIG, RUN))
+        for each in (PLAIN, PARTS)
     )
     np.testing.assert_allclose(compiled, plain, rtol=limit)
     assert (plain != 0).any()
 
 
 @pytest.mark.parametrize(
-    "precision, is_worth, what", [("bfloat16", True, "parts"), ("bfloat16", False, ""), ("float32", True, "")]
+    "precision, is_worth, expected",
+    [("bfloat16", True, PARTS), ("bfloat16", False, PLAIN), ("float32", True, PLAIN)],
 )
-def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, what):
+def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth, expected):
     run = PretrainingConfig(precision=precision)
-    assert forward.forward_compilation(tf.distribute.get_strategy(), run, is_worth) == what
+    assert inference_execution(run, tf.distribute.get_strategy(), is_worth) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +72,7 @@ def test_parts_are_compiled_in_bfloat16_where_it_is_worth_it(precision, is_worth
 def test_one_graph_serves_rows_of_every_length(strategy, graphs):
     traced = []
 
-    def model(batch):
+    def model(batch, execution):
         traced.append(batch["input_mask"].shape.as_list())
         return {"logits": tf.reduce_sum(batch["input_mask"], axis=1, keepdims=True)}
 
@@ -77,4 +81,5 @@ def test_one_graph_serves_rows_of_every_length(strategy, graphs):
         assert (call({"input_mask": tf.ones([3, length], tf.int32)}) == length).all()
     assert traced == graphs
     assert (call({"input_mask": tf.ones([2, 7], tf.int32)}) == 7).all()
-    assert traced[len(graphs) :] == ([] if graphs[-1] == [None, None] else [[None, None]])  # one more, and that for all
+    # One more graph serves all numbers of rows.
+    assert traced[len(graphs) :] == ([] if graphs[-1] == [None, None] else [[None, None]])

@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs.lock import locked
-from keras_bert_app.training import pretraining_start, strategies
+from keras_bert_app.training import pretraining_corpora, pretraining_start, strategies
 from tests.training.conftest import CONFIG, RUN, VOCABULARY
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
@@ -39,7 +39,7 @@ def test_a_second_run_is_refused_with_the_first_one_s_process_and_the_lock_of_a_
         holder.wait()
     with locked(workdir):
         pass
-    with locked(workdir):  # and after an orderly end
+    with locked(workdir):  # free again after an orderly end
         pass
 
 
@@ -67,7 +67,7 @@ def test_a_directory_is_refused_before_anything_is_written_there_and_a_machine_t
 def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch):
     workdir, seen = str(tmp_path / "run"), []
 
-    def watched(name, result):
+    def watched(module, name, result):
         def call(*arguments, **options):
             with pytest.raises(UserError, match="another run"):
                 with locked(workdir):
@@ -75,10 +75,10 @@ def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch)
             seen.append(name)
             return result
 
-        monkeypatch.setattr(pretraining_start, name, call)
+        monkeypatch.setattr(module, name, call)
 
-    watched("prepared_corpora", {})
-    watched("pretrain", {"eval_loss": 1.0})
+    watched(pretraining_corpora, "prepared_corpora", {})
+    watched(pretraining_start, "pretrain", {"eval_loss": 1.0})
     assert pretraining_start.launch(workdir, CONFIG, RUN, "".join(f"{piece}\n" for piece in VOCABULARY).encode()) == {
         "eval_loss": 1.0
     }

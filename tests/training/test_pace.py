@@ -1,4 +1,4 @@
-"""The clock of a run: a time budget, the steps of a call."""
+"""The clock of a run: the time budget and the steps of a call."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ BUDGET = dataclasses.replace(RUN, train_minutes=2.0)  # 120 s
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that is set by hand."""
+    """A clock that the test sets."""
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
@@ -26,20 +26,20 @@ def stack(count, length=4):
 
 
 def taken(run, clock, stacked, *seconds):
-    """[first step, steps] of each call for a stack, which take so many seconds each."""
-    found = []
-    for (first, some), duration in zip(run.calls(stacked), seconds, strict=True):
-        assert some["ids"].shape[0] and int(some["ids"][0, 0]) == first * stacked["ids"].shape[1]
-        found.append((first, some["ids"].shape[0]))
+    """[(first step, number of steps)] of the calls for a stack, which take the given seconds."""
+    calls = []
+    for (first, part), duration in zip(run.calls(stacked), seconds, strict=True):
+        assert part["ids"].shape[0] and int(part["ids"][0, 0]) == first * stacked["ids"].shape[1]
+        calls.append((first, part["ids"].shape[0]))
         clock.now += duration
-    return found
+    return calls
 
 
 def test_the_budget_has_compiling_in_it_and_the_schedule_has_not(clock):
     run = pace.Pace(BUDGET, 0.0)
     assert run.progress() == (0.0, 0.0)
     assert taken(run, clock, stack(5), 40.0, 2.0, 6.0) == [(0, 1), (1, 1), (2, 3)]
-    # 8 of the 80 seconds that compiling left, 2 seconds a step.
+    # Compiling left 80 seconds, of which 8 have passed. A step takes 2 seconds.
     assert run.progress() == pytest.approx((0.1, 0.025)) and run.seconds() == 48.0
     assert taken(run, clock, stack(5), 12.0) == [(0, 5)]
     assert run.progress() == pytest.approx((0.25, 0.03))
@@ -74,7 +74,7 @@ def test_a_call_takes_as_many_steps_as_fit_into_a_time_once_one_was_timed(clock)
     run = pace.Pace(RUN, 0.0)
     assert run.progress() is None and run.steps_within(5.0) == 2
     taken(run, clock, stack(1), 60.0)
-    assert run.steps_within(5.0) == 2  # what was compiled tells nothing
+    assert run.steps_within(5.0) == 2  # a step that compiles is not timed
     taken(run, clock, stack(10), 3.0)
     assert run.steps_within(5.0) == 16
     taken(run, clock, stack(1), 7.0)

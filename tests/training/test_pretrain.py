@@ -1,4 +1,4 @@
-"""The training loop: the same result on one device and two, in parts and in both precisions; what it says and refuses."""
+"""The training loop: equal results on one device and two, in parts and in both precisions; its messages and errors."""
 
 import dataclasses
 import itertools
@@ -32,7 +32,7 @@ def test_one_and_two_replicas_give_the_same_weights_within_1e_6_and_figures(
     figures, _ = train(two, shards, two_replicas())
     assert largest_difference(plain_run[0], two) < 1e-6
     assert figures == pytest.approx(plain_run[1], abs=1e-5)
-    assert largest_difference(plain_run[0], untrained_run[0]) > 1e-4  # they did move
+    assert largest_difference(plain_run[0], untrained_run[0]) > 1e-4  # training has moved the weights
 
 
 def test_every_weight_is_moved_by_its_gradient(plain_run, untrained_run):
@@ -56,7 +56,7 @@ def test_every_replica_and_step_draws_its_own_dropout_masks(shards, make_workdir
         optimizer = AdamWeightDecay({variable.path: variable.value for variable in model.trainable_variables})
 
     class Recorder:
-        """The model, noting the seeds that it is called with."""
+        """A model that records the seeds of its calls."""
 
         has_dropout = True
 
@@ -101,14 +101,14 @@ def test_bfloat16_trains_close_to_float32_with_float32_weights(plain_run, make_w
     figures, _ = train(low, shards)
     assert abs(figures["eval_loss"] - plain_run[1]["eval_loss"]) < 0.02
     assert all(value.dtype == np.float32 for value in weights_of(low).values())
-    assert largest_difference(low, plain_run[0]) > 1e-6  # the flag does something
+    assert largest_difference(low, plain_run[0]) > 1e-6  # the precision has an effect
 
 
-@pytest.mark.parametrize("what", ("step", "parts"))
-def test_a_compiled_step_computes_the_same(what, plain_run, make_workdir, training_shards):
-    compiled = make_workdir(f"compiled {what}", run=dataclasses.replace(RUN, jit_compile=what))
+@pytest.mark.parametrize("jit_compile", ("step", "parts"))
+def test_a_compiled_step_computes_the_same(jit_compile, plain_run, make_workdir, training_shards):
+    compiled = make_workdir(f"compiled {jit_compile}", run=dataclasses.replace(RUN, jit_compile=jit_compile))
     train(compiled, training_shards)
-    assert 0.0 < largest_difference(plain_run[0], compiled) < 1e-5  # not the same kernels, the same result
+    assert 0.0 < largest_difference(plain_run[0], compiled) < 1e-5  # other kernels, the same result
 
 
 def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, make_workdir, training_shards):
@@ -118,20 +118,17 @@ def test_two_replicas_with_compiled_parts_give_the_weights_of_one(plain_run, mak
 
 
 @pytest.mark.parametrize(
-    "run, what",
+    "changes, expected",
     (
         ({}, "parts"),
         ({"num_train_steps": 100}, "none"),
         ({"train_minutes": 10, "num_train_steps": 100}, "parts"),
-        ({"jit_compile": True}, "step"),
-        ({"jit_compile": False}, "none"),
     ),
 )
-def test_auto_compiles_what_pays_on_a_cpu_in_runs_that_are_long_enough(run, what):
-    run = dataclasses.replace(RUN, **{"num_train_steps": 1000, "jit_compile": "auto", **run})
-    assert run.with_compilation("CPU").jit_compile == what
-    if run.jit_compile == "auto":
-        assert run.with_compilation("TPU").jit_compile == "none"
+def test_auto_compiles_what_pays_on_a_cpu_in_runs_that_are_long_enough(changes, expected):
+    run = dataclasses.replace(RUN, **{"num_train_steps": 1000, "jit_compile": "auto", **changes})
+    assert run.with_compilation("CPU").jit_compile == expected
+    assert run.with_compilation("TPU").jit_compile == "none"
 
 
 def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain_run, untrained_run):
@@ -146,7 +143,7 @@ def test_figures_have_their_names_and_evaluation_counts_every_example_once(plain
         "learning_rate",
         "tokens_per_second",
     } <= rows_of(workdir)[0].keys()
-    # The untrained run has another batch size, so that its last batch is filled up otherwise.
+    # The untrained run has another batch size, and so another number of empty rows in its last batch.
     for count in ("eval_next_sentence_count", "eval_masked_lm_count"):
         assert untrained_run[1][count] == figures[count] > 0
     assert "unigram" in output and "majority share" in output
@@ -211,8 +208,9 @@ def test_lines_of_the_log_come_at_the_steps_they_are_asked_for(make_workdir, tra
 
 
 def test_a_time_budget_ends_the_run_and_its_learning_rate(make_workdir, training_shards, monkeypatch):
-    # A clock that goes on by a tenth of a second whenever it is asked: a busy machine changes nothing.
-    clock = SimpleNamespace(monotonic=lambda ticks=itertools.count(): next(ticks) / 10)
+    # Each look at this clock adds a tenth of a second, so that the speed of the machine has no effect.
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 10)
     for module in (loop, pace, reporting):
         monkeypatch.setattr(module, "time", clock)
     run = dataclasses.replace(RUN, train_minutes=0.15, num_train_steps=10**6, num_warmup_steps=10**5)
@@ -258,7 +256,7 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
     run = dataclasses.replace(RUN, max_seq_length=32, length_ramp_steps=20)
     with pytest.raises(UserError, match="--length_ramp_steps=20: expected less than --num_train_steps=20"):
         train(make_workdir("never", run=run), shards)
-    # Its first batch, of 12 rows, would divide.
+    # The first batch of 12 rows would divide.
     run = dataclasses.replace(run, length_ramp_steps=10, global_batch_size=3)
     with pytest.raises(UserError, match="a global batch of 3 .* does not divide over 2 replicas"):
         train(make_workdir("uneven", run=run), shards, strategy=two_replicas())
@@ -275,7 +273,7 @@ def test_other_optimizers_train(make_workdir, training_shards, changes):
     workdir = make_workdir("other", run=dataclasses.replace(RUN, **changes))
     train(workdir, training_shards)
     rows = [row for row in rows_of(workdir) if "loss" in row]
-    # From ln 34 + ln 2; words drawn at random leave little to learn.
+    # The loss starts near ln 34 + ln 2. Random words leave little to learn.
     assert rows[-1]["loss"] < rows[0]["loss"] - 0.1 and rows[-1]["update_norm"] > 0
 
 
@@ -283,7 +281,7 @@ def test_a_profile_names_the_most_costly_ops(make_workdir, training_shards):
     workdir = make_workdir("profile", run=dataclasses.replace(RUN, profile_steps=3))
     _, output = train(workdir, training_shards)
     table = output.split("most costly ops")[1]
-    # The optimizer updates each of the 38 weights once a step; of a model so small the products are not among the costly.
+    # The optimizer updates each of the 38 weights once a step. The products of so small a model are not costly.
     assert "ResourceApplyAdam" in table and "38.0 times" in table and "ms a step" in table
     assert os.path.isdir(os.path.join(workdir, "profile", "plugins", "profile"))
 

@@ -1,4 +1,4 @@
-"""What a trace of training steps is counted as."""
+"""The ops that a profile of training steps counts."""
 
 import tensorflow as tf
 
@@ -11,12 +11,12 @@ def test_a_profile_counts_ops_of_steps_and_none_of_what_goes_on_between_them(tmp
     values, other = tf.random.stateless_normal([70, 70], [1, 2]), tf.random.stateless_normal([70, 70], [1, 3])
     product = tf.function(lambda values: values @ other)
     kernel = tf.function(lambda values: tf.exp(values) / 3.0, jit_compile=True)
-    for _ in range(4):  # the first call compiles, and is not traced
+    for _ in range(4):  # the first call compiles; the profiler does not trace it
         with profiler.watch(1):
             kernel(product(values)).numpy()
-        tf.linalg.inv(values).numpy()  # as an evaluation
+        tf.linalg.inv(values).numpy()  # between two calls, as an evaluation would be
     times = profiling.op_times(profiler.directory)
-    # oneDNN's products are of types that begin with "_".
+    # The types of oneDNN's products begin with "_".
     products = {kind: count for kind, (count, _) in times.items() if kind.endswith("MatMul")}
     assert list(products.values()) == [3], times
     kernels = {kind: count for kind, (count, _) in times.items() if kind.startswith("XLA ")}

@@ -1,4 +1,4 @@
-"""Short forms of R1, R2 and R5 of the reliability goals; benchmarks/reliability/reliability.py has the long ones."""
+"""Short tests of the reliability goals R1, R2 and R5. benchmarks/reliability/reliability.py has the long tests."""
 
 import dataclasses
 import json
@@ -9,21 +9,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.step.random_batches import random_batch
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import pretrain as pretraining
-from keras_bert_app.training import pretraining_data, steps, strategies
+from keras_bert_app.training import evaluation, pretraining_data, steps, strategies
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.muon import Muon
 from keras_bert_app.training.window import Window
-from pipelines import BertTokenizer
-from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
+from pipelines import BertTokenizer, storage
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, random_batch, train, write_workdir
 
 STEPS = 6
 EVERY_STEP = dataclasses.replace(
@@ -39,7 +37,7 @@ CLOCKS = ("tokens_per_second", "input_wait_share", "seconds", "memory_mb")
 
 
 def rows_of(workdir):
-    """The lines of metrics.jsonl without what the clock decides."""
+    """The rows of metrics.jsonl without the figures that depend on the clock."""
     with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
         return [{name: value for name, value in json.loads(line).items() if name not in CLOCKS} for line in file]
 
@@ -49,7 +47,7 @@ def checkpoint_of(workdir, step):
 
 
 def state_of(workdir, step=STEPS):
-    """(weights and optimizer slots, manifest without the time) of a checkpoint."""
+    """(weights and slots of the optimizer, manifest without the time) of a checkpoint."""
     directory = checkpoint_of(workdir, step)
     reader = tf.train.load_checkpoint(os.path.join(directory, "checkpoint"))
     tensors = {
@@ -60,15 +58,15 @@ def state_of(workdir, step=STEPS):
 
 
 def assert_same(workdir, other):
-    (tensors, where), (others, elsewhere) = state_of(workdir), state_of(other)
-    assert where == elsewhere and tensors.keys() == others.keys() and any("adam_v" in name for name in tensors)
+    (tensors, manifest), (others, other_manifest) = state_of(workdir), state_of(other)
+    assert manifest == other_manifest and tensors.keys() == others.keys() and any("adam_v" in name for name in tensors)
     assert [name for name in tensors if tensors[name].tobytes() != others[name].tobytes()] == []
     assert rows_of(workdir) == rows_of(other)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, shards):
-    """The work directory of a run with dropout that kept the checkpoint of every step."""
+    """The work directory of a run with dropout that has kept the checkpoint of every step."""
     workdir = write_workdir(tmp_path_factory.mktemp("whole") / "run", WITH_DROPOUT, EVERY_STEP)
     train(workdir, shards)
     return workdir
@@ -76,7 +74,7 @@ def whole(tmp_path_factory, shards):
 
 @pytest.fixture
 def stopped(whole, tmp_path):
-    """A function that makes the whole run's directory as it was after a step."""
+    """A function that copies the directory of the whole run as it was after a step."""
 
     def make(step, name="stopped"):
         workdir = str(tmp_path / name)
@@ -90,7 +88,7 @@ def stopped(whole, tmp_path):
 
 @pytest.fixture(scope="module")
 def trainer(shards, whole):
-    """(model, optimizer, train call, function position -> batches after it), compiled once for all that restore."""
+    """(model, optimizer, train call, function position -> batches after it), compiled once for several tests."""
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
         model = BertPretrainer(WITH_DROPOUT, seed=RUN.seed)
@@ -114,12 +112,13 @@ def test_from_the_checkpoint_of_every_step_all_later_ones_come_again_bit_for_bit
     model, optimizer, call, batches_after = trainer
     manifest = checkpoints.restore(checkpoint_of(whole, step), model, optimizer)
     losses = {row["step"]: row["loss"] for row in rows_of(whole) if "loss" in row}
-    for at, (batch, position) in zip(range(step, STEPS), batches_after(tuple(manifest["position"]))):
-        row = call({name: values[tf.newaxis] for name, values in batch.items()}, at)
+    endless_batches = batches_after(tuple(manifest["position"]))
+    for current_step, (batch, position) in zip(range(step, STEPS), endless_batches, strict=False):
+        row = call({name: values[tf.newaxis] for name, values in batch.items()}, current_step)
         figures = Window(PretrainingObjective(), row).close()
-        assert float(f"{figures['loss']:.7g}") == losses[at + 1]
-        expected, where = state_of(whole, at + 1)
-        assert position.numpy().tolist() == where["position"]
+        assert float(f"{figures['loss']:.7g}") == losses[current_step + 1]
+        expected, expected_manifest = state_of(whole, current_step + 1)
+        assert position.numpy().tolist() == expected_manifest["position"]
         for kind, variables in {"model": checkpoints.model_variables(model), **optimizer.slots}.items():
             for path, variable in variables.items():
                 name = f"{kind}/{path.replace('/', '.S')}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -131,9 +130,9 @@ def test_a_run_killed_in_an_evaluation_ends_the_same(whole, stopped, shards):
     path = os.path.join(workdir, "metrics.jsonl")
     with open(path, encoding="utf-8") as file:
         lines = file.readlines()
-    at = next(i for i, line in enumerate(lines) if "eval_loss" in line and json.loads(line)["step"] == 3)
+    index = next(i for i, line in enumerate(lines) if "eval_loss" in line and json.loads(line)["step"] == 3)
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines([*lines[:at], lines[at][:20]])  # cut by the kill
+        file.writelines([*lines[:index], lines[index][:20]])  # the kill has cut the line
     _, output = train(workdir, shards)
     assert "resumed at step 3 " in output
     assert_same(workdir, whole)
@@ -148,18 +147,18 @@ def test_each_of_several_machines_makes_up_for_an_evaluation_that_was_cut_off(
     class Reached(Exception):
         pass
 
-    def reached(what):
+    def reached(name):
         def stop(*arguments, **options):
-            begun.append(what)
+            begun.append(name)
             raise Reached
 
         return stop
 
     monkeypatch.setattr(strategies, "num_machines", lambda strategy: 2)
     monkeypatch.setattr(strategies, "is_chief", lambda strategy: is_chief)
-    monkeypatch.setattr(pretraining.data, "heldout_dataset", lambda *arguments: "some text")
-    monkeypatch.setattr(pretraining.evaluation, "evaluate", reached("evaluation"))
-    monkeypatch.setattr(pretraining.data, "training_dataset", reached("training"))
+    monkeypatch.setattr(pretraining_data, "heldout_dataset", lambda *arguments: "some text")
+    monkeypatch.setattr(evaluation, "evaluate", reached("evaluation"))
+    monkeypatch.setattr(pretraining_data, "training_dataset", reached("training"))
     with pytest.raises(Reached):
         train(workdir, shards)
     assert begun == ["evaluation" if evaluates_first else "training"]
@@ -186,7 +185,7 @@ def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, ki
         for _ in range(3)
     ]
 
-    def ends(model, optimizer, first):
+    def state_after_three_steps(model, optimizer, first):
         for step in range(first, 3):
             optimizer.apply(gradients[step], tf.constant(1e-2), tf.constant(step))
             if step == 1 and not first:
@@ -196,19 +195,21 @@ def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, ki
             **{f"{name} {path}": slot for name, slots in optimizer.slots.items() for path, slot in slots.items()},
         }
 
-    whole = ends(model, kind(variables), 0)
+    whole = state_after_three_steps(model, kind(variables), 0)
     again = BertPretrainer(CONFIG, seed=2)
     optimizer = kind({variable.path: variable.value for variable in again.trainable_variables})
     checkpoints.restore(checkpoint_of(str(tmp_path), 2), again, optimizer)
-    resumed = ends(again, optimizer, 2)
+    resumed = state_after_three_steps(again, optimizer, 2)
     assert whole.keys() == resumed.keys()
     assert [path for path in whole if whole[path].numpy().tobytes() != resumed[path].numpy().tobytes()] == []
 
 
-def flipped(at):
+def flipped(share):
+    """A function that flips a bit of the byte after a share of the content."""
+
     def change(content):
-        place = int(at * (len(content) - 1))
-        return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        index = int(share * (len(content) - 1))
+        return content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :]
 
     return change
 
@@ -239,7 +240,7 @@ def test_whatever_happens_to_a_file_of_a_checkpoint_is_noticed_and_named(stopped
     os.remove(path)
     with pytest.raises(UserError, match=name):
         train(workdir, shards)
-    assert rows_of(workdir) and len(checkpoints.list_checkpoints(workdir)) == 3  # nothing began anew
+    assert rows_of(workdir) and len(checkpoints.list_checkpoints(workdir)) == 3  # the run did not start again
 
 
 def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
@@ -247,16 +248,18 @@ def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
     path = os.path.join(directory, "manifest.json")
     with open(path, "rb") as file:
         content = file.read()
-    for place in [place for place, byte in enumerate(content) if chr(byte).isdigit()][::7]:
+    for index in [index for index, byte in enumerate(content) if chr(byte).isdigit()][::7]:
         with open(path, "wb") as file:
-            file.write(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+            file.write(content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :])
         with pytest.raises(UserError, match="manifest.json|damaged"):
             checkpoints.read_manifest(directory)
 
 
-@pytest.mark.parametrize("interrupted", ["_tracked", "_fingerprint", "_to_disk"])
+@pytest.mark.parametrize(
+    "module, interrupted", [(checkpoints, "_tracked"), (checkpoints, "_fingerprint"), (storage, "_to_disk")]
+)
 def test_a_save_that_is_broken_off_leaves_the_last_good_state_and_the_next_one_tidies_up(
-    stopped, trainer, monkeypatch, interrupted
+    stopped, trainer, monkeypatch, module, interrupted
 ):
     workdir, (model, optimizer, _, _) = stopped(2), trainer
     position = checkpoints.restore(checkpoints.list_checkpoints(workdir)[-1], model, optimizer)["position"]
@@ -264,7 +267,7 @@ def test_a_save_that_is_broken_off_leaves_the_last_good_state_and_the_next_one_t
     def breaks(*arguments):
         raise OSError(28, "No space left on device", "checkpoint")
 
-    monkeypatch.setattr(checkpoints, interrupted, breaks)
+    monkeypatch.setattr(module, interrupted, breaks)
     with pytest.raises(OSError, match="No space left"):
         checkpoints.save(workdir, model, optimizer, 3, position, keep=1)
     monkeypatch.undo()
@@ -277,19 +280,24 @@ def test_a_step_that_is_saved_again_has_a_whole_checkpoint_at_every_moment(stopp
     workdir, (model, optimizer, _, _) = stopped(2), trainer
     position = checkpoints.restore(checkpoints.list_checkpoints(workdir)[-1], model, optimizer)["position"]
 
-    def whole_ones():
+    def assert_step_2_is_whole():
         assert 2 in [checkpoints.read_manifest(path)["step"] for path in checkpoints.list_checkpoints(workdir)]
 
-    for name in ("rmtree", "rename"):
-
-        def watched(*arguments, real=getattr(tf.io.gfile, name), **options):
-            whole_ones()  # a kill may come before, or after
+    def watched(real):
+        def call(*arguments, **options):
+            calls.append(real)
+            assert_step_2_is_whole()  # a kill may come before the call or after it
             real(*arguments, **options)
-            whole_ones()
+            assert_step_2_is_whole()
 
-        monkeypatch.setattr(tf.io.gfile, name, watched)
+        return call
+
+    calls = []
+    monkeypatch.setattr(shutil, "rmtree", watched(shutil.rmtree))
+    monkeypatch.setattr(os, "rename", watched(os.rename))
     checkpoints.save(workdir, model, optimizer, 2, position, keep=1)
-    whole_ones()
+    assert_step_2_is_whole()
+    assert calls
 
 
 def test_weights_are_finite_and_have_moved(whole):
@@ -299,7 +307,7 @@ def test_weights_are_finite_and_have_moved(whole):
 
 
 def test_parts_of_a_batch_are_added_up_in_graphs_that_tensorflow_thinks_are_large():
-    # Beyond some 200 MB of arrays it rewrites sums of three within loops, which once failed in the second step's.
+    # Beyond some 200 MB of arrays TensorFlow rewrites sums of three arrays in loops, which once broke the second step.
     config = BertConfig(
         hidden_size=256, num_attention_heads=2, num_hidden_layers=1, intermediate_size=17, max_position_embeddings=64
     )

@@ -1,4 +1,4 @@
-"""Runs and exports in an object store; ram://, TensorFlow's own, stands for gs://."""
+"""Runs and exports in an object store. TensorFlow's ram:// stands for gs://."""
 
 import dataclasses
 import os
@@ -6,16 +6,12 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_app import load_pretrained
 from keras_bert_app.export import saved_models
 from keras_bert_app.export.specs import About
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoints, work_directory
 from keras_bert_app.serving import saved_model_files
 from tests.training.conftest import RUN, train, write_workdir
-
-
-def weights_of(workdir):
-    return {variable.path: variable.numpy() for variable in load_pretrained(workdir).weights}
+from tests.training.runs import weights_of
 
 
 def test_a_run_in_an_object_store_resumes_and_a_save_that_was_broken_off_does_not_count(shards):
@@ -23,14 +19,14 @@ def test_a_run_in_an_object_store_resumes_and_a_save_that_was_broken_off_does_no
     train(workdir, shards)
     whole = weights_of(workdir)
     first, last = checkpoints.list_checkpoints(workdir)
-    # The manifest is written last.
+    # The manifest is written last, so a checkpoint without it is not whole.
     tf.io.gfile.remove(os.path.join(last, "manifest.json"))
-    assert checkpoints.list_checkpoints(workdir) == [first] and checkpoints.unfinished(workdir) == [last]
+    assert checkpoints.list_checkpoints(workdir) == [first] and work_directory.unfinished(workdir) == [last]
     _, output = train(workdir, shards)
     assert f"resumed at step 10 from {first}" in output
     again = weights_of(workdir)
     assert all(np.array_equal(whole[path], again[path]) for path in whole)
-    assert checkpoints.unfinished(workdir) == []
+    assert work_directory.unfinished(workdir) == []
 
 
 def test_an_export_to_an_object_store_gets_its_graph_last(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Runs that stop, go on, start from others and keep their checkpoints."""
+"""Runs that stop and go on, that start from other runs, and that keep their checkpoints."""
 
 import dataclasses
 import json
@@ -10,8 +10,10 @@ import pytest
 
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import checkpoints, work_directory
-from keras_bert_app.training import pretraining_data, pretraining_start
+from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs.work_directory import ExistingRun
+from keras_bert_app.training import pretraining_corpora, pretraining_data, pretraining_start
+from pipelines.corpus import preparation
 from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.interop.conftest import make_weights
 from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
@@ -19,7 +21,7 @@ from tests.training.runs import interrupt_after, largest_difference, rows_of, we
 
 
 def test_a_resumed_run_ends_with_the_same_bits(dropout_run, make_workdir, shards):
-    # The schedule must not change with the stop: interrupt by signal, as a user does.
+    # A signal stops the run as a user would. Fewer num_train_steps would change the schedule.
     parts = make_workdir("parts", WITH_DROPOUT)
     interrupt_after(parts, shards, 3)
     train(parts, shards)
@@ -75,39 +77,37 @@ def saved_often(tmp_path_factory, shards):
     return finished(tmp_path_factory, shards, "often", run=run)[0]
 
 
-def test_a_checkpoint_of_the_version_before_resumes_at_the_next_shard_and_says_so(saved_often, tmp_path, shards):
-    workdir = str(tmp_path / "older")
+def test_a_checkpoint_of_another_stream_of_examples_is_refused(saved_often, tmp_path, shards):
+    workdir = str(tmp_path / "other")
     shutil.copytree(saved_often, workdir)
-    for path in checkpoints.list_checkpoints(workdir)[1:]:
-        shutil.rmtree(path)
-    path = os.path.join(checkpoints.list_checkpoints(workdir)[0], "manifest.json")
+    path = os.path.join(checkpoints.list_checkpoints(workdir)[-1], "manifest.json")
     with open(path, encoding="utf-8") as file:
         manifest = json.load(file)
-    for name in ("stream", "seconds", "sha256"):
-        del manifest[name]
-    manifest["unlogged"] = [row[:8] for row in manifest["unlogged"]]
-    assert manifest["step"] == 9 and manifest["unlogged"]
+    manifest["stream"] += 1
+    del manifest["sha256"]
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(manifest, file)
-    _, output = train(workdir, shards)
-    assert "the data goes on at the next shard" in output and "step 20/20" in output
+        file.write(checkpoints._manifest_text(manifest))
+    with pytest.raises(UserError, match="counts the examples of stream 3, this version those of stream 2"):
+        train(workdir, shards)
 
 
 def test_the_newest_checkpoints_are_kept_and_those_of_certain_steps_for_good(saved_often):
     assert [int(path[-8:]) for path in checkpoints.list_checkpoints(saved_often)] == [9, 15, 18, 20]
 
 
-def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
-    from pipelines.corpus import preparation
+def prepared_corpora(workdir, run):
+    return pretraining_corpora.prepared_corpora(ExistingRun.read(workdir), run)
 
+
+def test_another_corpus_is_refused_on_resume(make_workdir, tmp_path):
     for name, words in (("a", "one two three."), ("b", "four five six.")):
         preparation.prepare_corpus(str(tmp_path / name), documents=iter([[words, words]] * 3), holdout_fraction=0.0)
     run = dataclasses.replace(RUN, corpus_dir=(str(tmp_path / "a"),))
     workdir = make_workdir("corpus", run=run)
-    pretraining_start.prepared_corpora(workdir, run)
+    prepared_corpora(workdir, run)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
     with pytest.raises(UserError, match="another corpus"):
-        pretraining_start.prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
+        prepared_corpora(workdir, dataclasses.replace(run, corpus_dir=(str(tmp_path / "b"),)))
 
 
 def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_path):
@@ -115,13 +115,13 @@ def test_another_corpus_is_refused_however_often_it_is_tried(make_workdir, tmp_p
     text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
     run = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
     workdir = make_workdir("changed", run=run)
-    pretraining_start.prepared_corpora(workdir, run)
+    prepared_corpora(workdir, run)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
     shutil.rmtree(os.path.join(workdir, "corpus"))
     text.write_text("seven eight.\nnine ten.\n\neight eight.\nten ten.\n", encoding="utf-8")
     for _ in range(3):
         with pytest.raises(UserError, match="another corpus"):
-            pretraining_start.prepared_corpora(workdir, run)
+            prepared_corpora(workdir, run)
 
 
 def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_later_or_gone_is_not(
@@ -137,7 +137,7 @@ def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_
     workdir = make_workdir("mended", run=run)
 
     def documents():
-        (manifest,) = pretraining_start.prepared_corpora(workdir, run).values()
+        (manifest,) = prepared_corpora(workdir, run).values()
         return manifest["train"]["documents"], "have changed since" in capsys.readouterr().out
 
     assert documents() == (2, False) == documents()
@@ -147,29 +147,27 @@ def test_text_that_was_changed_before_the_first_checkpoint_is_prepared_anew_and_
     assert documents() == (5, True)
     text.rename(tmp_path / "text.old")
     (tmp_path / "more.txt").unlink()
-    assert documents() == (5, False)  # what is gone is in the corpus
+    assert documents() == (5, False)  # the corpus still holds the text of the missing file
     (tmp_path / "text.old").rename(text)
     os.makedirs(os.path.join(workdir, "checkpoints", "step-00000001"))  # the run has begun
     assert documents() == (5, False)
 
 
 def test_a_corpus_that_a_start_did_not_prepare_is_never_deleted(make_workdir, tmp_path):
-    from pipelines.corpus import preparation
-
     text = tmp_path / "text.txt"
     text.write_text("one two three.\nfour five six.\n\none one.\nsix six.\n", encoding="utf-8")
     workdir = make_workdir("own", run=RUN)
     directory = os.path.join(workdir, "corpus")
     preparation.prepare_corpus(directory, documents=iter([["one two.", "three four."]] * 3), holdout_fraction=0.0)
     run = dataclasses.replace(RUN, input_files=(), corpus_dir=(directory,))
-    pretraining_start.prepared_corpora(workdir, run)
-    # The start came to no checkpoint, and is made again with another seed.
-    assert pretraining_start.prepared_corpora(workdir, dataclasses.replace(run, seed=run.seed + 1))
-    # What a start prepared of its own may be given as it is.
+    prepared_corpora(workdir, run)
+    # The first start saved no checkpoint. The second start has another seed.
+    assert prepared_corpora(workdir, dataclasses.replace(run, seed=run.seed + 1))
+    # A corpus that a start has prepared may be given as --corpus_dir.
     shutil.rmtree(workdir)
-    of_text = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
-    pretraining_start.prepared_corpora(workdir, of_text)
-    assert pretraining_start.prepared_corpora(workdir, run)
+    run_of_text = dataclasses.replace(RUN, input_files=(str(text),), corpus_dir=(), holdout_fraction=0.0)
+    prepared_corpora(workdir, run_of_text)
+    assert prepared_corpora(workdir, run)
     assert os.path.exists(os.path.join(directory, "manifest.json"))
 
 
@@ -222,14 +220,12 @@ def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
     stream = pretraining_data.training_batches(
         run, [[shards[0][0]]], tokenizer, None, pretraining_data.example_arguments(run, tokenizer, ""), 0
     )
-    found = [next(stream)[0] for _ in range(5)]
-    assert [batch["input_word_ids"].shape for batch in found] == [(16, 8)] * 2 + [(8, 16)] * 2 + [(4, 32)]
-    assert [batch["masked_lm_ids"].shape[1] for batch in found] == [2, 2, 3, 3, 5]
+    batches = [next(stream)[0] for _ in range(5)]
+    assert [batch["input_word_ids"].shape for batch in batches] == [(16, 8)] * 2 + [(8, 16)] * 2 + [(4, 32)]
+    assert [batch["masked_lm_ids"].shape[1] for batch in batches] == [2, 2, 3, 3, 5]
 
 
 def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(tmp_path, capsys):
-    from pipelines.corpus import preparation
-
     generator = np.random.RandomState(4)
     for name, count in (("large", 60), ("small", 10)):
         documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
@@ -260,7 +256,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
         position = json.load(file)["position"]
     assert len(position) == 7 and position[0] == 6 * RUN.global_batch_size
     shutil.rmtree(last)
-    (tmp_path / "phrases.txt").unlink()  # the run has its own
+    (tmp_path / "phrases.txt").unlink()  # the work directory has a copy
     with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
         assert file.read() == "the cat\nhills while rain\n"
     pretraining_start.launch(workdir, CONFIG, run)
@@ -273,16 +269,16 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
 def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_taken(make_workdir):
     workdir = make_workdir("contradiction")
     with pytest.raises(UserError, match="learning_rate=0.0001, but --learning_rate=0.5"):
-        work_directory.check_resumable(workdir, None, {"learning_rate": 0.5})
+        ExistingRun.read(workdir).resumed(None, {"learning_rate": 0.5})
     with pytest.raises(UserError, match="hidden_size 22, but 24"):
-        work_directory.check_resumable(workdir, CONFIG.replace(hidden_size=24), {})
+        ExistingRun.read(workdir).resumed(CONFIG.replace(hidden_size=24), {})
     with pytest.raises(UserError, match="another vocabulary"):
-        work_directory.check_resumable(workdir, None, {}, b"[PAD]\n")
-    assert work_directory.check_resumable(workdir, CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
+        ExistingRun.read(workdir).resumed(None, {}, b"[PAD]\n")
+    assert ExistingRun.read(workdir).resumed(CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
 
 
 def test_checkpoints_are_in_the_order_of_their_steps_however_many_digits_these_have(tmp_path):
     for step in (99_999_000, 100_000_000, 5):
         (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
-    found = [os.path.basename(directory) for directory in checkpoints.list_checkpoints(str(tmp_path))]
-    assert found == ["step-00000005", "step-99999000", "step-100000000"]
+    names = [os.path.basename(directory) for directory in checkpoints.list_checkpoints(str(tmp_path))]
+    assert names == ["step-00000005", "step-99999000", "step-100000000"]

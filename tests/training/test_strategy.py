@@ -1,4 +1,4 @@
-"""Which devices a run gets."""
+"""The choice of a run's devices."""
 
 import json
 

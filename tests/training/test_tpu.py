@@ -1,7 +1,7 @@
-"""The TPU's path through the trainer, as far as it goes without a TPU.
+"""The TPU's path through the trainer, tested without a TPU.
 
-The host's side of it (many steps a call, the next batches made meanwhile) runs over logical CPU devices: two, or as many as
-TEST_LOGICAL_CPUS says. What TPUStrategy makes of a step is traced, not run: no other device executes it.
+The host's side (many steps a call, the next batches made meanwhile) runs over logical CPU devices: two, or as many as
+TEST_LOGICAL_CPUS says. The programs of TPUStrategy are traced but not run, because no other device executes them.
 """
 
 import dataclasses
@@ -15,21 +15,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app import load_pretrained
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import DeviceLost, UserError
+from keras_bert_app.modeling.execution import STEP
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import forward, infeed, replicas, steps, strategies, tpu, tpu_wheels
+from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
 from tests.training.conftest import RUN, WITH_DROPOUT, train, two_replicas
-
-
-def weights_of(workdir):
-    return {variable.path: variable.numpy() for variable in load_pretrained(workdir).weights}
+from tests.training.runs import weights_of
 
 
 @functools.cache
@@ -40,7 +38,7 @@ def all_replicas():
 
 @pytest.fixture
 def on_a_tpu(monkeypatch):
-    """The loop takes the CPUs for a TPU: 100 steps a call, and the next batches made while they run."""
+    """Makes the loop treat the CPUs as a TPU: 100 steps a call, and the next batches are made meanwhile."""
     monkeypatch.setattr(strategies, "device_kind", lambda strategy: "TPU")
     taken = []
     real = infeed.Batches.begin
@@ -58,7 +56,7 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     assert abs(figures["eval_loss"] - plain_run[1]["eval_loss"]) < 1e-5
     ours, plain = weights_of(workdir), weights_of(plain_run[0])
     assert max(np.abs(ours[path] - plain[path]).max() for path in plain) < 1e-6
-    # At the first checkpoint the batches after it had been taken from the data already.
+    # When the first checkpoint was saved, the loop had already taken the next batches from the data.
     shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])
     train(workdir, shards, all_replicas())
     again = weights_of(workdir)
@@ -66,7 +64,7 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
 
 
 def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
-    # Step 4, where the first checkpoint is, is the first of the third of four shapes.
+    # The first checkpoint is that of step 4, which is the first step with the third of four shapes.
     run = dataclasses.replace(
         RUN,
         global_batch_size=16,
@@ -103,7 +101,7 @@ def test_a_call_of_fewer_steps_is_not_compiled_anew():
     class Model:
         has_dropout = False
 
-        def __call__(self, batch, dropout_seed=None, heads_only=False):
+        def __call__(self, batch, dropout_seed=None, heads_only=False, execution=None):
             traces.append(1)
             return {"mlm_logits": variable * tf.ones([4, 3, 7]), "nsp_logits": variable * tf.ones([4, 2])}
 
@@ -131,7 +129,7 @@ def batches(count, rows, length, predictions):
 
 @pytest.fixture(scope="module")
 def stand_in():
-    """TPUStrategy of two chips, of which its Python side is told that they are there; its variables lie on the CPUs."""
+    """A TPUStrategy that takes two CPUs for chips, with a model and an optimizer. Its variables lie on the CPUs."""
     from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
 
     class Resolver(tf.distribute.cluster_resolver.TPUClusterResolver):
@@ -150,15 +148,15 @@ def stand_in():
 
 
 def nodes_for_the_chips(graph):
-    """[nodes of each function, or of the graph itself, that holds a program for the chips]."""
+    """A list with the nodes of each function, or of the graph itself, that contains a program for the chips."""
     definition = graph.as_graph_def(add_shapes=True)
     programs = [function.node_def for function in definition.library.function] + [definition.node]
     return [nodes for nodes in programs if any(node.op == "TPUReplicateMetadata" for node in nodes)]
 
 
-def train_graph(stand_in, made, **changes):
+def train_graph(stand_in, optimizer, **changes):
     run = dataclasses.replace(RUN, jit_compile="step", **changes)
-    function = steps.train_function(stand_in.strategy, stand_in.model, made, run, PretrainingObjective())
+    function = steps.train_function(stand_in.strategy, stand_in.model, optimizer, run, PretrainingObjective())
     stacked = replicas.split_over_replicas(stand_in.strategy, batches(3, 8, 29, 5), row_axis=1)
     return function.get_concrete_function(stacked, tf.constant(3), tf.constant(0), None, tf.constant(0.0)).graph
 
@@ -192,13 +190,15 @@ def test_tpu_strategy_takes_other_optimizers_and_a_step_in_parts(stand_in, chang
 def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_weights(stand_in, tmp_path):
     batch = {name: values[0] for name, values in batches(1, 8, 29, 5).items()}
     rows = replicas.split_over_replicas(stand_in.strategy, batch, row_axis=0)
-    compiled = forward.forward_compilation(stand_in.strategy, RUN, is_worth=False)
-    assert compiled == "step"
+    execution = inference_execution(RUN, stand_in.strategy, is_worth=False)
+    assert execution == STEP
     for function, arguments in (
-        (forward.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), compiled), [rows]),
+        (forward.evaluation_function(stand_in.strategy, stand_in.model, PretrainingObjective(), execution), [rows]),
         (
             forward.prediction_function(
-                stand_in.strategy, lambda batch: {"logits": stand_in.model(batch)["nsp_logits"]}, compiled
+                stand_in.strategy,
+                lambda batch, execution: {"logits": stand_in.model(batch, execution=execution)["nsp_logits"]},
+                execution,
             ),
             [rows],
         ),
@@ -209,8 +209,8 @@ def test_tpu_strategy_takes_evaluation_prediction_and_the_norms_and_saves_its_we
     assert checkpoints.restore(directory, stand_in.model, stand_in.optimizer)["step"] == 3
 
 
-# What TensorFlow itself said, the first three seen here: 2.20's TPU wheel and 2.21's plain one on a machine without a TPU, and
-# a name outside of Google Cloud; the others in its issues (35700) and sources.
+# TensorFlow's own messages. The first three were seen with 2.20's TPU wheel and 2.21's plain wheel on a machine without
+# a TPU, and with a TPU's name outside of Google Cloud. The others are from TensorFlow's issues (35700) and sources.
 @pytest.mark.parametrize(
     "error, part",
     [

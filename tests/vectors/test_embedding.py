@@ -1,4 +1,4 @@
-"""Vectors of many texts: their order, their files, and what a fault leaves behind."""
+"""Vectors of many texts: their order, their files, and what a failure leaves behind."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from keras_bert_app.vectors import embedding, text_sources, vector_files
 
 
 class Recorder:
-    """An Embedder whose vectors tell the text, and that keeps the batches that it was given."""
+    """An Embedder whose vectors identify the text. It records the lengths of its batches."""
 
     def __init__(self):
         self.batches = []
@@ -44,9 +44,9 @@ def test_a_file_holds_every_float_exactly_whatever_the_pools(tmp_path, monkeypat
     path = str(tmp_path / name)
     counts = vector_files.write_vectors(Recorder(), iter(TEXTS), len(TEXTS), path, batch_size=3)
     assert counts == (23, 2, sum(len(text) > 9 for text in TEXTS))
-    found = np.load(path) if name.endswith(".npy") else np.loadtxt(path, dtype=np.float32, delimiter="\t")
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, EXPECTED)
+    vectors = np.load(path) if name.endswith(".npy") else np.loadtxt(path, dtype=np.float32, delimiter="\t")
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, EXPECTED)
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
 

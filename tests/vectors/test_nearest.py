@@ -1,4 +1,4 @@
-"""The nearest vectors against all of them sorted."""
+"""The nearest vectors against a full sort."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_the_nearest_are_those_of_a_full_sort(monkeypatch, k, block_bytes):
     monkeypatch.setattr(module, "_BLOCK_BYTES", block_bytes)
     generator = np.random.default_rng(1)
     vectors, queries = (3 * generator.normal(size=(count, 7)).astype(np.float32) for count in (101, 4))
-    vectors[[17, 60]] = vectors[3]  # equal ones, in different blocks
+    vectors[[17, 60]] = vectors[3]  # equal vectors in different blocks
     vectors[5] = 0
     cosines, rows = nearest(queries, vectors, k)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)

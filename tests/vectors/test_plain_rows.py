@@ -1,4 +1,4 @@
-"""Rows of plain English text made outside TensorFlow, against the tokenizer."""
+"""Rows of plain English text, made outside TensorFlow, against the rows of the tokenizer."""
 
 import numpy as np
 import pytest
@@ -35,17 +35,17 @@ def test_rows_are_those_of_the_tokenizer_or_there_are_none(do_lower_case):
     @given(st.lists(TEXT, min_size=1, max_size=5))
     def check(texts):
         texts = [text.encode() for text in texts]
-        found = plain(texts)
-        assert (found is None) == any(byte not in range(32, 127) for text in texts for byte in text)
-        if found is not None:
+        rows = plain(texts)
+        assert (rows is None) == any(byte not in range(32, 127) for text in texts for byte in text)
+        if rows is not None:
             inputs, truncated = masked_lm_scoring.single_rows(tokenizer, tokenizer.tokenize(texts), ROOM)
             for name, values in {**inputs, "truncated": truncated}.items():
-                assert found[name].dtype == values.numpy().dtype
-                np.testing.assert_array_equal(found[name], values, err_msg=name)
+                assert rows[name].dtype == values.numpy().dtype
+                np.testing.assert_array_equal(rows[name], values, err_msg=name)
 
     check()
 
 
 @pytest.mark.parametrize("texts", [["a" * 100], ["é"], ["a\tb"], ["a"] * 33])
-def test_of_other_texts_or_many_there_are_none(texts):
+def test_long_words_other_characters_and_many_texts_give_none(texts):
     assert PlainRows(bytes_of(PIECES), True, ROOM)([text.encode() for text in texts]) is None

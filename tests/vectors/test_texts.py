@@ -1,4 +1,4 @@
-"""Texts of files: lines and JSON lines, plain and gzip, however long."""
+"""Texts of files: lines and JSON lines, plain and gzip, of any length."""
 
 import gzip
 import json
@@ -56,9 +56,9 @@ def test_a_record_without_the_text_is_named(tmp_path, line, message):
 def test_of_a_line_that_is_too_long_the_beginning_is_taken_and_it_is_counted(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"a\n" + b"word " * 500_000 + b"\nb\xff\n")
     counts = ReaderCounts()
-    found = read(tmp_path / "x.txt", counts=counts)
-    assert len(found) == 3 and found[0] == b"a" and found[2] == "b\ufffd".encode()
-    assert 1 << 19 < len(found[1]) <= 1 << 20
+    texts = read(tmp_path / "x.txt", counts=counts)
+    assert len(texts) == 3 and texts[0] == b"a" and texts[2] == "b\ufffd".encode()
+    assert 1 << 19 < len(texts[1]) <= 1 << 20
     assert (counts.capped_lines, counts.invalid_utf8_lines) == (1, 1)
 
 

@@ -1,51 +1,53 @@
 """Attention of one text, or of a pair: maps of all heads, between pieces and between words."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from keras_bert_app.analysis import input_texts
-from keras_bert_app.analysis.encoded_sentences import encode_rows, row_length
-from keras_bert_app.analysis.encoders import require_segments, untrained
+from keras_bert_app.analysis.encoded_sentences import Encoded, encode_rows, row_length
+from keras_bert_app.analysis.encoders import Subject, require_segments, untrained
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing.attention_page import attention_page, draw_attention
 from keras_bert_app.errors import UserError
 
 SUMMARY = "maps of all heads for a text or a pair, as a page to click through and as pictures"
 NEEDS = ("text",)
-_MOST_TOKENS = 128  # a page of 12 x 12 heads is some 12 MB then
+_MOST_TOKENS = 128  # with 12 x 12 heads the page has about 12 MB
 
 
-def run(subject, options, log):
-    """Findings; options.text, text_pair, num_seeds, seed.
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Draws the attention of all heads for a text or a pair.
+
+    Args:
+        subject: Subject. The encoder to look into.
+        options: Options. Uses text, text_pair, num_seeds and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
 
     Raises:
-        UserError: there is no word in a text, or it is too long for a picture.
+        UserError: a text has no word, or the row is too long for a picture.
     """
-    given = [text for text in (options.text, options.text_pair) if text]
-    if len(given) > 1:
-        require_segments(subject.config, "--text_pair")
-    cut = input_texts.cut(subject.tokenizer, given)
-    row = (cut[0].pieces, cut[1].pieces if len(cut) > 1 else None)
-    most = min(_MOST_TOKENS, subject.config.max_position_embeddings)
-    for text, pieces in zip(given, row):
-        if not pieces:
-            raise UserError(f"the text {text!r} holds no word; give one with words")
-    if row_length(row) > most:
-        raise UserError(
-            f"the text comes to {row_length(row)} tokens; expected at most {most}, beyond which nobody sees anything "
-            "in a map: give one or two of its sentences"
-        )
+    texts = [text for text in (options.text, options.text_pair) if text]
+    split_texts, row = _row(subject, texts)
     (encoded,) = encode_rows(subject, [row], with_attention=True)
     vocabulary = subject.tokenizer.vocabulary
     pieces = [vocabulary[token] for token in encoded.token_ids]
     is_special = special_units(encoded)
-    words = iter([word for text in cut for word in text.words()])
-    units = [pieces[start] if special else next(words) for start, special in zip(encoded.unit_starts(), is_special)]
+    words = iter([word for text in split_texts for word in text.words()])
+    units = [
+        pieces[start] if special else next(words)
+        for start, special in zip(encoded.unit_starts(), is_special, strict=True)
+    ]
     by_word = encoded.word_attention()
     baselines = [
         next(encode_rows(untrained(subject, options.seed + at), [row], with_attention=True)).word_attention()
         for at in range(options.num_seeds)
     ]
-    title = " / ".join(given)
+    title = " / ".join(texts)
     focus = (_strongest(by_word, is_special) or (0, 0))[:2]
     special_pieces = encoded.unit_starts()[is_special]
     levels = {
@@ -75,19 +77,50 @@ def run(subject, options, log):
     )
 
 
-def special_units(encoded):
-    """bool [U]: which units are [CLS] or [SEP]."""
+def _row(subject, texts):
+    """(list of input_texts.Text, row of encode_rows)."""
+    if len(texts) > 1:
+        require_segments(subject.config, "--text_pair")
+    split_texts = input_texts.cut(subject.tokenizer, texts)
+    row = (split_texts[0].pieces, split_texts[1].pieces if len(split_texts) > 1 else None)
+    most = min(_MOST_TOKENS, subject.config.max_position_embeddings)
+    for text, pieces in zip(texts, row, strict=False):  # the row of one text has no segment B
+        if not pieces:
+            raise UserError(f"the text {text!r} holds no word; give one with words")
+    if row_length(row) > most:
+        raise UserError(
+            f"the text comes to {row_length(row)} tokens; expected at most {most}, beyond which nobody sees anything "
+            "in a map: give one or two of its sentences"
+        )
+    return split_texts, row
+
+
+def special_units(encoded: Encoded) -> np.ndarray:
+    """Finds [CLS] and [SEP] among the units of a row.
+
+    Args:
+        encoded: encoded_sentences.Encoded.
+
+    Returns:
+        bool [U].
+    """
     return ~np.isin(encoded.unit_starts(), encoded.spans[:, 0])
 
 
-def entropy(attention):
-    """Nats of the distributions in the last axis."""
+def entropy(attention: np.ndarray) -> np.ndarray:
+    """Computes the entropy of distributions.
+
+    Args:
+        attention: float [..., S]. Distributions in the last axis.
+
+    Returns:
+        float [...], in nats.
+    """
     return -np.sum(attention * np.log(np.maximum(attention, 1e-12)), axis=-1)
 
 
 def _strongest(attention, is_special):
-    """(layer, head, from, to) of the largest weight between two words that are no neighbours; None where there are
-    none."""
+    """(layer, head, from, to) of the largest weight between two words that are not adjacent; None without a pair."""
     places = np.arange(len(is_special))
     is_pair = ~(is_special[:, None] | is_special) & (abs(places[:, None] - places) > 1)
     if not is_pair.any():
@@ -96,7 +129,12 @@ def _strongest(attention, is_special):
 
 
 def _table(by_word, baselines, is_special, units):
-    """By layer; attention [L, N, U, U], of the baselines a list of such."""
+    """The table of layers.
+
+    Args:
+        by_word: float [L, N, U, U].
+        baselines: list of float [L, N, U, U]. The attention of untrained encoders.
+    """
     rows = []
     for layer, attention in enumerate(by_word):
         # [seeds x N, U, U]

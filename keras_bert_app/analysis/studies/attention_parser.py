@@ -1,40 +1,59 @@
-"""A dependency parser that only weighs attention heads (Clark et al. 2019, What Does BERT Look At?, section 5).
+"""A dependency parser that only weighs attention heads.
 
-The chance that word j is the head of word i is the softmax over j of a weighted sum of all heads' attention between the
-two, both ways: what two numbers for each head know of syntax. Dimensions: L layers, N heads, K = 2 L N, P pairs.
+See Clark et al. 2019, What Does BERT Look At?, section 5. The probability that word j is the head of word i is a
+softmax over j. Its scores are a weighted sum of the attention of all heads between the two words, in both directions.
+The parser has two weights for each head.
+
+Dimensions: L layers, N heads, K = 2 L N, P pairs, D dependents.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from keras_bert_app.analysis import encoded_sentences, encoders, treebank
+from keras_bert_app.analysis.encoders import Subject
+from keras_bert_app.analysis.even_samples import evenly_spaced
 from keras_bert_app.analysis.findings import Table
-from keras_bert_app.analysis.samples import evenly
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import reported
 
-_MOST_TRAINING = 1000  # sentences; a few hundred weights need no more, and their pairs are held in memory
+_MOST_TRAINING = 1000  # sentences; their pairs stay in memory, and a few hundred weights need no more
 _FARTHEST = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """Trees to learn weights from. remark: which ones of the file they are."""
+    """Trees to learn weights from.
+
+    Attributes:
+        trees: list of treebank.Tree.
+        remark: str. Which sentences of the file they are.
+    """
 
     trees: list
     remark: str
 
 
-def read_training(subject, options, dev_trees):
-    """The Training of options.train_file, for what is to be measured on dev_trees.
+def read_training(subject: Subject, options: Options, dev_trees: list[treebank.Tree]) -> Training:
+    """Reads the training trees.
+
+    Args:
+        subject: Subject. Sentences that do not fit into its positions are left out.
+        options: Options. Uses train_file, dev_file and max_sentences.
+        dev_trees: list of treebank.Tree. The trees to measure on; they are checked too.
+
+    Returns:
+        Training.
 
     Raises:
-        UserError: one of them has no word with a head to find.
+        UserError: a file has no word with a head to find.
     """
     read = treebank.read_trees(options.train_file, options.most_sentences())
     fitting, left_out = encoded_sentences.fitting(subject, read, options.train_file)
-    trees = evenly(fitting, _MOST_TRAINING)
+    trees = evenly_spaced(fitting, _MOST_TRAINING)
     for path, given in ((options.train_file, trees), (options.dev_file, dev_trees)):
         if not any(np.any((tree.heads >= 0) & ~tree.is_punctuation()) for tree in given):
             raise UserError(
@@ -48,17 +67,32 @@ def read_training(subject, options, dev_trees):
     )
 
 
-def parser_table(subject, options, training, dev_trees, log):
-    """(Table of UAS, its remarks). UAS: the share of words with the right head, but roots and punctuation.
+def parser_table(
+    subject: Subject,
+    options: Options,
+    training: Training,
+    dev_trees: list[treebank.Tree],
+    log: Callable[[str], None],
+) -> tuple[Table, list[str]]:
+    """Measures UAS, the share of words with the right head, without roots and punctuation.
+
+    All trees fit into the encoder's positions.
 
     Args:
-        training: Training. dev_trees: list of Tree; all of both fit into the encoder's positions.
+        subject: Subject. The encoder.
+        options: Options. Uses num_seeds and seed.
+        training: Training.
+        dev_trees: list of treebank.Tree. The trees to measure on.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        (Table, list of str): the UAS of parser and baselines, and remarks.
     """
     gold_train, gold_dev = (Arcs(trees) for trees in (training.trees, dev_trees))
     offset = max((float(np.mean(gold_dev.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))
     rows = [[f"fixed offset {offset[1]:+d}", 1, offset[0], None]]
     weights = fit(gold_train, one_hot_distances(distances(gold_train)))
-    rows.append(["distance alone", len(weights), gold_dev.uas(weights[_places_of(distances(gold_dev))]), None])
+    rows.append(["distance alone", len(weights), gold_dev.uas(weights[_distance_classes(distances(gold_dev))]), None])
     untrained = []
     for seed in range(options.seed, options.seed + options.num_seeds):
         uas, _ = _attention_uas(encoders.untrained(subject, seed), gold_train, gold_dev, log)
@@ -86,24 +120,28 @@ def _attention_uas(subject, train, dev, log):
     config = subject.config
     weights = fit(
         train,
-        _of_pairs(
+        _map_pairs(
             subject, train, (2 * config.num_hidden_layers * config.num_attention_heads,), lambda vectors: vectors, log
         ),
     )
-    # There may be many sentences to measure on: of a pair its score alone is kept.
-    return dev.uas(_of_pairs(subject, dev, (), lambda vectors: vectors @ weights, log)), len(weights)
+    # The dev set may be large, so only the score of each pair stays in memory.
+    return dev.uas(_map_pairs(subject, dev, (), lambda vectors: vectors @ weights, log)), len(weights)
 
 
 class Arcs:
-    """For each word that has a head (D of them) all other words of its sentence: P pairs, word after word.
+    """Pairs of each word that has a head with every other word of its sentence, word after word.
 
     Attributes:
-        trees: list of Tree. pairs: for each tree int64 [2, its pairs]: dependents and candidates. starts: int64 [D],
-            the first pair of each dependent. sizes: int64 [D], how many it has. gold: int64 [D], the right one.
-        counted: int64, which of the D words count for UAS: all but punctuation; away: how far their heads stand.
+        trees: list of treebank.Tree.
+        pairs: list of int64 [2, pairs], one for each tree. Dependents and candidates.
+        starts: int64 [D]. The first pair of each dependent.
+        sizes: int64 [D]. The number of pairs of each dependent.
+        gold: int64 [D]. The right pair of each dependent.
+        counted: int64. The dependents that count for UAS: all but punctuation.
+        away: int64. The offset of the head of each counted dependent.
     """
 
-    def __init__(self, trees):
+    def __init__(self, trees: list[treebank.Tree]):
         self.trees, self.pairs = trees, []
         starts, gold, away, is_counted, at = [], [], [], [], 0
         for tree in trees:
@@ -122,70 +160,112 @@ class Arcs:
         self.counted = np.flatnonzero(np.concatenate(is_counted))
         self.away = np.concatenate(away)[self.counted]
 
-    def log_shares(self, scores):
-        """Scores [P] less the logarithm of their sum of exponentials over each dependent's candidates."""
+    def log_shares(self, scores: np.ndarray) -> np.ndarray:
+        """Computes the log softmax of scores over the candidates of each dependent.
+
+        Args:
+            scores: float [P].
+
+        Returns:
+            float [P].
+        """
         most = np.maximum.reduceat(scores, self.starts)
         exponentials = np.exp(scores - np.repeat(most, self.sizes))
         return scores - np.repeat(most + np.log(np.add.reduceat(exponentials, self.starts)), self.sizes)
 
-    def uas(self, scores):
-        """Share of the counted words whose right pair has the highest of scores [P]; a tie counts as wrong."""
+    def uas(self, scores: np.ndarray) -> float:
+        """Computes the share of counted words whose right pair has the highest score. A tie counts as wrong.
+
+        Args:
+            scores: float [P].
+
+        Returns:
+            float, 0 to 1.
+        """
         gold = np.repeat(scores[self.gold], self.sizes)
         rivals = np.add.reduceat((scores >= gold).astype(np.int64), self.starts)
         return float(np.mean(rivals[self.counted] == 1))
 
 
-def fit(arcs, vectors):
-    """float32 [K]: weights that make the right heads of vectors [P, K] likeliest; a convex problem without chance."""
+def fit(arcs: Arcs, vectors: np.ndarray) -> np.ndarray:
+    """Finds the weights that maximize the likelihood of the right heads.
+
+    The problem is convex, so the result depends on no seed.
+
+    Args:
+        arcs: Arcs.
+        vectors: float [P, K].
+
+    Returns:
+        float32 [K].
+    """
     from scipy.optimize import minimize
 
     def loss(weights):
         log_shares = arcs.log_shares(vectors @ weights.astype(np.float32))
-        wrong = np.exp(log_shares)
-        wrong[arcs.gold] -= 1
-        return float(-np.mean(log_shares[arcs.gold])), (wrong @ vectors).astype(np.float64) / len(arcs.gold)
+        residuals = np.exp(log_shares)
+        residuals[arcs.gold] -= 1
+        return float(-np.mean(log_shares[arcs.gold])), (residuals @ vectors).astype(np.float64) / len(arcs.gold)
 
-    found = minimize(loss, np.zeros(vectors.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 150})
-    return found.x.astype(np.float32)
+    solution = minimize(loss, np.zeros(vectors.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 150})
+    return solution.x.astype(np.float32)
 
 
-def pair_vectors(one, pairs):
-    """float32 [pairs, K]: of an Encoded with attention, all heads' weights from pairs[0] to pairs[1], then back.
+def pair_vectors(encoded: encoded_sentences.Encoded, pairs: np.ndarray) -> np.ndarray:
+    """Collects the attention of all heads between two words, in both directions.
 
     Args:
-        pairs: int64 [2, pairs], places of words.
+        encoded: Encoded. A sentence with attention.
+        pairs: int64 [2, pairs]. Places of words.
+
+    Returns:
+        float32 [pairs, K]. The attention from pairs[0] to pairs[1], then back.
     """
-    attention = one.word_attention()[:, :, 1:-1, 1:-1]
+    attention = encoded.word_attention()[:, :, 1:-1, 1:-1]
     attention = attention.reshape(-1, *attention.shape[2:])
     first, second = pairs
     return np.concatenate([attention[:, first, second], attention[:, second, first]]).T
 
 
-def _of_pairs(subject, arcs, shape, function, log):
-    """float32 [P, *shape]: what a function makes of the pair_vectors of each sentence."""
+def _map_pairs(subject, arcs, shape, function, log):
+    """float32 [P, *shape]: the results of a function of the pair_vectors of each sentence."""
     counts = [pairs.shape[1] for pairs in arcs.pairs]
     ends = np.cumsum(counts)
     result = np.zeros((ends[-1], *shape), np.float32)
     encoded = encoded_sentences.encode(subject, [tree.words for tree in arcs.trees], with_attention=True)
-    for one in reported(encoded, len(arcs.trees), f"sentences through {subject.name}", log):
-        if counts[one.number]:
-            result[ends[one.number] - counts[one.number] : ends[one.number]] = function(
-                pair_vectors(one, arcs.pairs[one.number])
+    for sentence in reported(encoded, len(arcs.trees), f"sentences through {subject.name}", log):
+        if counts[sentence.number]:
+            result[ends[sentence.number] - counts[sentence.number] : ends[sentence.number]] = function(
+                pair_vectors(sentence, arcs.pairs[sentence.number])
             )
     return result
 
 
-def distances(arcs):
-    """int64 [P]: how far the candidate stands from the dependent."""
+def distances(arcs: Arcs) -> np.ndarray:
+    """Computes the offset of each candidate from its dependent.
+
+    Args:
+        arcs: Arcs.
+
+    Returns:
+        int64 [P].
+    """
     pairs = np.concatenate(arcs.pairs, axis=1)
     return pairs[1] - pairs[0]
 
 
-def _places_of(values):
-    """int [pairs]: places of distances among 2 * 10 + 1, farther ones together."""
+def _distance_classes(values):
+    """int [pairs]: 21 classes of distances; those beyond 10 share a class with 10."""
     return np.clip(values, -_FARTHEST, _FARTHEST) + _FARTHEST
 
 
-def one_hot_distances(values):
-    """float32 [pairs, 2 * 10 + 1] of int [pairs]."""
-    return np.eye(2 * _FARTHEST + 1, dtype=np.float32)[_places_of(values)]
+def one_hot_distances(values: np.ndarray) -> np.ndarray:
+    """Encodes distances as one-hot vectors. Distances beyond 10 count as 10.
+
+    Args:
+        values: int [pairs].
+
+    Returns:
+        float32 [pairs, 21].
+    """
+    return np.eye(2 * _FARTHEST + 1, dtype=np.float32)[_distance_classes(values)]

@@ -1,18 +1,21 @@
-"""What attention heads do over a corpus, and which do alike (Clark et al. 2019, What Does BERT Look At?, sections 3
-and 6).
+"""Patterns of attention heads over a corpus, and clusters of similar heads.
 
-Dimensions: L layers, N heads of each, S tokens of a sentence with [CLS] and [SEP].
+See Clark et al. 2019, What Does BERT Look At?, sections 3 and 6.
+
+Dimensions: L layers, N heads of each, S tokens of a sentence with [CLS] and [SEP], V pieces of the vocabulary.
 """
 
 import unicodedata
+from collections.abc import Callable
 
 import numpy as np
 
 from keras_bert_app.analysis import input_texts
 from keras_bert_app.analysis.encoded_sentences import encode_rows
-from keras_bert_app.analysis.encoders import untrained
+from keras_bert_app.analysis.encoders import Subject, untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.head_distances import Distances, head_clusters, silhouette
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.studies.attention_maps import entropy
 from keras_bert_app.drawing.pattern_pictures import draw_heads, draw_shares
 from keras_bert_app.terminal.progress import reported
@@ -21,25 +24,37 @@ SUMMARY = "what each head attends to over a corpus; heads in clusters by the dis
 NEEDS = ("input_file",)
 
 PATTERNS = ("[CLS]", "[SEP]", "punctuation", "previous", "next", "itself", "entropy")
-_MOST_PIECES = 126  # with [CLS] and [SEP] the 128 of Clark et al.
-_MOST_DISTANCE_ROWS = 4000  # tokens whose attention the distances are taken over; 144 heads are 10,296 pairs
-_MOST = 0.5  # Clark et al. call a head's share high that is over one half
-_BY_ITSELF = 1000  # sentences: minutes of work for an encoder and its untrained ones
+_MOST_PIECES = 126  # 128 tokens with [CLS] and [SEP], as in Clark et al.
+_MOST_DISTANCE_ROWS = 4000  # tokens whose attention counts for distances; 144 heads make 10,296 pairs
+_MOST = 0.5  # Clark et al. call a share of over one half high
+_DEFAULT_SENTENCES = 1000  # minutes of work for an encoder and its untrained baselines
 
 
-def run(subject, options, log):
-    """Findings; options.input_file, max_sentences, num_seeds, seed."""
-    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
-    given, _, remark = input_texts.encodable(subject, sentences, _MOST_PIECES)
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Measures what each head attends to, next to untrained encoders and to uniform attention; clusters the heads.
+
+    Args:
+        subject: Subject. The encoder to look into.
+        options: Options. Uses input_file, max_sentences, num_seeds and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: the file has no sentence that fits.
+    """
+    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_DEFAULT_SENTENCES))
+    texts, _, left_out = input_texts.encodable(subject, sentences, _MOST_PIECES)
     is_punctuation = punctuation_pieces(subject.tokenizer.vocabulary)
-    shares, distances = _of_corpus(subject, given, is_punctuation, log)
+    shares, distances = _corpus_shares(subject, texts, is_punctuation, log)
     others, other_distances = [], []
     for seed in range(options.seed, options.seed + options.num_seeds):
-        found = _of_corpus(untrained(subject, seed), given, is_punctuation, log)
-        others.append(found[0]), other_distances.append(found[1])
+        seed_shares, seed_distances = _corpus_shares(untrained(subject, seed), texts, is_punctuation, log)
+        others.append(seed_shares)
+        other_distances.append(seed_distances)
     others = np.stack(others)
-    # Attention alike to all: what each share would be.
-    uniform = _uniform(given, subject.tokenizer, is_punctuation)
+    uniform = _uniform(texts, subject.tokenizer, is_punctuation)
     clusters, kinds = head_clusters(distances.matrix()), [_kind(head) for head in shares.reshape(-1, len(PATTERNS))]
     tables = [
         _pattern_table(shares, others, uniform),
@@ -47,8 +62,31 @@ def run(subject, options, log):
         _cluster_table(shares, clusters, kinds),
         _distance_table(distances, other_distances, shares.shape),
     ]
-    name = f"{subject.name} encoder, {len(given):,} sentences"
-    files = {
+    remarks = [
+        f"{len(texts):,} sentences, {_num_tokens(texts):,} tokens; shares are means over the tokens that attend. "
+        f"Untrained: {options.num_seeds} seeds. Heads are named layer-head, from 1.",
+        f"Entropy is in nats. Distances are taken over {distances.num_rows:,} of the tokens.",
+        *_verdicts(shares, uniform),
+        input_texts.read_remark(options, len(sentences), _DEFAULT_SENTENCES),
+        *([left_out] if left_out else []),
+    ]
+    files = _pictures(f"{subject.name} encoder, {len(texts):,} sentences", shares, uniform, distances, clusters, kinds)
+    values = {
+        "patterns": PATTERNS,
+        "shares": shares.tolist(),
+        "distances": distances.matrix().tolist(),
+        "clusters": clusters.tolist(),
+    }
+    return Findings("patterns", f"Attention patterns over {options.input_file}", tables, remarks, files, values)
+
+
+def _num_tokens(texts):
+    return sum(2 + sum(map(len, text.pieces)) for text in texts)
+
+
+def _pictures(name, shares, uniform, distances, clusters, kinds):
+    """dict of file name -> PNG."""
+    return {
         "patterns.png": draw_shares(
             shares,
             PATTERNS,
@@ -64,26 +102,19 @@ def run(subject, options, log):
             f"Heads by the Jensen-Shannon distance of their attention: {name}",
         ),
     }
-    remarks = [
-        f"{len(given):,} sentences, {sum(2 + sum(map(len, text.pieces)) for text in given):,} tokens; shares are "
-        f"means over the tokens that attend. Untrained: {options.num_seeds} seeds. Heads are named layer-head, from 1.",
-        f"Entropy is in nats. Distances are taken over {distances.num_rows:,} of the tokens.",
-        *_said(shares, uniform),
-        input_texts.read_remark(options, len(sentences), _BY_ITSELF),
-        *([remark] if remark else []),
-    ]
-    values = {
-        "patterns": PATTERNS,
-        "shares": shares.tolist(),
-        "distances": distances.matrix().tolist(),
-        "clusters": clusters.tolist(),
-    }
-    return Findings("patterns", f"Attention patterns over {options.input_file}", tables, remarks, files, values)
 
 
-def punctuation_pieces(vocabulary):
-    """bool [V]: the pieces that are punctuation; ASCII symbols are, as google-research/bert's _is_punctuation has
-    it."""
+def punctuation_pieces(vocabulary: list[str]) -> np.ndarray:
+    """Marks the pieces that are punctuation.
+
+    ASCII symbols count as punctuation, as in google-research/bert's _is_punctuation.
+
+    Args:
+        vocabulary: list of str.
+
+    Returns:
+        bool [V].
+    """
 
     def is_mark(character):
         return unicodedata.category(character)[0] == "P" or "!" <= character <= "~" and not character.isalnum()
@@ -94,11 +125,17 @@ def punctuation_pieces(vocabulary):
     )
 
 
-def head_shares(attention, token_ids, sep_id, is_punctuation):
-    """float [L, N, patterns]: sums over the tokens of what each attends to, as PATTERNS.
+def head_shares(attention: np.ndarray, token_ids: np.ndarray, sep_id: int, is_punctuation: np.ndarray) -> np.ndarray:
+    """Sums the attention of all tokens of a sentence to each pattern.
 
     Args:
-        attention: [L, N, S, S]. token_ids: [S], the first is [CLS]. is_punctuation: bool [V].
+        attention: float [L, N, S, S].
+        token_ids: int [S]. The first token is [CLS].
+        sep_id: int. The id of [SEP].
+        is_punctuation: bool [V]. See punctuation_pieces.
+
+    Returns:
+        float [L, N, patterns], in the order of PATTERNS.
     """
     places = np.arange(len(token_ids))
     return np.stack(
@@ -115,56 +152,65 @@ def head_shares(attention, token_ids, sep_id, is_punctuation):
     )
 
 
-def _of_corpus(subject, given, is_punctuation, log):
+def _corpus_shares(subject, texts, is_punctuation, log):
     """(float [L, N, patterns], means over tokens; Distances)."""
     total, count, distances = 0.0, 0, Distances()
-    rows = [(text.pieces, None) for text in given]
-    # Not the first sentences alone: they come by length.
-    every = max(1, sum(2 + sum(map(len, text.pieces)) for text in given) // _MOST_DISTANCE_ROWS)
-    for number, one in enumerate(
+    rows = [(text.pieces, None) for text in texts]
+    # Sentences come by length, so the distances use sentences at equal steps.
+    every = max(1, _num_tokens(texts) // _MOST_DISTANCE_ROWS)
+    for number, encoded in enumerate(
         reported(encode_rows(subject, rows, with_attention=True), len(rows), f"sentences through {subject.name}", log)
     ):
-        total = total + head_shares(one.attention, one.token_ids, subject.tokenizer.sep_id, is_punctuation)
-        count += len(one.token_ids)
+        total = total + head_shares(encoded.attention, encoded.token_ids, subject.tokenizer.sep_id, is_punctuation)
+        count += len(encoded.token_ids)
         if number % every == 0:
-            distances.add(one.attention.reshape(-1, *one.attention.shape[2:]))
+            distances.add(encoded.attention.reshape(-1, *encoded.attention.shape[2:]))
     return total / count, distances
 
 
-def _uniform(given, tokenizer, is_punctuation):
-    """[patterns]: what attention would be that is alike to all tokens of the sentence."""
+def _uniform(texts, tokenizer, is_punctuation):
+    """float [patterns]: the shares of attention that is uniform over the tokens of a sentence."""
     total, count = 0.0, 0
-    for text in given:
+    for text in texts:
         ids = np.concatenate([[tokenizer.cls_id], *text.pieces, [tokenizer.sep_id]])
-        alike = np.full((1, 1, len(ids), len(ids)), 1 / len(ids))
-        total, count = total + head_shares(alike, ids, tokenizer.sep_id, is_punctuation)[0, 0], count + len(ids)
+        uniform = np.full((1, 1, len(ids), len(ids)), 1 / len(ids))
+        total, count = total + head_shares(uniform, ids, tokenizer.sep_id, is_punctuation)[0, 0], count + len(ids)
     return total / count
 
 
-def head_name(layer, head):
+def head_name(layer: int, head: int) -> str:
+    """Names a head, such as 3-12.
+
+    Args:
+        layer: int, from 0.
+        head: int, from 0.
+
+    Returns:
+        str, with both numbers from 1.
+    """
     return f"{layer + 1}-{head + 1}"
 
 
 def _best(shares):
-    """(layer, head) of the largest in [L, N]."""
+    """(layer, head) of the largest value in [L, N]."""
     return np.unravel_index(np.argmax(shares), shares.shape)
 
 
 def _pattern_table(shares, others, uniform):
     rows = []
     for at, name in enumerate(PATTERNS):
-        of_heads, best = shares[..., at], _best(shares[..., at])
+        pattern_shares, best = shares[..., at], _best(shares[..., at])
         rows.append(
             (
                 name,
-                float(of_heads.mean()),
+                float(pattern_shares.mean()),
                 float(uniform[at]),
                 float(others[..., at].mean()),
-                float(of_heads[best]),
+                float(pattern_shares[best]),
                 head_name(*best),
                 float(others[..., at].max(axis=(1, 2)).mean()),
                 float(np.ptp(others[..., at].max(axis=(1, 2)))),
-                None if name == "entropy" else int((of_heads > _MOST).sum()),
+                None if name == "entropy" else int((pattern_shares > _MOST).sum()),
             )
         )
     return Table(
@@ -193,8 +239,7 @@ def _layer_table(shares, others):
 
 
 def _kind(head):
-    """What a head mostly attends to: the pattern with the most of its attention if that is a quarter or more, else
-    "broad"."""
+    """The pattern with the most attention of a head, if it is at least a quarter, else "broad"."""
     at = int(np.argmax(head[:-1]))
     return PATTERNS[at] if head[at] >= 0.25 else "broad"
 
@@ -207,13 +252,13 @@ def _cluster_table(shares, clusters, kinds):
         layers = [
             f"{count} of layer {layer + 1}" for layer, count in enumerate(np.bincount(members // num_heads)) if count
         ]
-        of_kind = [kinds[member] for member in members]
-        kind = max(sorted(set(of_kind)), key=of_kind.count)
+        member_kinds = [kinds[member] for member in members]
+        kind = max(sorted(set(member_kinds)), key=member_kinds.count)
         rows.append(
             (
                 f"{cluster + 1}",
                 len(members),
-                f"{kind} ({of_kind.count(kind)})",
+                f"{kind} ({member_kinds.count(kind)})",
                 *(float(value) for value in flat[members].mean(axis=0)),
                 ", ".join(layers),
             )
@@ -224,7 +269,7 @@ def _cluster_table(shares, clusters, kinds):
 def _distance_table(distances, others, shape):
     layers = np.repeat(np.arange(shape[0]), shape[1])
 
-    def of_layers(matrix):
+    def layer_statistics(matrix):
         is_same = layers[:, None] == layers
         is_other = ~is_same
         np.fill_diagonal(is_same, False)
@@ -232,8 +277,10 @@ def _distance_table(distances, others, shape):
         between = float(matrix[is_other].mean()) if is_other.any() else None
         return within, between, silhouette(matrix, layers)
 
-    rows = [("trained", distances.num_rows, *of_layers(distances.matrix()))]
-    rows += [(f"untrained {seed}", one.num_rows, *of_layers(one.matrix())) for seed, one in enumerate(others)]
+    rows = [("trained", distances.num_rows, *layer_statistics(distances.matrix()))]
+    rows += [
+        (f"untrained {seed}", other.num_rows, *layer_statistics(other.matrix())) for seed, other in enumerate(others)
+    ]
     return Table(
         "Jensen-Shannon distance between heads (nats)",
         ("encoder", "tokens", "within a layer", "between layers", "silhouette of layers"),
@@ -241,22 +288,22 @@ def _distance_table(distances, others, shape):
     )
 
 
-def _said(shares, uniform):
-    """What Clark et al. found in BERT-base, and what is here."""
+def _verdicts(shares, uniform):
+    """Remarks that compare the heads with those of BERT-base in Clark et al."""
 
-    def over(at):
+    def heads_over_half(at):
         return [head_name(*head) for head in np.argwhere(shares[..., at] > _MOST)]
 
-    found = {name: over(at) for at, name in enumerate(PATTERNS[:-1])}
-    named = "; ".join(f"{name}: {', '.join(heads)}" for name, heads in found.items() if heads)
-    neighbours = len(found["previous"]) + len(found["next"])
+    heads_by_pattern = {name: heads_over_half(at) for at, name in enumerate(PATTERNS[:-1])}
+    named = "; ".join(f"{name}: {', '.join(heads)}" for name, heads in heads_by_pattern.items() if heads)
+    neighbours = len(heads_by_pattern["previous"]) + len(heads_by_pattern["next"])
     by_layer = shares.mean(axis=1)
     most_special, broadest = int(np.argmax(by_layer[:, :2].sum(axis=1))) + 1, int(np.argmax(by_layer[:, -1])) + 1
     return [
         f"Heads that give over half of their attention to one thing: {named or 'none'}.",
         "Clark et al. found heads of BERT-base for the previous (4) and the next token (5): here "
-        f"{len(found['previous'])} and "
-        f"{len(found['next'])}" + (", so it shows." if neighbours else ", so it does not show."),
+        f"{len(heads_by_pattern['previous'])} and "
+        f"{len(heads_by_pattern['next'])}" + (", so it shows." if neighbours else ", so it does not show."),
         "They found over half of the attention of middle layers on [SEP], and the broadest heads in the first "
         "layers: here most to "
         f"[CLS] and [SEP] gives layer {most_special} ({by_layer[most_special - 1, :2].sum():.2f}, alike to all "

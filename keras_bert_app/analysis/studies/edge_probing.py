@@ -1,16 +1,20 @@
-"""What each layer knows of parts of speech, dependencies and names (Tenney et al. 2019, BERT Rediscovers the Classical
-NLP Pipeline): probes of one layer each, and one over a learned mix of all, whose centre of gravity says where a task is
-solved.
+"""Edge probing: what each layer knows of parts of speech, dependencies and names.
 
-Dimensions: L layers, n items, M mixed layers (1, or all L + 1), D an item's numbers, C classes.
+See Tenney et al. 2019, BERT Rediscovers the Classical NLP Pipeline. One probe reads each layer, and one more probe
+reads a learned mix of all layers. The centre of gravity of the mix says where the encoder solves a task.
+
+Dimensions: L layers, n items, M mixed layers (1, or all L + 1), D numbers of an item, C classes.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis import span_items
-from keras_bert_app.analysis.encoders import untrained
+from keras_bert_app.analysis.encoders import Subject, untrained
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.probe_steps import adam
 from keras_bert_app.drawing import probe_pictures
 from keras_bert_app.errors import UserError
@@ -19,86 +23,106 @@ from keras_bert_app.terminal.progress import reported
 SUMMARY = "what each layer knows of parts of speech, dependencies and names, and each task's centre of gravity"
 NEEDS = ("train_file", "dev_file")
 
-_HIDDEN_SIZE = 256  # as Tenney et al.'s projections
+_HIDDEN_SIZE = 256  # as the projections of Tenney et al.
 _LEARNING_RATE, _BATCH_SIZE, _EPOCHS = 1e-3, 64, 5
-_LEAST_GAP = 0.1  # of a layer: centres nearer to each other are not called ordered
-_MIX_RATE = 20 * _LEARNING_RATE  # a handful of weights that have to go farther than the others in as many steps
+_LEAST_GAP = 0.1  # layers: the remark calls centres ordered only at a larger distance
+_MIX_RATE = 20 * _LEARNING_RATE  # the few mix weights must move farther than the others in the same steps
+_COLUMNS = (
+    "task",
+    "items",
+    "majority",
+    "untrained",
+    "layer 0",
+    "best layer",
+    "accuracy",
+    "spread",
+    "mix of all",
+    "spread",
+    "centre of gravity",
+    "spread",
+)
 
 
-def run(subject, options, log):
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Trains the probes of each task, and compares them with majority and untrained encoders.
+
+    Args:
+        subject: Subject. The encoder to look into.
+        options: Options. Uses train_file, dev_file, ner_train_file, ner_dev_file, max_sentences, num_seeds and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: see check; or a file has no items.
+    """
     check(options)
     sources = _read(subject, options)
     tasks = _tasks(subject, sources, log)
     seeds = range(options.seed, options.seed + options.num_seeds)
-    of_random = _untrained_accuracies(subject, sources, seeds, log)
+    untrained_accuracies = _untrained_accuracies(subject, sources, seeds, log)
     rows, by_layer, shares = [], {}, {}
     for name, (train, dev) in tasks.items():
         by_layer[name], mixed, shares[name] = _probe_task(name, train, dev, seeds, log)
-        centres = shares[name] @ np.arange(shares[name].shape[1])
-        means = by_layer[name].mean(axis=1)
-        best = int(means.argmax())
+        majority = _majority(train, dev)
         rows.append(
-            [
-                name,
-                len(dev.labels),
-                _majority(train, dev),
-                float(np.mean(of_random[name])),
-                float(means[0]),
-                best,
-                float(means[best]),
-                float(by_layer[name][best].std()),
-                float(mixed.mean()),
-                float(mixed.std()),
-                float(centres.mean()),
-                float(centres.std()),
-            ]
+            _row(name, len(dev.labels), majority, untrained_accuracies[name], by_layer[name], mixed, shares[name])
         )
-    table = Table(
-        "Accuracy of probes, and where tasks are solved",
-        (
-            "task",
-            "items",
-            "majority",
-            "untrained",
-            "layer 0",
-            "best layer",
-            "accuracy",
-            "spread",
-            "mix of all",
-            "spread",
-            "centre of gravity",
-            "spread",
-        ),
-        rows,
-    )
     num_layers = subject.config.num_hidden_layers
     layers = Table(
         "Accuracy by layer",
         ("layer", *tasks),
         [[str(layer), *(float(by_layer[name][layer].mean()) for name in tasks)] for layer in range(num_layers + 1)],
     )
-    files = {
-        "edge_probing.png": probe_pictures.draw_mixes(
-            [(row[0], by_layer[row[0]], row[2], row[3], shares[row[0]]) for row in rows],
-            f"{subject.name}: what layers know",
-        )
-    }
+    picture = probe_pictures.draw_mixes(
+        [(row[0], by_layer[row[0]], row[2], row[3], shares[row[0]]) for row in rows],
+        f"{subject.name}: what layers know",
+    )
     return Findings(
         "edge_probing",
         f"Edge probing: {subject.name}",
-        [table, layers],
+        [Table("Accuracy of probes, and where tasks are solved", _COLUMNS, rows), layers],
         _remarks(rows, num_layers, options, tasks, sources),
-        files,
+        {"edge_probing.png": picture},
         {
-            "untrained": of_random,
+            "untrained": untrained_accuracies,
             "shares": {name: value.tolist() for name, value in shares.items()},
             "by_layer": {name: value.tolist() for name, value in by_layer.items()},
         },
     )
 
 
-def check(options):
-    """Raises UserError where one of the two files with names is given alone."""
+def _row(name, num_items, majority, untrained_accuracy, by_layer, mixed, shares):
+    """The cells of a task's row, in the order of _COLUMNS."""
+    centres = shares @ np.arange(shares.shape[1])
+    means = by_layer.mean(axis=1)
+    best = int(means.argmax())
+    return [
+        name,
+        num_items,
+        majority,
+        float(np.mean(untrained_accuracy)),
+        float(means[0]),
+        best,
+        float(means[best]),
+        float(by_layer[best].std()),
+        float(mixed.mean()),
+        float(mixed.std()),
+        float(centres.mean()),
+        float(centres.std()),
+    ]
+
+
+def check(options: Options) -> None:
+    """Checks that both files with names are given, or neither.
+
+    Args:
+        options: Options.
+
+    Raises:
+        UserError: one of the two files is given alone.
+    """
     for name, other in (("ner_train_file", "ner_dev_file"), ("ner_dev_file", "ner_train_file")):
         if getattr(options, name) and not getattr(options, other):
             raise UserError(
@@ -108,8 +132,11 @@ def check(options):
 
 
 def _read(subject, options):
-    """(Source of trees, Source of names or None), each for training and for measuring: nothing is encoded before all of them
-    are found good."""
+    """Reads all files before any sentence is encoded, so that faults show early.
+
+    Returns:
+        list of (Source of trees, Source of names or None), for training and for measuring.
+    """
     trees = [
         span_items.read_trees(subject, path, options.most_sentences())
         for path in (options.train_file, options.dev_file)
@@ -119,20 +146,20 @@ def _read(subject, options):
         for path in (options.ner_train_file, options.ner_dev_file)
         if path
     ]
-    return list(zip(trees, names or [None, None]))
+    return list(zip(trees, names or [None, None], strict=True))
 
 
 def _tasks(subject, sources, log):
-    """dict name -> (Items to train on, Items to measure on)."""
-    train, dev = (span_items.of_trees(subject, trees, log) for trees, _ in sources)
+    """dict of task name -> (Items to train on, Items to measure on)."""
+    train, dev = (span_items.items_of_trees(subject, trees, log) for trees, _ in sources)
     tasks = {"part of speech": (train[0], dev[0]), "dependency": (train[1], dev[1])}
     if sources[0][1]:
-        tasks["named entity"] = tuple(span_items.of_names(subject, names, log) for _, names in sources)
+        tasks["named entity"] = tuple(span_items.items_of_names(subject, names, log) for _, names in sources)
     return tasks
 
 
 def _untrained_accuracies(subject, sources, seeds, log):
-    """dict name -> accuracy by seed of the mix of all layers of an encoder of random weights."""
+    """dict of task name -> list of accuracies by seed: the mix of all layers of encoders with random weights."""
     accuracies = {}
     for seed in seeds:
         log(f"another encoder of random weights, seed {seed}")
@@ -148,16 +175,21 @@ def _majority(train, dev):
 
 
 def _probe_task(name, train, dev, seeds, log):
-    """(float64 [L + 1, seeds]: accuracy of each layer; [seeds]: of the mix; [seeds, L + 1]: the mix's shares)."""
+    """Trains the probes of one task.
+
+    Returns:
+        (float64 [L + 1, seeds], float64 [seeds], float64 [seeds, L + 1]): the accuracy of each layer, the accuracy of
+        the mix, and the shares of layers in the mix.
+    """
     num_layers = len(train.vectors)
     by_layer, shares = np.zeros((num_layers, len(seeds))), np.zeros((len(seeds), num_layers))
     mixed = np.zeros(len(seeds))
-    works = [
+    jobs = [
         (at, layers)
         for at in range(len(seeds))
         for layers in [*([layer] for layer in range(num_layers)), list(range(num_layers))]
     ]
-    for at, layers in reported(works, len(works), f"probes of {name}", log):
+    for at, layers in reported(jobs, len(jobs), f"probes of {name}", log):
         accuracy, share = _probe(train, dev, layers, seeds[at])
         if len(layers) == 1:
             by_layer[layers[0], at] = accuracy
@@ -167,27 +199,43 @@ def _probe_task(name, train, dev, seeds, log):
 
 
 def _probe(train, dev, layers, seed):
-    """(accuracy on dev, shares of the layers) of a probe over some layers."""
+    """(accuracy on dev, shares of the layers) of a probe of a mix of layers."""
     number_of = {label: at for at, label in enumerate(sorted(set(train.labels)))}
     labels = np.array([number_of[label] for label in train.labels], np.int32)
     gold = np.array([number_of.get(label, -1) for label in dev.labels])
-    # All layers at one loudness, or the shares would tell of the vectors' lengths too.
+    # All layers get the same mean square; otherwise the shares would also reflect the lengths of vectors.
     scales = 1 / np.sqrt(np.mean(np.square(train.vectors, dtype=np.float32), axis=(1, 2)))
     weights = train_probe(train.vectors, scales, layers, labels, len(number_of), seed)
-    found = np.concatenate(
+    predicted = np.concatenate(
         [
             _logits(weights, batch).numpy().argmax(axis=1)
             for batch in _batches(dev.vectors, scales, layers, np.arange(len(gold)), 1024)
         ]
     )
-    return np.mean(found == gold), tf.nn.softmax(weights[0]).numpy()
+    return np.mean(predicted == gold), tf.nn.softmax(weights[0]).numpy()
 
 
-def train_probe(vectors, scales, layers, labels, num_classes, seed):
-    """Weights of a probe: mix [M], [D, 256], [256], [256, C], [C], tuple of tf.Tensor.
+def train_probe(
+    vectors: np.ndarray,
+    scales: np.ndarray,
+    layers: Sequence[int],
+    labels: np.ndarray,
+    num_classes: int,
+    seed: int,
+) -> tuple[tf.Tensor, ...]:
+    """Trains a probe of a mix of layers.
 
     Args:
-        vectors: float16 [L + 1, n, D]. scales: float32 [L + 1]. layers: which M of them to mix. labels: int32 [n].
+        vectors: float16 [L + 1, n, D].
+        scales: float32 [L + 1]. Factors of the layers.
+        layers: sequence of M int. The layers to mix.
+        labels: int32 [n].
+        num_classes: int. The number C of classes.
+        seed: int. The seed of the initial weights and of the order of items.
+
+    Returns:
+        tuple of tensors: mix [M], kernel [D, 256] and bias [256] of the hidden layer, kernel [256, C] and bias [C] of
+        the output layer.
     """
     generator, size = np.random.default_rng(seed), vectors.shape[2]
     weights = tuple(
@@ -205,9 +253,9 @@ def train_probe(vectors, scales, layers, labels, num_classes, seed):
     for _ in range(_EPOCHS):
         order = generator.permutation(len(labels))
         for at, batch in enumerate(_batches(vectors, scales, layers, order, _BATCH_SIZE)):
-            ours = labels[order[at * _BATCH_SIZE : (at + 1) * _BATCH_SIZE]]
-            left, done = tf.constant(1 - step / steps, tf.float32), tf.constant(step, tf.float32)
-            state = _train_step(*state, left, done, batch, ours)
+            batch_labels = labels[order[at * _BATCH_SIZE : (at + 1) * _BATCH_SIZE]]
+            rate_share, done_steps = tf.constant(1 - step / steps, tf.float32), tf.constant(step, tf.float32)
+            state = _train_step(*state, rate_share, done_steps, batch, batch_labels)
             step += 1
     return state[0]
 
@@ -232,20 +280,21 @@ def _train_step(weights, first_moments, second_moments, left, step, batch, label
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, _logits(weights, batch)))
     gradients = tape.gradient(loss, weights)
     rates = [_MIX_RATE, *[_LEARNING_RATE] * (len(weights) - 1)]
-    parts = zip(weights, gradients, first_moments, second_moments, rates)
+    parts = zip(weights, gradients, first_moments, second_moments, rates, strict=True)
     return tuple(
         zip(
             *(
                 adam(weight, gradient, first, second, step, rate * left)
                 for weight, gradient, first, second, rate in parts
-            )
+            ),
+            strict=True,
         )
     )
 
 
 def _remarks(rows, num_layers, options, tasks, sources):
     ordered = sorted(rows, key=lambda row: row[10])
-    shows = all(after[10] - before[10] > _LEAST_GAP for before, after in zip(rows, rows[1:]))
+    shows = all(after[10] - before[10] > _LEAST_GAP for before, after in zip(rows, rows[1:], strict=False))
     lines = [
         "Centres of gravity: "
         + " < ".join(f"{row[0]} {row[10]:.2f}" for row in ordered)
@@ -259,8 +308,8 @@ def _remarks(rows, num_layers, options, tasks, sources):
         f"Probes with a hidden layer of {_HIDDEN_SIZE}, {_EPOCHS} epochs over "
         + ", ".join(f"{len(train.labels):,} items of {name}" for name, (train, _) in tasks.items())
         + f"; mean and standard deviation over seeds ({options.num_seeds}). Layers are brought to one mean square "
-        "before they are mixed. Untrained: the mix of an encoder of random weights, another for each seed. Pairs and names "
-        "are given, only their label is asked for.",
+        "before they are mixed. Untrained: the mix of an encoder of random weights, another for each seed. Pairs and "
+        "names are given, only their label is asked for.",
         f"At most {span_items.MOST_ITEMS:,} items of each task and file, taken evenly. "
         + "; ".join(source.remark for pair in sources for source in pair if source)
         + ".",

@@ -1,15 +1,19 @@
-"""Commonsense by masked LM alone: which of four endings goes on from a beginning, without any training for it.
+"""Commonsense of a masked LM without training: which of four endings follows a beginning.
 
-Each ending is scored by the pseudo-log-likelihood of its pieces after the beginning. The literature's finding is a
-failure: what BERT knows of language is little help with what happens in the world (Ettinger 2020, What BERT Is Not; CODAH,
-Chen et al. 2019, was written so that models fail). Fine-tuning is another matter: finetune --task=codah.
+Each ending is scored by the pseudo-log-likelihood of its pieces after the beginning. The literature reports a failure:
+BERT's knowledge of language is little help with what happens in the world (Ettinger 2020, What BERT Is Not). CODAH
+(Chen et al. 2019) was written to make models fail. For fine-tuning see finetune --task=codah.
 """
 
+import dataclasses
 import os
+from collections.abc import Callable
 
 import numpy as np
 
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.pseudo_likelihood import piece_log_probabilities, require_masked_lm, room
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
@@ -24,52 +28,97 @@ _TASKS = {".tsv": "codah", ".csv": "swag", ".jsonl": "hellaswag"}
 _SHOWN = 6
 
 
-def run(subject, options, log):
-    """Findings; options.endings_file, max_sentences beginnings."""
+@dataclasses.dataclass(frozen=True)
+class _Scored:
+    """Examples with the scores of their endings.
+
+    Attributes:
+        examples: list of multiple_choice.Example.
+        labels: int [examples].
+        whole: float [examples, endings]. The score of beginning and ending.
+        sums: float [examples, endings]. The score of the ending.
+        means: float [examples, endings]. The mean score of the ending's pieces.
+        lengths: float [examples, endings]. The number of the ending's pieces.
+        left_out: int. The number of examples that do not fit.
+    """
+
+    examples: list
+    labels: np.ndarray
+    whole: np.ndarray
+    sums: np.ndarray
+    means: np.ndarray
+    lengths: np.ndarray
+    left_out: int
+
+
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Scores the endings of each beginning and compares the accuracy with baselines.
+
+    Args:
+        subject: Subject. A model with a masked-LM head.
+        options: Options. Uses endings_file and max_sentences, the number of beginnings.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: the file is of no known kind, or no example fits into the model's positions.
+    """
     require_masked_lm(subject)
-    examples = _read(options.endings_file, options.most_sentences())
+    scored = _scored(subject, _read(options.endings_file, options.most_sentences()), options.endings_file, log)
+    ours = {
+        "ending, a piece": accuracy(scored.means, scored.labels),
+        "ending, sum": accuracy(scored.sums, scored.labels),
+        "beginning and ending, sum": accuracy(scored.whole, scored.labels),
+    }
+    baselines = {
+        "longest ending": accuracy(scored.lengths, scored.labels),
+        "shortest ending": accuracy(-scored.lengths, scored.labels),
+        "most frequent place": float(np.bincount(scored.labels).max() / len(scored.labels)),
+        "chance": 1 / len(scored.examples[0].choices),
+    }
+    results = ours | {f"baseline: {name}": result for name, result in baselines.items()}
+    title = f"Endings of {options.endings_file}: {subject.name} model"
+    picture = draw_results([(f"accuracy over {len(scored.labels):,} beginnings", ours, baselines)], title)
+    return Findings(
+        "endings",
+        title,
+        _tables(scored, results),
+        _remarks(subject, scored, max(ours.values()), max(baselines.values())),
+        {"endings.png": picture},
+        {"accuracy": results},
+    )
+
+
+def _scored(subject, examples, path, log):
     beginnings = piece_ids(subject.tokenizer, [example.context for example in examples])
     endings = iter(piece_ids(subject.tokenizer, [choice for example in examples for choice in example.choices]))
-    rows = [[(beginning, next(endings)) for _ in example.choices] for example, beginning in zip(examples, beginnings)]
+    rows = [
+        [(beginning, next(endings)) for _ in example.choices]
+        for example, beginning in zip(examples, beginnings, strict=True)
+    ]
     kept = [
         number
         for number, row in enumerate(rows)
         if all(len(ending) and len(beginning) + len(ending) <= room(subject) for beginning, ending in row)
     ]
     if not kept:
-        raise UserError(f"{options.endings_file}: no example fits into the model's {room(subject)} pieces")
+        raise UserError(f"{path}: no example fits into the model's {room(subject)} pieces")
     left_out = len(examples) - len(kept)
     examples, rows = [examples[number] for number in kept], [rows[number] for number in kept]
-    flat = [pair for row in rows for pair in row]
-    scores = iter(piece_log_probabilities(subject, [np.concatenate(pair) for pair in flat], log))
-    whole, sums, means, lengths = np.moveaxis(
-        np.array([[measures(next(scores), len(ending)) for _, ending in row] for row in rows]), 2, 0
-    )
+    pairs = [pair for row in rows for pair in row]
+    scores = iter(piece_log_probabilities(subject, [np.concatenate(pair) for pair in pairs], log))
+    all_measures = np.array([[measures(next(scores), len(ending)) for _, ending in row] for row in rows])
     labels = np.array([example.label for example in examples])
-    number = len(examples[0].choices)
-    ours = {
-        "ending, a piece": accuracy(means, labels),
-        "ending, sum": accuracy(sums, labels),
-        "beginning and ending, sum": accuracy(whole, labels),
-    }
-    baselines = {
-        "longest ending": accuracy(lengths, labels),
-        "shortest ending": accuracy(-lengths, labels),
-        "most frequent place": float(np.bincount(labels).max() / len(labels)),
-        "chance": 1 / number,
-    }
-    best, baseline = max(ours.values()), max(baselines.values())
-    low, high = wilson_interval(best, len(labels))
-    if low <= baseline:
-        said = "shows: the best way to score is not clearly above the best baseline"
-    else:
-        said = "shows in part: above the baselines, yet " if best < 0.5 else "does not show: "
-        said += f"{best:.0%} of the answers are right"
-    results = ours | {f"baseline: {name}": result for name, result in baselines.items()}
-    wrong = np.flatnonzero(means.argmax(axis=1) != labels)[:_SHOWN]
-    tables = [
+    return _Scored(examples, labels, *np.moveaxis(all_measures, 2, 0), left_out)
+
+
+def _tables(scored, results):
+    chosen = scored.means.argmax(axis=1)
+    return [
         Table(
-            f"Accuracy over {len(labels):,} beginnings with {number} endings",
+            f"Accuracy over {len(scored.labels):,} beginnings with {len(scored.examples[0].choices)} endings",
             ("", "accuracy"),
             list(map(list, results.items())),
         ),
@@ -77,43 +126,69 @@ def run(subject, options, log):
             "Some that went wrong",
             ("beginning", "chosen", "right"),
             [
-                [examples[at].context, examples[at].choices[means[at].argmax()], examples[at].choices[labels[at]]]
-                for at in wrong
+                [
+                    scored.examples[at].context,
+                    scored.examples[at].choices[chosen[at]],
+                    scored.examples[at].choices[scored.labels[at]],
+                ]
+                for at in np.flatnonzero(chosen != scored.labels)[:_SHOWN]
             ],
         ),
     ]
+
+
+def _remarks(subject, scored, best, baseline):
+    low, high = wilson_interval(best, len(scored.labels))
+    if low <= baseline:
+        verdict = "shows: the best way to score is not clearly above the best baseline"
+    else:
+        verdict = "shows in part: above the baselines, yet " if best < 0.5 else "does not show: "
+        verdict += f"{best:.0%} of the answers are right"
     remarks = [
-        f"The literature's failure, no commonsense without training for it, {said} ({best:.4f} against {baseline:.4f}, "
-        f"95 % interval {low:.4f} to {high:.4f}).",
+        f"The literature's failure, no commonsense without training for it, {verdict} ({best:.4f} against "
+        f"{baseline:.4f}, 95 % interval {low:.4f} to {high:.4f}).",
         "Nothing was trained. Of endings that score alike the share of the right one counts.",
     ]
-    if left_out:
+    if scored.left_out:
         remarks.append(
-            f"{left_out:,} beginnings with an ending of no piece or of more than {room(subject)} in all are left out."
+            f"{scored.left_out:,} beginnings with an ending of no piece or of more than {room(subject)} in all are "
+            "left out."
         )
-    title = f"Endings of {options.endings_file}: {subject.name} model"
-    picture = draw_results([(f"accuracy over {len(labels):,} beginnings", ours, baselines)], title)
-    return Findings("endings", title, tables, remarks, {"endings.png": picture}, {"accuracy": results})
+    return remarks
 
 
-def measures(scores, length):
-    """(sum over all pieces, sum over the ending's, their mean, their number) of a row of log probabilities."""
+def measures(scores: np.ndarray, length: int) -> tuple[float, float, float, int]:
+    """Summarizes the log probabilities of a row of beginning and ending.
+
+    Args:
+        scores: float [pieces]. The log probability of each piece.
+        length: int. The number of the ending's pieces.
+
+    Returns:
+        (sum over all pieces, sum over the ending, mean over the ending, length).
+    """
     ending = scores[len(scores) - length :]
     return scores.sum(), ending.sum(), ending.mean(), length
 
 
-def accuracy(scores, labels):
-    """How often the highest score is the right one's; a share where several are as high.
+def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
+    """Computes how often the highest score is that of the right ending.
+
+    If several endings share the highest score, the right one counts by its share.
 
     Args:
-        scores: float [examples, endings]. labels: int [examples].
+        scores: float [examples, endings].
+        labels: int [examples]. The right endings.
+
+    Returns:
+        float, 0 to 1.
     """
     is_best = scores == scores.max(axis=1, keepdims=True)
     return float(np.mean(is_best[np.arange(len(labels)), labels] / is_best.sum(axis=1)))
 
 
 def _read(path, most):
-    """List of multiple_choice.Example, each with its label."""
+    """list of multiple_choice.Example, each with its label."""
     extension = os.path.splitext(path)[1]
     if extension not in _TASKS:
         raise UserError(

@@ -1,15 +1,22 @@
-"""Token vectors of chosen layers, as google-research/bert's extract_features.py gives them, with words and their
-places.
+"""Token vectors of chosen layers, with words and their places.
 
-A line of the input is one text, or two with " ||| " between them. Laid beside are two files of the same vectors.
+The vectors and the format are those of google-research/bert's extract_features.py, with additions. A line of the input
+is one text, or two texts with " ||| " between them. The vectors are written to two files.
 
-features.jsonl, a line a text, holds what extract_features.py writes: linex_index, the line's number from 0, and
-    features, for each token its token and its layers, each with index (from 0, so that -1 is the last) and values to
-    six places. Added are start and end, the characters of the line that a token stands for (null for [CLS] and [SEP]),
-    and words: of each its word, start and end, and first_token and end_token, the end exclusive.
-features.npz holds, of T tokens of R texts with W words: vectors float32 [T, layers, H], layers int32, row_splits int64
-    [R + 1], token_ids int32 [T], token_characters int32 [T, 2] (-1 for [CLS] and [SEP]), word_splits int64 [R + 1],
-    word_tokens int32 [W, 2] (counted within the text) and word_characters int32 [W, 2].
+features.jsonl has one line for each text. As in extract_features.py, linex_index is the number of the line from 0, and
+features has an entry for each token. An entry has the token and its layers. A layer has index (from 0, -1 is the last)
+and values, rounded to six places. This program adds start and end, the characters of the line that the token stands for
+(null for [CLS] and [SEP]), and words. A word has word, start and end, first_token and end_token, the end exclusive.
+
+features.npz has T tokens of R texts with W words:
+    vectors: float32 [T, layers, H].
+    layers: int32 [layers].
+    row_splits: int64 [R + 1]. The first token of each text.
+    token_ids: int32 [T].
+    token_characters: int32 [T, 2]. -1 for [CLS] and [SEP].
+    word_splits: int64 [R + 1]. The first word of each text.
+    word_tokens: int32 [W, 2]. Places in the text.
+    word_characters: int32 [W, 2].
 """
 
 import io
@@ -17,13 +24,15 @@ import itertools
 import json
 import re
 import typing
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from keras_bert_app.analysis import input_texts
 from keras_bert_app.analysis.encoded_sentences import encode_rows, row_length
-from keras_bert_app.analysis.encoders import require_segments, untrained
+from keras_bert_app.analysis.encoders import Subject, require_segments, untrained
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.features import truncated
 from keras_bert_app.tasks.readers.tables import lines_of
@@ -31,12 +40,19 @@ from keras_bert_app.tasks.readers.tables import lines_of
 SUMMARY = "token vectors of chosen layers, with words and character offsets, as .npz and JSON lines"
 NEEDS = ("input_file",)
 _PAIR = re.compile(r"(.*) \|\|\| (.*)", re.DOTALL)  # extract_features.py, read_examples
-_MOST_VALUES = 1 << 28  # 1 GB of float32; the .npz is made in memory too
-_MOST_COMPARED = 200  # texts; the table is of these
+_MOST_VALUES = 1 << 28  # 1 GB of float32; the .npz takes as much memory again
+_MOST_COMPARED = 200  # texts in the table
 
 
 class Row(typing.NamedTuple):
-    """A line: its Text, that of segment B or None, and the character of the line where B begins."""
+    """One line of the input.
+
+    Attributes:
+        line: str.
+        a: input_texts.Text. Segment A.
+        b: input_texts.Text or None. Segment B.
+        b_start: int. The character of the line where segment B begins.
+    """
 
     line: str
     a: input_texts.Text
@@ -44,15 +60,23 @@ class Row(typing.NamedTuple):
     b_start: int
 
     @property
-    def pieces(self):
+    def pieces(self) -> tuple[list, list | None]:
         return self.a.pieces, self.b.pieces if self.b else None
 
 
-def run(subject, options, log):
-    """Findings; options.input_file, layers, max_sentences (lines), seed.
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Writes the token vectors, and compares their lengths and cosines with those of an untrained encoder.
+
+    Args:
+        subject: Subject. The encoder to look into.
+        options: Options. Uses input_file, layers, max_sentences (the number of lines) and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
 
     Raises:
-        UserError: a layer that is not there, no line, or more vectors than memory should hold.
+        UserError: a layer does not exist, the file has no line, or the vectors take too much memory.
     """
     layers = checked_layers(options.layers, subject.config.num_hidden_layers)
     rows, num_cut = _read(subject, options)
@@ -91,11 +115,18 @@ def run(subject, options, log):
     )
 
 
-def checked_layers(layers, num_layers):
-    """The numbers of layers, as given, of a sequence of str.
+def checked_layers(layers: Sequence[str], num_layers: int) -> list[int]:
+    """Converts numbers of layers.
+
+    Args:
+        layers: sequence of str.
+        num_layers: int. The number of layers of the encoder.
+
+    Returns:
+        list of int, as given.
 
     Raises:
-        UserError: one is no number, or of no layer.
+        UserError: one of them is no number or no layer, or there is none.
     """
     for layer in layers:
         if not re.fullmatch(r"-?\d+", layer) or not -num_layers - 1 <= int(layer) <= num_layers:
@@ -109,52 +140,56 @@ def checked_layers(layers, num_layers):
 
 
 def _read(subject, options):
-    """(list of Row, how many of them lost words)."""
+    """(list of Row, number of rows that lost words)."""
     lines = [line for _, line in itertools.islice(lines_of(options.input_file), options.most_sentences() or None)]
     if not lines:
         raise UserError(f"{options.input_file}: has no line; give a file with a text a line")
     matches = [_PAIR.fullmatch(line) for line in lines]
     if any(matches):
         require_segments(subject.config, f"{options.input_file}: has pairs of texts")
-    firsts = input_texts.cut(subject.tokenizer, [match[1] if match else line for match, line in zip(matches, lines)])
+    firsts = input_texts.cut(
+        subject.tokenizer, [match[1] if match else line for match, line in zip(matches, lines, strict=True)]
+    )
     seconds = input_texts.cut(subject.tokenizer, [match[2] if match else "" for match in matches])
     rows, num_cut = [], 0
-    for line, match, first, second in zip(lines, matches, firsts, seconds):
+    for line, match, first, second in zip(lines, matches, firsts, seconds, strict=True):
         given = [first, second] if match else [first]
         sizes = [sum(map(len, text.pieces)) for text in given]
         kept = truncated([range(size) for size in sizes], subject.config.max_position_embeddings - 1 - len(given))
-        given = [text.beginning(len(some)) for text, some in zip(given, kept)]
+        given = [text.beginning(len(some)) for text, some in zip(given, kept, strict=True)]
         num_cut += sum(sizes) > sum(map(len, kept))
         rows.append(Row(line, given[0], given[1] if match else None, match.start(2) if match else 0))
     return rows, num_cut
 
 
 def _encoded(subject, rows, layers):
-    """List of (token_ids [S], spans [W, 2], vectors [S, layers, H]) in the order of the rows."""
-    found = [None] * len(rows)
-    for row in encode_rows(subject, [row.pieces for row in rows]):
-        found[row.number] = row.token_ids, row.spans, row.states[layers].transpose(1, 0, 2)
-    return found
+    """list of (token_ids [S], spans [W, 2], vectors [S, layers, H]) in the order of the rows."""
+    result = [None] * len(rows)
+    for encoded in encode_rows(subject, [row.pieces for row in rows]):
+        result[encoded.number] = encoded.token_ids, encoded.spans, encoded.states[layers].transpose(1, 0, 2)
+    return result
 
 
 def _characters(row):
-    """(int32 [S, 2], the characters of the line that each token stands for, -1 for special ones; int32 [W, 2], of each
-    word)."""
+    """(int32 [S, 2], int32 [W, 2]): the characters of the line that each token and each word stands for.
+
+    Special tokens have -1.
+    """
     special = np.full((1, 2), -1, np.int32)
-    of_a, of_b = row.a.characters, [spans + row.b_start for spans in row.b.characters] if row.b else []
-    tokens = [special, *of_a, special, *of_b] + [special] * bool(row.b)
-    words = [(spans[0, 0], spans[-1, 1]) for spans in [*of_a, *of_b]]
+    a_spans, b_spans = row.a.characters, [spans + row.b_start for spans in row.b.characters] if row.b else []
+    tokens = [special, *a_spans, special, *b_spans] + [special] * bool(row.b)
+    words = [(spans[0, 0], spans[-1, 1]) for spans in [*a_spans, *b_spans]]
     return np.concatenate(tokens).astype(np.int32), np.array(words, np.int32).reshape(-1, 2)
 
 
 def _arrays(rows, encoded, layers):
-    """What features.npz holds."""
+    """The arrays of features.npz."""
 
     def splits(parts):
         return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
 
-    ids, spans, vectors = zip(*encoded)
-    tokens, words = zip(*map(_characters, rows))
+    ids, spans, vectors = zip(*encoded, strict=True)
+    tokens, words = zip(*map(_characters, rows), strict=True)
     return {
         "vectors": np.concatenate(vectors),
         "layers": np.array(layers, np.int32),
@@ -168,8 +203,8 @@ def _arrays(rows, encoded, layers):
 
 
 def _jsonl(rows, encoded, layers, vocabulary):
-    """Yields the lines of features.jsonl, UTF-8."""
-    for number, (row, (ids, spans, vectors)) in enumerate(zip(rows, encoded)):
+    """Yields the lines of features.jsonl in UTF-8."""
+    for number, (row, (ids, spans, vectors)) in enumerate(zip(rows, encoded, strict=True)):
         tokens, words = (places.tolist() for places in _characters(row))
         features = [
             {
@@ -178,31 +213,31 @@ def _jsonl(rows, encoded, layers, vocabulary):
                 "end": end if end >= 0 else None,
                 "layers": [
                     {"index": layer, "values": [round(value, 6) for value in vector]}
-                    for layer, vector in zip(layers, of_layers)
+                    for layer, vector in zip(layers, token_vectors, strict=True)
                 ],
             }
-            for piece, (start, end), of_layers in zip(ids, tokens, vectors.tolist())
+            for piece, (start, end), token_vectors in zip(ids, tokens, vectors.tolist(), strict=True)
         ]
-        described = [
+        described_words = [
             {"word": row.line[start:end], "start": start, "end": end, "first_token": first, "end_token": last}
-            for (start, end), (first, last) in zip(words, spans.tolist())
+            for (start, end), (first, last) in zip(words, spans.tolist(), strict=True)
         ]
-        line = {"linex_index": number, "features": features, "words": described}
+        line = {"linex_index": number, "features": features, "words": described_words}
         yield (json.dumps(line, ensure_ascii=False) + "\n").encode()
 
 
 def _table(encoded, baseline, layers):
-    """Length of the vectors, and cosine between two at random, beside an untrained encoder's."""
+    """The lengths of vectors, and the cosine of two random ones, next to those of an untrained encoder."""
 
-    def of_vectors(vectors):
+    def length_and_cosine(vectors):
         lengths = np.linalg.norm(vectors, axis=1)
         total, count = np.sum(vectors / lengths[:, None], axis=0, dtype=np.float64), len(vectors)
         return float(lengths.mean()), float((total @ total - count) / max(count * (count - 1), 1))
 
     rows = []
     for at, layer in enumerate(layers):
-        length, cosine = of_vectors(np.concatenate([vectors[:, at] for _, _, vectors in encoded]))
-        other_length, other_cosine = of_vectors(np.concatenate([vectors[:, at] for _, _, vectors in baseline]))
+        length, cosine = length_and_cosine(np.concatenate([vectors[:, at] for _, _, vectors in encoded]))
+        other_length, other_cosine = length_and_cosine(np.concatenate([vectors[:, at] for _, _, vectors in baseline]))
         rows.append((str(layer), length, other_length, cosine, other_cosine))
     count = sum(len(ids) for ids, _, _ in encoded)
     return Table(

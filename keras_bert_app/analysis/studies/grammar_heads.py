@@ -1,12 +1,18 @@
-"""Which attention heads follow which dependency relation (Clark et al. 2019, What Does BERT Look At?, section 4.2).
+"""Attention heads that follow dependency relations.
+
+See Clark et al. 2019, What Does BERT Look At?, section 4.2.
 
 Dimensions: L layers, N heads of each, W words, R relations.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from keras_bert_app.analysis import encoded_sentences, encoders, halves, treebank
+from keras_bert_app.analysis import encoded_sentences, encoders, split_halves, treebank
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.studies import attention_parser
 from keras_bert_app.drawing import head_maps
 from keras_bert_app.terminal.progress import reported
@@ -16,44 +22,45 @@ NEEDS = ("dev_file",)
 
 DIRECTIONS = ("dependent->head", "head->dependent")
 _LONGEST_OFFSET = 10
-_FEWEST = 50  # words of a relation; below, the best of many heads is the luckiest one
+_FEWEST = 50  # words of a relation; with fewer, the best of many heads is the luckiest one
 _MOST_MAPS = 8
 ALL = "(all but punct)"
 
 
-def run(subject, options, log):
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Compares the best head for each relation with the best fixed offset and with untrained encoders.
+
+    With a training file, a parser that weighs all heads follows (attention_parser).
+
+    Args:
+        subject: Subject. The encoder to look into.
+        options: Options. Uses dev_file, train_file, max_sentences, num_seeds and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: no sentence fits into the encoder's positions, or a file is no treebank.
+    """
     trees, left_out = encoded_sentences.fitting(
         subject, treebank.read_trees(options.dev_file, options.most_sentences()), options.dev_file
     )
     training = attention_parser.read_training(subject, options, trees) if options.train_file else None
     names = relation_names(trees)
     log(f"{options.dev_file}: {len(trees):,} trees")
-    found = head_counts(subject, trees, names, log)
-    random = [
-        head_counts(other, trees, names, log)[0]
-        for other in (
-            encoders.untrained(subject, seed) for seed in range(options.seed, options.seed + options.num_seeds)
-        )
+    counts = head_counts(subject, trees, names, log)
+    untrained = [
+        head_counts(encoders.untrained(subject, seed), trees, names, log)[0]
+        for seed in range(options.seed, options.seed + options.num_seeds)
     ]
-    rows, bests = [], {}
+    rows, best_heads = [], {}
     for relation, name in enumerate(names):
-        row, bests[name] = _row(name, relation, found, random)
+        row, best_heads[name] = _row(name, relation, counts, untrained)
         rows.append(row)
-    accuracy = found[0].sum(axis=0) / np.maximum(found[2].sum(axis=0), 1)  # [2, L, N, R]
     rows[1:] = sorted(rows[1:], key=lambda row: row[3] - row[5], reverse=True)
-    offset_accuracy = (found[1].sum(axis=0) / np.maximum(found[2].sum(axis=0), 1)).max(axis=0)  # [R]
-    picture = head_maps.draw_head_maps(
-        [
-            (
-                f"{row[0]}, {row[2].split(' ', 1)[1]}",
-                accuracy[bests[row[0]][0], :, :, names.index(row[0])],
-                offset_accuracy[names.index(row[0])],
-            )
-            for row in rows[1 : _MOST_MAPS + 1] or rows
-        ],
-        f"{subject.name}: how often each head finds the word's head, of all words\n"
-        "the table counts the best head on other words than it was chosen by\ndashed line of the scale: the best fixed offset",
-    )
+    accuracy = counts[0].sum(axis=0) / np.maximum(counts[2].sum(axis=0), 1)  # [2, L, N, R]
+    picture = _picture(subject, rows, names, counts, accuracy, best_heads)
     tables = [
         Table(
             "The best head at each relation",
@@ -74,47 +81,92 @@ def run(subject, options, log):
     )
 
 
-def relation_names(trees):
-    """[R]: ALL, then the relations that stand in each half of the trees often enough, but root and punct."""
-    halves = [{}, {}]
-    for number, tree in enumerate(trees):
-        for relation in tree.relations:
-            halves[number % 2][relation] = halves[number % 2].get(relation, 0) + 1
-    often = {name for name, count in halves[0].items() if min(count, halves[1].get(name, 0)) * 2 >= _FEWEST}
-    return [ALL, *sorted(often - {"root", "punct"})]
+def _picture(subject, rows, names, counts, accuracy, best_heads):
+    """PNG: maps of all heads for the first relations of the table."""
+    offset_accuracy = (counts[1].sum(axis=0) / np.maximum(counts[2].sum(axis=0), 1)).max(axis=0)  # [R]
+    return head_maps.draw_head_maps(
+        [
+            (
+                f"{row[0]}, {row[2].split(' ', 1)[1]}",
+                accuracy[best_heads[row[0]][0], :, :, names.index(row[0])],
+                offset_accuracy[names.index(row[0])],
+            )
+            for row in rows[1 : _MOST_MAPS + 1] or rows
+        ],
+        f"{subject.name}: how often each head finds the word's head, of all words\n"
+        "the table counts the best head on other words than it was chosen by\n"
+        "dashed line of the scale: the best fixed offset",
+    )
 
 
-def head_counts(subject, trees, names, log):
-    """Counts over words, in two halves (axis 0): the trees of even and of odd number.
+def relation_names(trees: list[treebank.Tree]) -> list[str]:
+    """Selects the relations to report.
 
-    Attention to [CLS], [SEP] and a word itself is left aside, as Clark et al. do.
+    Args:
+        trees: list of treebank.Tree.
 
     Returns:
-        (int64 [2, 2, L, N, R]: where the head's answer is right, axis 1 as DIRECTIONS: the word that the dependent
-        attends to most, or the one that attends most to it; int64 [2, offsets, R]: where that word is so many words
-        away, as `offsets` has them; int64 [2, R]: the words).
+        list of str [R]: ALL, then the relations that are frequent in both halves of the trees, without root and punct.
+    """
+    counts = [{}, {}]
+    for number, tree in enumerate(trees):
+        for relation in tree.relations:
+            counts[number % 2][relation] = counts[number % 2].get(relation, 0) + 1
+    frequent = {name for name, count in counts[0].items() if min(count, counts[1].get(name, 0)) * 2 >= _FEWEST}
+    return [ALL, *sorted(frequent - {"root", "punct"})]
+
+
+def head_counts(
+    subject: Subject, trees: list[treebank.Tree], names: list[str], log: Callable[[str], None]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts right answers of heads and of fixed offsets.
+
+    Axis 0 of each count has two halves of the data: the trees of even and of odd number.
+
+    Attention to [CLS], [SEP] and the word itself does not count, as in Clark et al.
+
+    Args:
+        subject: Subject. The encoder.
+        trees: list of treebank.Tree. All of them fit into the encoder's positions.
+        names: list of str [R]. See relation_names.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        (heads, away, words).
+        heads: int64 [2, 2, L, N, R]. The right answers; axis 1 is that of DIRECTIONS. The answer is the word that the
+            dependent attends to most, or the word that attends most to the dependent.
+        away: int64 [2, offsets, R]. How often the head stands at each offset.
+        words: int64 [2, R]. The number of words.
     """
     config, number_of = subject.config, {name: at for at, name in enumerate(names)}
     heads = np.zeros((2, 2, config.num_hidden_layers, config.num_attention_heads, len(names)), np.int64)
     away, words = np.zeros((2, 2 * _LONGEST_OFFSET, len(names)), np.int64), np.zeros((2, len(names)), np.int64)
     encoded = encoded_sentences.encode(subject, [tree.words for tree in trees], with_attention=True)
-    for one in reported(encoded, len(trees), f"sentences through {subject.name}", log):
-        tree, half = trees[one.number], one.number % 2
+    for sentence in reported(encoded, len(trees), f"sentences through {subject.name}", log):
+        tree, half = trees[sentence.number], sentence.number % 2
         is_of = relations_of(tree, number_of)
         words[half] += is_of.sum(axis=0)
         away[half] += (tree.heads == np.arange(len(tree)) + offsets()[:, None]) @ is_of
         if len(tree) > 1:
-            heads[half] += (answers(one.word_attention()) == tree.heads) @ is_of
+            heads[half] += (answers(sentence.word_attention()) == tree.heads) @ is_of
     return heads, away, words
 
 
-def offsets():
-    """int64 [offsets]: -10 to 10 without 0."""
+def offsets() -> np.ndarray:
+    """Returns int64 [offsets]: -10 to 10 without 0."""
     return np.concatenate([np.arange(-_LONGEST_OFFSET, 0), np.arange(1, _LONGEST_OFFSET + 1)])
 
 
-def relations_of(tree, number_of):
-    """int64 [W, R]: 1 where the word hangs by that relation; all but root and punct count for ALL."""
+def relations_of(tree: treebank.Tree, number_of: dict[str, int]) -> np.ndarray:
+    """Marks the relation of each word.
+
+    Args:
+        tree: treebank.Tree.
+        number_of: dict of relation name -> its place among R.
+
+    Returns:
+        int64 [W, R]. 1 for the word's relation, and for ALL unless the relation is root or punct.
+    """
     is_of = np.zeros((len(tree), len(number_of)), np.int64)
     for word, relation in enumerate(tree.relations):
         if relation not in ("root", "punct"):
@@ -124,11 +176,14 @@ def relations_of(tree, number_of):
     return is_of
 
 
-def answers(attention):
-    """int64 [2, L, N, W], axis 0 as DIRECTIONS: the word that each head takes for the word's head.
+def answers(attention: np.ndarray) -> np.ndarray:
+    """Finds the answer of each head: the word that it takes for the head of each word.
 
     Args:
-        attention: [L, N, W + 2, W + 2] as Encoded.word_attention gives it; two words at least.
+        attention: float [L, N, W + 2, W + 2]. See Encoded.word_attention; at least two words.
+
+    Returns:
+        int64 [2, L, N, W]. Axis 0 is that of DIRECTIONS.
     """
     attention = attention[:, :, 1:-1, 1:-1].copy()
     diagonal = np.arange(attention.shape[-1])
@@ -136,10 +191,18 @@ def answers(attention):
     return np.stack([attention.argmax(axis=3), attention.argmax(axis=2)])
 
 
-def _row(name, relation, found, random):
-    """(cells of a relation's row, (direction, layer, head) of its best head). Args: found: of head_counts; random: list of the
-    heads' counts of encoders of random weights."""
-    heads, away, words = (array[..., relation] for array in found)
+def _row(name, relation, counts, untrained):
+    """The table row of a relation.
+
+    Args:
+        relation: int. The place of the relation among R.
+        counts: tuple. See head_counts.
+        untrained: list. The heads' counts of encoders with random weights.
+
+    Returns:
+        (cells, (direction, layer, head) of the best head).
+    """
+    heads, away, words = (array[..., relation] for array in counts)
     best = np.unravel_index(heads.sum(axis=0).argmax(), heads.shape[1:])
     offset = offsets()[away.sum(axis=0).argmax()]
     direction, layer, head = map(int, best)
@@ -147,10 +210,12 @@ def _row(name, relation, found, random):
         name,
         int(words.sum()),
         f"{layer + 1}-{head + 1} {DIRECTIONS[direction]}",
-        halves.share(heads, words),
+        split_halves.cross_half_share(heads, words),
         f"{offset:+d}",
-        halves.share(away, words),
-        *halves.mean_and_spread([halves.share(counts[..., relation], words) for counts in random]),
+        split_halves.cross_half_share(away, words),
+        *split_halves.mean_and_spread(
+            [split_halves.cross_half_share(head_count[..., relation], words) for head_count in untrained]
+        ),
     ], (direction, layer, head)
 
 
@@ -163,6 +228,6 @@ def _remarks(rows, options, left_out):
         "Layer-head from 1. Best head and offset are chosen on one half of the sentences and counted on the other, "
         "both ways; the ones named are the best on all. untrained: the same of encoders of random weights "
         f"({options.num_seeds}), mean and standard deviation.",
-        f"Relations of {_FEWEST} words or more; root and punct are left out. {left_out:,} sentences were longer than the "
-        "model's positions, and are nowhere counted.",
+        f"Relations of {_FEWEST} words or more; root and punct are left out. {left_out:,} sentences were longer than "
+        "the model's positions, and are nowhere counted.",
     ]

@@ -1,16 +1,23 @@
-"""Which attention heads a model needs (Michel et al. 2019, Are Sixteen Heads Really Better than One?).
+"""The attention heads that a model needs.
 
-A head's importance is the expected absolute gradient of the loss with respect to a gate of 1 on its output (equation 2),
-divided by the l2 norm of its layer (section 4.1, after Molchanov et al. 2017). Heads are then closed, least important first.
+See Michel et al. 2019, Are Sixteen Heads Really Better than One?
+
+The importance of a head is the expected absolute gradient of the loss with respect to a gate of 1 on its output
+(equation 2). It is divided by the l2 norm of its layer (section 4.1, after Molchanov et al. 2017). Then the heads are
+closed, the least important first.
 
 Dimensions: L layers, N heads of each, T heads of all layers, B rows of a batch.
 """
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis import head_tasks
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing.pruning_pictures import draw_pruning
 from keras_bert_app.modeling.encoder import gated_heads
 from keras_bert_app.terminal.progress import reported
@@ -19,48 +26,48 @@ SUMMARY = "which heads the loss hangs on, by gradients of gates; scores as heads
 NEEDS = ()
 MODEL_FROM = "workdir"
 
-PERCENTS = tuple(range(0, 101, 10))  # with none left, what the heads are worth together
-_KEPT = 0.9  # of that worth
+PERCENTS = tuple(range(0, 101, 10))  # 100 % shows what all heads together are worth
+_KEPT = 0.9  # share of that worth, for the remark
 
 
 check = head_tasks.check
 
 
-def run(subject, options, log):
-    """Findings; options.workdir or else input_file, max_sentences, num_seeds, seed."""
+def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -> Findings:
+    """Scores the model while heads are closed by importance, and in random orders as a baseline.
+
+    Args:
+        subject: Subject or None. The model to look into; not needed with a workdir.
+        options: Options. Uses workdir or else input_file; max_sentences, num_seeds and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: the options name no data, or the model has no masked-LM head.
+    """
     task = head_tasks.load(subject, options, log)
     counts = task.model.config.head_counts
-    found = importance(task, log)
-    orders = {"importance": np.argsort(found, kind="stable")}
+    head_importance = importance(task, log)
+    orders = {"importance": np.argsort(head_importance, kind="stable")}
     for seed in range(options.seed, options.seed + options.num_seeds):
-        orders[seed] = np.random.default_rng(seed).permutation(len(found))
-    numbers = [round(len(found) * percent / 100) for percent in PERCENTS]
-    gates, call = gated_call(task)
-    jobs = [(order, number) for number in numbers for order in orders]
-    scores = {}
-    for order, number in reported(jobs, len(jobs), "orders and numbers of heads scored", log):
-        # All orders begin with the whole model and end with no head.
-        if number in (0, len(found)) and ("importance", number) in scores:
-            scores[order, number] = scores["importance", number]
-        else:
-            scores[order, number] = _closed_score(task, gates, call, orders[order][:number])
-    names = list(scores["importance", 0])
-    ours, *others = orders
-    curves = {
-        name: (
-            np.array([scores[ours, number][name] for number in numbers]),
-            np.array([[scores[order, number][name] for order in others] for number in numbers]),
-        )
-        for name in names
-    }
+        orders[seed] = np.random.default_rng(seed).permutation(len(head_importance))
+    numbers = [round(len(head_importance) * percent / 100) for percent in PERCENTS]
+    curves = _curves(task, orders, numbers, log)
+    main_score = next(iter(curves))
     title = f"{task.subject_name}, {task.name}"
     files = {
         "head_importance.png": draw_pruning(
-            by_layer(found, counts), PERCENTS, *curves[names[0]], names[0], f"Heads by importance: {title}\n{task.data}"
+            by_layer(head_importance, counts),
+            PERCENTS,
+            *curves[main_score],
+            main_score,
+            f"Heads by importance: {title}\n{task.data}",
         )
     }
     values = {
-        "importance": by_layer(found, counts),
+        "importance": by_layer(head_importance, counts),
         "closed": numbers,
         "curves": {
             name: {"importance": ours.tolist(), "random": random.tolist()} for name, (ours, random) in curves.items()
@@ -70,13 +77,13 @@ def run(subject, options, log):
     remarks = [
         f"{task.data}. Importance is divided by the l2 norm of its layer; random orders: {options.num_seeds} seeds. "
         "Heads are closed by gates of 0; all heads of a layer may go, its residual stream stays.",
-        _said(names[0], *curves[names[0]], task.is_better_high),
+        _verdict(main_score, *curves[main_score], task.is_better_high),
         *task.remarks,
     ]
     return Findings(
         "head_importance",
         f"Head importance: {title}",
-        [_curve_table(curves, numbers, len(found)), _head_table(found, counts)],
+        [_curve_table(curves, numbers, len(head_importance)), _head_table(head_importance, counts)],
         remarks,
         files,
         values,
@@ -84,18 +91,48 @@ def run(subject, options, log):
     )
 
 
-def importance(task, log):
-    """float [T]: of each head, layer after layer."""
+def _curves(task, orders, numbers, log):
+    """dict of score name -> (float [percents] by importance, float [percents, seeds] in random orders)."""
+    num_heads = len(orders["importance"])
+    gates, call = gated_call(task)
+    jobs = [(order, number) for number in numbers for order in orders]
+    scores = {}
+    for order, number in reported(jobs, len(jobs), "orders and numbers of heads scored", log):
+        # All orders begin with the whole model and end with no head.
+        if number in (0, num_heads) and ("importance", number) in scores:
+            scores[order, number] = scores["importance", number]
+        else:
+            scores[order, number] = _closed_score(task, gates, call, orders[order][:number])
+    ours, *others = orders
+    return {
+        name: (
+            np.array([scores[ours, number][name] for number in numbers]),
+            np.array([[scores[order, number][name] for order in others] for number in numbers]),
+        )
+        for name in scores["importance", 0]
+    }
+
+
+def importance(task: head_tasks.MaskedLM | head_tasks.Tuned, log: Callable[[str], None]) -> np.ndarray:
+    """Computes the importance of each head, divided by the norm of its layer.
+
+    Args:
+        task: MaskedLM or Tuned. See head_tasks.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        float [T], layer after layer.
+    """
     counts = task.model.config.head_counts
 
     @tf.function(reduce_retracing=True, autograph=False)
     def gradients(batch):
-        """float32 [B, T]: absolute ones, of each example's own loss."""
+        """float32 [B, T]: the absolute gradients of the loss of each example."""
         shape = tf.shape(batch["input_mask"])
         gates = tf.ones([shape[0], sum(counts)])
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(gates)
-            # An example of several rows [B, G, S] has one gate for them all.
+            # All rows of an example [B, G, S] share one gate.
             by_row = tf.repeat(gates, shape[1], axis=0) if len(batch["input_mask"].shape) == 3 else gates
             with gated_heads(task.model.encoder, tf.split(by_row, counts, axis=1)):
                 loss = task.loss(task.outputs(task.model, batch), batch)
@@ -107,14 +144,29 @@ def importance(task, log):
     return normalized(total / task.num_estimated, counts)
 
 
-def normalized(values, counts):
-    """float [T] divided by the l2 norm of each layer; a layer of zeros stays so. Args: counts: heads of each layer."""
+def normalized(values: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+    """Divides values by the l2 norm of their layer. A layer of zeros stays unchanged.
+
+    Args:
+        values: float [T].
+        counts: sequence of int. The number of heads of each layer.
+
+    Returns:
+        float [T].
+    """
     norms = np.array([np.linalg.norm(layer) for layer in by_layer(values, counts)])
     return values / np.repeat(np.where(norms > 0, norms, 1.0), counts)
 
 
-def gated_call(task):
-    """(variable float32 [T] of gates, all 1; function of a batch, what the model computes with them)."""
+def gated_call(task: head_tasks.MaskedLM | head_tasks.Tuned) -> tuple[tf.Variable, Callable]:
+    """Makes a call of the model with a gate on each head.
+
+    Args:
+        task: MaskedLM or Tuned. See head_tasks.
+
+    Returns:
+        (tf.Variable float32 [T], Callable): the gates, all of them 1, and a function of a batch.
+    """
     counts = task.model.config.head_counts
     gates = tf.Variable(tf.ones([sum(counts)]))
 
@@ -131,13 +183,29 @@ def _closed_score(task, gates, call, heads):
     return task.score(call)
 
 
-def by_layer(values, counts):
-    """List of L lists, the values of each layer's heads."""
+def by_layer(values: Sequence[float], counts: Sequence[int]) -> list[list[float]]:
+    """Groups the values of heads by layer.
+
+    Args:
+        values: sequence of T numbers.
+        counts: sequence of int. The number of heads of each layer.
+
+    Returns:
+        list of L lists.
+    """
     return [layer.tolist() for layer in np.split(np.asarray(values), np.cumsum(counts)[:-1])]
 
 
-def place_of(head, counts):
-    """(layer, head in it), from 0, of a number among all heads."""
+def place_of(head: int, counts: Sequence[int]) -> tuple[int, int]:
+    """Finds the layer of a head.
+
+    Args:
+        head: int. The number among all heads.
+        counts: sequence of int. The number of heads of each layer.
+
+    Returns:
+        (layer, head in the layer), both from 0.
+    """
     ends = np.cumsum(counts)
     layer = int(np.searchsorted(ends, head, side="right"))
     return layer, int(head - (ends[layer] - counts[layer]))
@@ -145,27 +213,29 @@ def place_of(head, counts):
 
 def _curve_table(curves, numbers, total):
     columns = ["closed", "heads left"]
-    rows = [[f"{percent} %", total - number] for percent, number in zip(PERCENTS, numbers)]
+    rows = [[f"{percent} %", total - number] for percent, number in zip(PERCENTS, numbers, strict=True)]
     for name, (ours, random) in curves.items():
         columns += [f"{name} by importance", "at random", "std"]
-        for row, value, others in zip(rows, ours, random):
+        for row, value, others in zip(rows, ours, random, strict=True):
             row += [float(value), float(others.mean()), float(others.std())]
     return Table("Scores as heads are closed", tuple(columns), rows)
 
 
-def _head_table(found, counts):
+def _head_table(head_importance, counts):
     rows = [
         [f"layer {number + 1}", *layer, *[None] * (max(counts) - len(layer))]
-        for number, layer in enumerate(by_layer(found, counts))
+        for number, layer in enumerate(by_layer(head_importance, counts))
     ]
     return Table("Importance", ("", *(f"head {number + 1}" for number in range(max(counts)))), rows, digits=2)
 
 
-def _said(name, ours, random, is_better_high):
-    """A remark: how many heads go at small loss, and whether importance beats chance.
+def _verdict(name, ours, random, is_better_high):
+    """A remark: how many heads can go at a small loss, and whether importance beats random orders.
 
     Args:
-        ours: float [percents]. random: float [percents, seeds].
+        name: str. The name of the score.
+        ours: float [percents].
+        random: float [percents, seeds].
     """
     sign = 1 if is_better_high else -1
     ours, random = sign * ours, sign * random
@@ -177,7 +247,7 @@ def _said(name, ours, random, is_better_high):
         )
 
     def most(scores):
-        # The first share beyond which the score falls short, not the last that happens to reach it.
+        # The share before the score first falls short, not a later one that happens to reach it again.
         return PERCENTS[np.flatnonzero(scores < ours[-1] + _KEPT * worth)[0] - 1]
 
     means, gains = random.mean(axis=1), np.mean(ours[1:-1]) - np.mean(random[1:-1], axis=0)
@@ -189,8 +259,10 @@ def _said(name, ours, random, is_better_high):
         else "does not show"
     )
     return (
-        f"{name} is {sign * ours[0]:.4f} with all heads, {sign * ours[-1]:.4f} with none. {_KEPT:.0%} of that difference is "
-        f"kept with {most(ours)} % of the heads closed by importance, with {most(means)} % at random. That importance beats "
-        f"chance {shows}: its mean {name} over 10 to 90 % is {sign * np.mean(ours[1:-1]):.4f}, of random orders "
+        f"{name} is {sign * ours[0]:.4f} with all heads, {sign * ours[-1]:.4f} with none. "
+        f"{_KEPT:.0%} of that difference is kept with {most(ours)} % of the heads closed by importance, "
+        f"with {most(means)} % at random. "
+        f"That importance beats chance {shows}: its mean {name} over 10 to 90 % is "
+        f"{sign * np.mean(ours[1:-1]):.4f}, of random orders "
         f"{sign * np.mean(random[1:-1]):.4f}, of the best of them {sign * np.mean(random[1:-1], axis=0).max():.4f}."
     )

@@ -1,23 +1,26 @@
-"""Heads removed from the weights: what a smaller model costs and gains (Michel et al. 2019, section 4 and table 4).
+"""Heads removed from the weights: the cost and the gain of a smaller model.
 
-The heads of least importance go, but the last one of each layer. What is left computes what the whole model computes
-with gates of 0 on those heads; its kernels are smaller.
+See Michel et al. 2019, section 4 and table 4. The least important heads are removed, except the last one of each layer.
+The smaller model computes the same as the whole model with gates of 0 on those heads, with smaller kernels.
 """
 
 import shlex
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis import head_tasks, pruned_exports
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.studies import head_importance
 from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import load, surgery
 from keras_bert_app.interop.weights import Weights
-from keras_bert_app.modeling.encoder import gated_heads
+from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import BertTaskModel
 
@@ -25,41 +28,96 @@ SUMMARY = "heads removed for real: parameters, latency and score beside the whol
 NEEDS = ()
 MODEL_FROM = "workdir"
 
-_SAME = 1e-5  # float32: the products have other sizes, and add up in another order
+_SAME = 1e-5  # float32: products of other sizes sum in another order
 _NUM_ROWS, _LENGTH = (1, 16), 128
 
 
-def check(options):
-    """Raises UserError where there is nothing to score heads on, or no share of them to go."""
+def check(options: Options) -> None:
+    """Checks the options before a model is loaded.
+
+    Args:
+        options: Options.
+
+    Raises:
+        UserError: the options name no data to score heads on, or no valid share of heads to remove.
+    """
     if not 0 < options.prune_percent < 100:
         raise UserError(f"--prune_percent={options.prune_percent}: expected 1 to 99, the share of heads that go")
     head_tasks.check(options)
 
 
-def run(subject, options, log):
-    """Findings; options.workdir or else input_file, prune_percent, max_sentences, seed."""
+def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -> Findings:
+    """Removes the least important heads, and compares size, latency and score with those of the whole model.
+
+    Args:
+        subject: Subject or None. The model to look into; not needed with a workdir.
+        options: Options. Uses workdir or else input_file; prune_percent, max_sentences and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: see check; or the model has no masked-LM head.
+    """
     check(options)
     task = head_tasks.load(subject, options, log)
     counts = task.model.config.head_counts
     order = np.argsort(head_importance.importance(task, log), kind="stable")
-    heads = chosen(order, counts, round(len(order) * options.prune_percent / 100))
-    smaller, line = pruned_model(task.model, heads)
-    log(line)
-
-    gates, call = head_importance.gated_call(task)
-    whole_scores = task.score(call)
-    places = [head_importance.place_of(head, counts) for head in range(sum(counts))]
-    gates.assign([float(head not in heads.get(layer, ())) for layer, head in places])
-    gated_scores, pruned_scores = (
-        task.score(call),
-        task.score(tf.function(lambda batch: task.outputs(smaller, batch), reduce_retracing=True, autograph=False)),
-    )
-    difference = largest_difference(task.model.encoder, smaller.encoder, tf.split(gates, counts), task.inputs)
+    heads = heads_to_prune(order, counts, round(len(order) * options.prune_percent / 100))
+    smaller, surgery_line = pruned_model(task.model, heads)
+    log(surgery_line)
+    scores, difference = _compare_scores(task, smaller, heads)
     log("exporting both encoders, and timing them")
     length = min(_LENGTH, task.model.config.max_position_embeddings)
     costs = pruned_exports.costs((task.model.encoder, smaller.encoder), _NUM_ROWS, length)
+    table = _table(task, smaller, scores, costs, length, options)
+    title = f"Heads removed: {task.subject_name}, {task.name}"
+    whole, pruned, _ = table.rows
+    panels = [
+        (table.columns[at], {"pruned": float(pruned[at])}, {"whole": float(whole[at])})
+        for at in range(2, len(table.columns))
+    ]
+    flag = prune_heads_flag(heads)
+    return Findings(
+        "pruning",
+        title,
+        [table],
+        [
+            f"{task.data}.",
+            *task.remarks,
+            *_remarks(surgery_line, difference, costs),
+            f"To write it: {convert_command(options, task.model, flag)}",
+        ],
+        {"pruning.png": draw_results(panels, title)},
+        {
+            "prune_heads": flag,
+            "head_counts": list(smaller.config.head_counts),
+            "difference": difference,
+            "bytes_of_export": [size for size, _ in costs],
+            "milliseconds": [milliseconds for _, milliseconds in costs],
+            "scores": scores,
+        },
+        task.origin,
+    )
 
-    names = list(whole_scores)
+
+def _compare_scores(task, smaller, heads):
+    """(dict of whole, closed and pruned -> dict of scores; see largest_difference)."""
+    counts = task.model.config.head_counts
+    gates, call = head_importance.gated_call(task)
+    scores = {"whole": task.score(call)}
+    places = [head_importance.place_of(head, counts) for head in range(sum(counts))]
+    gates.assign([float(head not in heads.get(layer, ())) for layer, head in places])
+    scores["closed"] = task.score(call)
+    scores["pruned"] = task.score(
+        tf.function(lambda batch: task.outputs(smaller, batch), reduce_retracing=True, autograph=False)
+    )
+    return scores, largest_difference(task.model.encoder, smaller.encoder, tf.split(gates, counts), task.inputs)
+
+
+def _table(task, smaller, scores, costs, length, options):
+    names = list(scores["whole"])
     columns = (
         "",
         "heads",
@@ -74,54 +132,46 @@ def run(subject, options, log):
             name,
             sum(model.config.head_counts),
             model.count_params(),
-            _of_layers(model),
+            _layer_parameters(model),
             size / 1e6,
             *milliseconds,
-            *(scores[key] for key in names),
+            *(scores[name][key] for key in names),
         ]
-        for name, model, scores, (size, milliseconds) in zip(
-            ("whole", "pruned"), (task.model, smaller), (whole_scores, pruned_scores), costs
-        )
+        for name, model, (size, milliseconds) in zip(("whole", "pruned"), (task.model, smaller), costs, strict=True)
     ]
-    rows.append(["whole, those heads closed", *[None] * (4 + len(_NUM_ROWS)), *(gated_scores[key] for key in names)])
-    flag = written(heads)
-    fits = "within" if difference <= _SAME else "NOT within"
-    speeds = " and ".join(f"{whole / cut:.2f}" for whole, cut in zip(*(milliseconds for _, milliseconds in costs)))
-    remarks = [
-        f"{task.data}.",
-        *task.remarks,
-        f"{line}. States of the pruned encoder and of the whole one with those heads closed differ by up to {difference:.1e}, "
-        f"{fits} {_SAME:.0e}.",
-        "MB and ms: of each encoder alone, without the output layer, exported over ids as a SavedModel: all its files, and a call "
-        f"of it loaded again, rows x tokens, median of {pruned_exports.REPEATS} calls, each in turn with the other's. The pruned "
-        f"one is {speeds} times as fast.",
-        f"To write it: {command(options, task.model, flag)}",
-    ]
-    values = {
-        "prune_heads": flag,
-        "head_counts": list(smaller.config.head_counts),
-        "difference": difference,
-        "bytes_of_export": [size for size, _ in costs],
-        "milliseconds": [milliseconds for _, milliseconds in costs],
-        "scores": {"whole": whole_scores, "closed": gated_scores, "pruned": pruned_scores},
-    }
-    title = f"Heads removed: {task.subject_name}, {task.name}"
-    panels = [
-        (columns[at], {"pruned": float(rows[1][at])}, {"whole": float(rows[0][at])}) for at in range(2, len(columns))
-    ]
-    return Findings(
-        "pruning",
-        title,
-        [Table(f"{options.prune_percent} % of the heads removed", columns, rows)],
-        remarks,
-        {"pruning.png": draw_results(panels, title)},
-        values,
-        task.origin,
+    rows.append(
+        ["whole, those heads closed", *[None] * (4 + len(_NUM_ROWS)), *(scores["closed"][key] for key in names)]
     )
+    return Table(f"{options.prune_percent} % of the heads removed", columns, rows)
 
 
-def command(options, model, flag):
-    """The command that writes the pruned model: of a fine-tuned run a run, else a model in our own layout."""
+def _remarks(surgery_line, difference, costs):
+    fits = "within" if difference <= _SAME else "NOT within"
+    times = zip(*(milliseconds for _, milliseconds in costs), strict=True)
+    speeds = " and ".join(f"{whole / pruned:.2f}" for whole, pruned in times)
+    return [
+        f"{surgery_line}. States of the pruned encoder and of the whole one with those heads closed differ by up to "
+        f"{difference:.1e}, {fits} {_SAME:.0e}.",
+        "MB and ms: of each encoder alone, without the output layer, exported over ids as a SavedModel: all its files, "
+        "and a call of it loaded again, rows x tokens, "
+        f"median of {pruned_exports.REPEATS} calls, each in turn with the other's. "
+        f"The pruned one is {speeds} times as fast.",
+    ]
+
+
+def convert_command(options: Options, model: BertPretrainer | None, flag: str) -> str:
+    """Builds the command that writes the pruned model.
+
+    The command writes a fine-tuned run for a run, else a model in this package's layout.
+
+    Args:
+        options: Options. Uses workdir or else init_checkpoint.
+        model: BertPretrainer, or None for a fine-tuned run.
+        flag: str. The value of --prune_heads.
+
+    Returns:
+        str.
+    """
     source = options.workdir or options.init_checkpoint or "MODEL"
     missing = [] if options.workdir else [part for part in PARTS[1:] if part not in model.parts]
     allowed = f" --allow_missing={','.join(missing)}" if missing else ""
@@ -132,31 +182,49 @@ def command(options, model, flag):
     )
 
 
-def chosen(order, counts, number):
-    """dict layer -> list of heads: the first `number` of an order of all heads, but the last that is left of a layer.
+def heads_to_prune(order: np.ndarray, counts: Sequence[int], number: int) -> dict[int, list[int]]:
+    """Takes the first heads of an order, except the last one that is left of a layer.
 
     Args:
-        order: heads of all layers, to go first ones first. counts: heads of each layer.
+        order: int [heads]. All heads; the first ones go first.
+        counts: sequence of int. The number of heads of each layer.
+        number: int. How many heads to take.
+
+    Returns:
+        dict of layer -> list of heads.
     """
-    left, found = list(counts), {}
+    left, taken = list(counts), {}
     for head in order.tolist():
         layer, place = head_importance.place_of(head, counts)
         if number and left[layer] > 1:
-            found.setdefault(layer, []).append(place)
+            taken.setdefault(layer, []).append(place)
             left[layer], number = left[layer] - 1, number - 1
-    return {layer: sorted(found[layer]) for layer in sorted(found)}
+    return {layer: sorted(taken[layer]) for layer in sorted(taken)}
 
 
-def written(heads):
-    """As convert --prune_heads takes them."""
-    return ";".join(f"{layer}:{','.join(map(str, of_layer))}" for layer, of_layer in heads.items())
-
-
-def pruned_model(model, heads):
-    """(a model of the same kind without some heads, a line that says so).
+def prune_heads_flag(heads: dict[int, list[int]]) -> str:
+    """Writes heads as convert --prune_heads reads them.
 
     Args:
-        model: BertPretrainer or BertTaskModel. heads: see surgery.prune_heads.
+        heads: dict of layer -> list of heads.
+
+    Returns:
+        str.
+    """
+    return ";".join(f"{layer}:{','.join(map(str, layer_heads))}" for layer, layer_heads in heads.items())
+
+
+def pruned_model(
+    model: BertPretrainer | BertTaskModel, heads: dict[int, list[int]]
+) -> tuple[BertPretrainer | BertTaskModel, str]:
+    """Removes heads from a model.
+
+    Args:
+        model: BertPretrainer or BertTaskModel.
+        heads: dict of layer -> list of heads. See surgery.prune_heads.
+
+    Returns:
+        (model of the same kind, str): the smaller model, and a line that says what was removed.
     """
     weights = Weights(model.config, {variable.path: variable.numpy() for variable in model.weights})
     weights, line = surgery.prune_heads(weights, heads)
@@ -169,23 +237,32 @@ def pruned_model(model, heads):
     return smaller, line
 
 
-def largest_difference(encoder, smaller, gates, inputs):
-    """The largest difference of any layer's states, padding left out.
+def largest_difference(encoder: BertEncoder, smaller: BertEncoder, gates: list, inputs: dict) -> float:
+    """Computes the largest difference between the states of any layer of two encoders, without padding.
 
     Args:
-        gates: of the heads of `encoder`, for each layer [N]. inputs: a batch.
+        encoder: BertEncoder. The whole encoder.
+        smaller: BertEncoder. The pruned encoder.
+        gates: list of [N], one for each layer. The gates of the whole encoder.
+        inputs: dict. A batch.
+
+    Returns:
+        float.
     """
-    # An example may be of several rows [B, G, S].
+    # An example may have several rows [B, G, S].
     inputs = {
         name: tf.reshape(inputs[name], [-1, inputs[name].shape[-1]])
         for name in ("input_word_ids", "input_mask", "input_type_ids")
     }
     with gated_heads(encoder, gates):
-        theirs = encoder(inputs)["encoder_outputs"]
-    ours = smaller(inputs)["encoder_outputs"]
+        whole_states = encoder(inputs)["encoder_outputs"]
+    pruned_states = smaller(inputs)["encoder_outputs"]
     is_token = inputs["input_mask"].numpy() > 0
-    return max(float(np.abs(a.numpy() - b.numpy())[is_token].max()) for a, b in zip(ours, theirs))
+    return max(
+        float(np.abs(pruned_state.numpy() - whole_state.numpy())[is_token].max())
+        for pruned_state, whole_state in zip(pruned_states, whole_states, strict=True)
+    )
 
 
-def _of_layers(model):
+def _layer_parameters(model):
     return sum(layer.count_params() for layer in model.encoder.transformer_layers)

@@ -1,15 +1,18 @@
 """Minimal pairs: whether a masked language model finds the good sentence likelier than the bad one.
 
-A line of the file is a good sentence, a tab, and one that differs from it in what makes it bad (Linzen et al. 2016;
-BLiMP, Warstadt et al. 2020). Both are scored by their pseudo-log-likelihood (Salazar et al. 2020, section 4.3).
+Each line of the file has a good sentence, a tab, and a bad sentence that differs only in the fault (Linzen et al. 2016;
+BLiMP, Warstadt et al. 2020). Both are scored by pseudo-log-likelihood (Salazar et al. 2020, section 4.3).
 """
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
 from keras_bert_app.analysis import input_texts
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.pseudo_likelihood import (
     piece_log_probabilities,
     require_masked_lm,
@@ -28,44 +31,87 @@ NEEDS = ("pairs_file",)
 _SHOWN = 8
 
 
-def run(subject, options, log):
-    """Findings; options.pairs_file, input_file for the unigram baseline, max_sentences pairs."""
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Scores both sentences of each pair and compares the accuracy with baselines.
+
+    Args:
+        subject: Subject. A model with a masked-LM head.
+        options: Options. Uses pairs_file, input_file for the unigram baseline, and max_sentences, the number of pairs.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: no pair fits into the model's positions.
+    """
     require_masked_lm(subject)
-    pairs = read_pairs(options.pairs_file, options.most_sentences())
-    good, bad = (piece_ids(subject.tokenizer, list(side)) for side in zip(*pairs))
-    kept = [number for number, both in enumerate(zip(good, bad)) if all(0 < len(one) <= room(subject) for one in both)]
-    if not kept:
-        raise UserError(
-            f"{options.pairs_file}: no pair fits into the model's {room(subject)} pieces; give shorter sentences"
-        )
-    left_out = len(pairs) - len(kept)
-    pairs, good, bad = ([side[number] for number in kept] for side in (pairs, good, bad))
-    pieces = good + bad
+    pairs, pieces, left_out = _fitting_pairs(subject, options)
     scores = piece_log_probabilities(subject, pieces, log)
+    # [good or bad, pairs]
     sums, means, lengths = (
-        np.array([of_one(score) for score in scores]).reshape(2, -1) for of_one in (np.sum, np.mean, len)
+        np.array([measure(score) for score in scores]).reshape(2, -1) for measure in (np.sum, np.mean, len)
     )
     measures = {"pseudo-log-likelihood": sums, "the same a piece": means, "baseline: fewer pieces": -lengths}
     remarks = ["Of two that score alike half a point."]
     if options.input_file:
-        corpus = piece_ids(
-            subject.tokenizer, input_texts.corpus_sentences(options.input_file, options.most_sentences())[0]
-        )
-        unigrams = unigram_log_probabilities(corpus, subject.tokenizer.vocab_size)
-        measures["baseline: unigrams"] = np.array([unigrams[row].sum() for row in pieces]).reshape(2, -1)
-        remarks.append(f"Unigrams: by the {sum(map(len, corpus)):,} pieces of {options.input_file}.")
+        measures["baseline: unigrams"], num_pieces = _unigram_scores(subject, options, pieces)
+        remarks.append(f"Unigrams: by the {num_pieces:,} pieces of {options.input_file}.")
     if left_out:
         remarks.append(f"{left_out:,} pairs with a sentence of no piece or of more than {room(subject)} are left out.")
     results = {name: accuracy(*both) for name, both in measures.items()} | {"baseline: chance": 0.5}
     low, high = wilson_interval(results["pseudo-log-likelihood"], len(pairs))
     best = max(result for name, result in results.items() if name.startswith("baseline"))
     remarks.append(
-        f"The 95 % interval of pseudo-log-likelihood, {low:.4f} to {high:.4f}, is {'above' if low > best else 'not above'} the "
-        f"best baseline ({best:.4f})."
+        f"The 95 % interval of pseudo-log-likelihood, {low:.4f} to {high:.4f}, is "
+        f"{'above' if low > best else 'not above'} the best baseline ({best:.4f})."
     )
+    values = {
+        "pairs": [
+            {"good": good, "bad": bad, "scores": [float(score) for score in both]}
+            for (good, bad), both in zip(pairs, sums.T, strict=True)
+        ]
+    }
+    title = f"Minimal pairs of {options.pairs_file}: {subject.name} model"
+    ours, baselines = (
+        {name: result for name, result in results.items() if name.startswith("baseline") == is_baseline}
+        for is_baseline in (False, True)
+    )
+    picture = draw_results([(f"accuracy over {len(pairs):,} pairs", ours, baselines)], title)
+    tables = _tables(pairs, results, sums)
+    return Findings("minimal_pairs", title, tables, remarks, {"minimal_pairs.png": picture}, values)
+
+
+def _fitting_pairs(subject, options):
+    """(pairs that fit, pieces of all good and then of all bad sentences, number of the other pairs)."""
+    pairs = read_pairs(options.pairs_file, options.most_sentences())
+    good, bad = (piece_ids(subject.tokenizer, list(side)) for side in zip(*pairs, strict=True))
+    kept = [
+        number
+        for number, both in enumerate(zip(good, bad, strict=True))
+        if all(0 < len(pieces) <= room(subject) for pieces in both)
+    ]
+    if not kept:
+        raise UserError(
+            f"{options.pairs_file}: no pair fits into the model's {room(subject)} pieces; give shorter sentences"
+        )
+    left_out = len(pairs) - len(kept)
+    pairs, good, bad = ([side[number] for number in kept] for side in (pairs, good, bad))
+    return pairs, good + bad, left_out
+
+
+def _unigram_scores(subject, options, pieces):
+    """(float [2, pairs], number of pieces that were counted)."""
+    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences())
+    corpus = piece_ids(subject.tokenizer, sentences)
+    unigrams = unigram_log_probabilities(corpus, subject.tokenizer.vocab_size)
+    return np.array([unigrams[row].sum() for row in pieces]).reshape(2, -1), sum(map(len, corpus))
+
+
+def _tables(pairs, results, sums):
     margins = sums[0] - sums[1]
     worst = [int(number) for number in np.argsort(margins)[:_SHOWN] if margins[number] < 0]
-    tables = [
+    return [
         Table(
             f"Accuracy over {len(pairs):,} pairs",
             ("", "accuracy"),
@@ -78,31 +124,33 @@ def run(subject, options, log):
             digits=2,
         ),
     ]
-    values = {
-        "pairs": [
-            {"good": one, "bad": other, "scores": [float(score) for score in both]}
-            for (one, other), both in zip(pairs, sums.T)
-        ]
-    }
-    title = f"Minimal pairs of {options.pairs_file}: {subject.name} model"
-    ours, baselines = (
-        {name: result for name, result in results.items() if name.startswith("baseline") == which}
-        for which in (False, True)
-    )
-    picture = draw_results([(f"accuracy over {len(pairs):,} pairs", ours, baselines)], title)
-    return Findings("minimal_pairs", title, tables, remarks, {"minimal_pairs.png": picture}, values)
 
 
-def accuracy(good, bad):
-    """How often the good one scores higher; half where both score alike. Args: float [pairs]."""
+def accuracy(good: np.ndarray, bad: np.ndarray) -> float:
+    """Computes how often the good sentence scores higher. A tie counts as one half.
+
+    Args:
+        good: float [pairs].
+        bad: float [pairs].
+
+    Returns:
+        float, 0 to 1.
+    """
     return float(np.mean((good > bad) + 0.5 * (good == bad)))
 
 
-def read_pairs(path, most=0):
-    """List of (good, bad), the first `most`, or all for 0.
+def read_pairs(path: str, most: int = 0) -> list[tuple[str, str]]:
+    """Reads pairs of sentences.
+
+    Args:
+        path: str.
+        most: int. How many pairs to read; 0 for all.
+
+    Returns:
+        list of (good, bad).
 
     Raises:
-        UserError: no such file, no pair, or a line that is none.
+        UserError: the file does not exist, has no pair, or has a line that is no pair.
     """
     if not os.path.isfile(path):
         raise UserError(

@@ -1,15 +1,19 @@
-"""The most surprising pieces of texts, by masked LM; and how well surprise finds a word that does not belong.
+"""The most surprising pieces of texts by masked LM, and a test of surprise as a detector.
 
-The surprisal of a piece is -log2 p(piece | all others), in bits, each masked in turn (Salazar et al. 2020). What it is
-worth is measured by planting: in each text one piece of a whole word changes places with one of another text, and the most
-surprising piece should be that one.
+The surprisal of a piece is -log2 p(piece | all others), in bits; each piece is masked in turn (Salazar et al. 2020).
+The test plants a fault: in each text, one word of one piece is replaced by such a word of another text. The most
+surprising piece should be the planted one.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.analysis import input_texts
+from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.pseudo_likelihood import (
     piece_log_probabilities,
     require_masked_lm,
@@ -23,79 +27,125 @@ SUMMARY = "the most surprising pieces of --text, or else of --input_file, by mas
 NEEDS = ()
 
 _SHOWN, _AROUND = 20, 6
-_BY_ITSELF = 200  # sentences
+_DEFAULT_SENTENCES = 200
 
 
-def check(options):
-    """Raises UserError where there is no text to look at."""
+def check(options: Options) -> None:
+    """Checks that the options name a text.
+
+    Args:
+        options: Options.
+
+    Raises:
+        UserError: neither text nor input_file is set.
+    """
     if not options.input_file and not options.text:
         raise UserError("--text is missing; give that, or --input_file with texts")
 
 
-def run(subject, options, log):
-    """Findings; options.text, or else input_file, max_sentences, seed."""
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Lists the most surprising pieces, and measures how often surprise finds a planted piece.
+
+    Args:
+        subject: Subject. A model with a masked-LM head.
+        options: Options. Uses text, or else input_file; max_sentences and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
+
+    Raises:
+        UserError: the options name no text, or no text fits into the model's positions.
+    """
     require_masked_lm(subject)
     check(options)
-    sentences, read = [options.text], "--text was read."
-    if options.text and options.input_file:
-        read = "--text was read, and --input_file was not."
-    elif options.input_file:
-        sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_BY_ITSELF))
-        read = input_texts.read_remark(options, len(sentences), _BY_ITSELF)
-    log(read)
-    given, _, remark = input_texts.encodable(subject, sentences, room(subject))
-    pieces = [np.concatenate(text.pieces).astype(np.int32) for text in given]
+    sentences, read_remark = _sentences(options)
+    log(read_remark)
+    texts, _, left_out = input_texts.encodable(subject, sentences, room(subject))
+    pieces = [np.concatenate(text.pieces).astype(np.int32) for text in texts]
     bits = [-score / np.log(2) for score in piece_log_probabilities(subject, pieces, log)]
-    numbers = np.repeat(np.arange(len(pieces)), [len(row) for row in pieces])
-    places = np.concatenate([np.arange(len(row)) for row in pieces])
-    order = np.argsort(-np.concatenate(bits), kind="stable")[:_SHOWN]
-    shown = [(int(numbers[at]), int(places[at])) for at in order]
-    guesses = _guesses(subject, [(pieces[text], place) for text, place in shown])
-    rows = [
-        [float(bits[text][place]), *_shown(subject.tokenizer, pieces[text], place), guess, share]
-        for (text, place), (guess, share) in zip(shown, guesses)
-    ]
-    columns = ("bits", "before", "piece", "after", "expected", "with")
-    tables = [Table(f"Most surprising of {len(places):,} pieces", columns, rows, digits=2)]
     unigrams = -unigram_log_probabilities(pieces, subject.tokenizer.vocab_size) / np.log(2)
-    mean, plain = np.concatenate(bits).mean(), np.mean([unigrams[piece] for row in pieces for piece in row])
+    mean = np.concatenate(bits).mean()
+    unigram_mean = np.mean([unigrams[piece] for row in pieces for piece in row])
+    tables = [_surprise_table(subject, pieces, bits)]
     remarks = [
-        f"{len(given):,} texts. Mean surprisal {mean:.2f} bits a piece; by how often each stands in these texts, "
-        f"counted once more, {plain:.2f}.",
-        read,
-        *([remark] if remark else []),
+        f"{len(texts):,} texts. Mean surprisal {mean:.2f} bits a piece; by how often each stands in these texts, "
+        f"counted once more, {unigram_mean:.2f}.",
+        read_remark,
+        *([left_out] if left_out else []),
     ]
-    values = {"mean_bits": float(mean), "mean_bits_of_unigrams": float(plain)}
+    values = {"mean_bits": float(mean), "mean_bits_of_unigrams": float(unigram_mean)}
     panels = [
-        ("mean surprisal, bits a piece", {"masked LM": float(mean)}, {"how often each stands here": float(plain)})
+        (
+            "mean surprisal, bits a piece",
+            {"masked LM": float(mean)},
+            {"how often each stands here": float(unigram_mean)},
+        )
     ]
-    planted, where = plant(pieces, subject.tokenizer.vocabulary, options.seed)
+    planted, places = plant(pieces, subject.tokenizer.vocabulary, options.seed)
     if len(planted) > 1:
         log("the same with a piece changed in each text")
-        scores = piece_log_probabilities(subject, planted, log)
-        results = {
-            "most surprising piece": hits([-score for score in scores], where),
-            "baseline: rarest piece": hits([unigrams[row] for row in planted], where),
-            "baseline: chance": float(np.mean([1 / len(row) for row in planted])),
-        }
-        rows = [list(result) for result in results.items()]
-        tables.append(Table(f"A planted piece found, of {len(planted):,} texts", ("", "accuracy"), rows))
+        results = _planted_accuracy(subject, planted, places, unigrams, log)
+        tables.append(
+            Table(
+                f"A planted piece found, of {len(planted):,} texts", ("", "accuracy"), list(map(list, results.items()))
+            )
+        )
         above = results["most surprising piece"] > max(results["baseline: rarest piece"], results["baseline: chance"])
         remarks.append(f"Surprise finds what does not belong {'better' if above else 'no better'} than its baselines.")
         values["planted"] = results
-        found, *baselines = results.items()
-        panels.append((f"planted piece found, of {len(planted):,} texts", dict([found]), dict(baselines)))
+        ours, *baselines = results.items()
+        panels.append((f"planted piece found, of {len(planted):,} texts", dict([ours]), dict(baselines)))
     title = f"Surprise in {'--text' if options.text else options.input_file}: {subject.name} model"
     return Findings("surprise", title, tables, remarks, {"surprise.png": draw_results(panels, title)}, values)
 
 
-def plant(pieces, vocabulary, seed):
-    """(texts with a piece of another text in each, where it stands), of those texts that have a word of one piece.
+def _sentences(options):
+    """(list of str, remark on what was read)."""
+    if options.text and options.input_file:
+        return [options.text], "--text was read, and --input_file was not."
+    if options.text:
+        return [options.text], "--text was read."
+    sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_DEFAULT_SENTENCES))
+    return sentences, input_texts.read_remark(options, len(sentences), _DEFAULT_SENTENCES)
 
-    Only words of letters that are one piece are taken out or put in, each by one of another spelling.
+
+def _surprise_table(subject, pieces, bits):
+    text_numbers = np.repeat(np.arange(len(pieces)), [len(row) for row in pieces])
+    places = np.concatenate([np.arange(len(row)) for row in pieces])
+    order = np.argsort(-np.concatenate(bits), kind="stable")[:_SHOWN]
+    shown = [(int(text_numbers[at]), int(places[at])) for at in order]
+    guesses = _guesses(subject, [(pieces[text], place) for text, place in shown])
+    rows = [
+        [float(bits[text][place]), *_shown(subject.tokenizer, pieces[text], place), guess, share]
+        for (text, place), (guess, share) in zip(shown, guesses, strict=True)
+    ]
+    columns = ("bits", "before", "piece", "after", "expected", "with")
+    return Table(f"Most surprising of {len(places):,} pieces", columns, rows, digits=2)
+
+
+def _planted_accuracy(subject, planted, places, unigrams, log):
+    """dict of name -> how often the planted piece is found."""
+    scores = piece_log_probabilities(subject, planted, log)
+    return {
+        "most surprising piece": hits([-score for score in scores], places),
+        "baseline: rarest piece": hits([unigrams[row] for row in planted], places),
+        "baseline: chance": float(np.mean([1 / len(row) for row in planted])),
+    }
+
+
+def plant(pieces: list[np.ndarray], vocabulary: list[str], seed: int) -> tuple[list[np.ndarray], list[int]]:
+    """Replaces a word of one piece in each text by such a word of another text, with another spelling.
+
+    Only words of letters are taken out or put in. Texts without such a word are left out.
 
     Args:
-        pieces: list of int32 arrays. vocabulary: list of str.
+        pieces: list of int32 arrays. The pieces of each text.
+        vocabulary: list of str.
+        seed: int. The seed that draws the words.
+
+    Returns:
+        (list of int32 arrays, list of int): the texts with a planted piece, and its place in each.
     """
     is_word = np.array([piece.isalpha() for piece in vocabulary])
     is_inner = np.array([piece.startswith("##") for piece in vocabulary])
@@ -106,9 +156,9 @@ def plant(pieces, vocabulary, seed):
         if len(whole):
             rows.append(row.copy())
             chosen.append(int(generator.choice(whole)))
-    taken = np.array([row[at] for row, at in zip(rows, chosen)], np.int32)
+    taken = np.array([row[at] for row, at in zip(rows, chosen, strict=True)], np.int32)
     planted, where = [], []
-    for number, (row, at) in enumerate(zip(rows, chosen)):
+    for number, (row, at) in enumerate(zip(rows, chosen, strict=True)):
         others = np.flatnonzero(taken != taken[number])
         if len(others):
             row[at] = taken[generator.choice(others)]
@@ -117,14 +167,26 @@ def plant(pieces, vocabulary, seed):
     return planted, where
 
 
-def hits(scores, where):
-    """How often the highest score of a text stands at a place; a share where several are as high."""
-    return float(np.mean([(row[at] == row.max()) / np.sum(row == row.max()) for row, at in zip(scores, where)]))
+def hits(scores: list[np.ndarray], where: list[int]) -> float:
+    """Computes how often the highest score of a text stands at a given place.
+
+    If several places share the highest score, the given one counts by its share.
+
+    Args:
+        scores: list of float arrays, one for each text.
+        where: list of int. The place in each text.
+
+    Returns:
+        float, 0 to 1.
+    """
+    return float(
+        np.mean([(row[at] == row.max()) / np.sum(row == row.max()) for row, at in zip(scores, where, strict=True)])
+    )
 
 
 def _guesses(subject, asked):
-    """For each (pieces, place) the likeliest piece there and its probability."""
-    tokenizer, found = subject.tokenizer, []
+    """list of (likeliest piece, its probability) for each (pieces, place)."""
+    tokenizer, guesses = subject.tokenizer, []
     for row, place in asked:
         ids = np.concatenate([[tokenizer.cls_id], row, [tokenizer.sep_id]]).astype(np.int32)[None]
         ids[0, place + 1] = tokenizer.mask_id
@@ -138,12 +200,12 @@ def _guesses(subject, asked):
             heads_only=True,
         )["mlm_logits"][0, 0, : tokenizer.vocab_size]
         shares = tf.nn.softmax(logits).numpy()
-        found.append((tokenizer.vocabulary[shares.argmax()], float(shares.max())))
-    return found
+        guesses.append((tokenizer.vocabulary[shares.argmax()], float(shares.max())))
+    return guesses
 
 
 def _shown(tokenizer, row, place):
-    """A piece with some before it and after it, as text."""
+    """(text before, piece, text after) of a place."""
 
     def joined(part):
         return " ".join(tokenizer.vocabulary[piece] for piece in part).replace(" ##", "")

@@ -1,17 +1,22 @@
-"""Senses of words: whether a word's vectors lie in clusters, what stands in each, and how far context moves them.
+"""Senses of words: clusters of a word's vectors, and how far context moves the vectors.
 
-Two scores, for there are no senses to compare with: the silhouette of clusters (k-means of vectors of length 1,
-cosine, as many of 2 to 5 as have the best one); and how often the nearest vector is of the same document, where a word
-mostly has one sense (Gale, Church and Yarowsky 1992, One Sense Per Discourse). Self-similarity is that of Ethayarajh
-2019, How Contextual are Contextualized Word Representations?: the mean cosine of a word's vectors, less that of words
-at random.
+The corpus has no labels of senses, so two other scores replace them. The first is the silhouette of clusters: k-means
+of vectors of length 1, by cosine, with the best number of clusters from 2 to 5. The second is how often the nearest
+vector is of the same document. In one document a word mostly has one sense (Gale, Church and Yarowsky 1992, One Sense
+Per Discourse).
+
+Self-similarity is that of Ethayarajh 2019, How Contextual are Contextualized Word Representations?: the mean cosine of
+a word's vectors, minus that of random words.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 
 from keras_bert_app.analysis import occurrences, sense_maps, sense_scores
-from keras_bert_app.analysis.encoders import require_layers, untrained
+from keras_bert_app.analysis.encoders import Subject, require_layers, untrained
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing.sense_pictures import draw_self_similarity, draw_senses, senses_page
 from keras_bert_app.terminal.progress import reported
 from keras_bert_app.training.evaluation import wilson_interval
@@ -19,14 +24,22 @@ from keras_bert_app.training.evaluation import wilson_interval
 SUMMARY = "vectors of a word over a corpus: map, clusters, nearest contexts; how alike they are, by layer"
 NEEDS = ("input_file", "words")
 _SCORES = ("silhouette", "same_document")
-_FALLS = -0.8  # rank correlation with the layer from which on self-similarity is said to fall
+_FALLS = -0.8  # rank correlation with the layer; below it, the remark says that self-similarity falls
 
 
-def run(subject, options, log):
-    """Findings; options.input_file, words, max_sentences, num_seeds, seed.
+def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
+    """Scores and maps the vectors of words at every layer, next to untrained encoders.
+
+    Args:
+        subject: Subject. The encoder to look into.
+        options: Options. Uses input_file, words, max_sentences, num_seeds and seed.
+        log: Callable. Receives progress lines.
+
+    Returns:
+        Findings.
 
     Raises:
-        UserError: a word is not there often enough, or can be nowhere.
+        UserError: the corpus contains a word too rarely, or no text can contain it.
     """
     require_layers(subject.config)
     words = tuple(dict.fromkeys(options.words))
@@ -41,17 +54,11 @@ def run(subject, options, log):
         for seed in range(options.seed, options.seed + options.num_seeds)
     ]
     log("senses: clusters")
-    scores, other_scores = {}, {}
-    for word in words:
-        sentences = corpus.places[word][:, 0]
-        groups = corpus.documents[sentences], corpus.contexts[sentences]
-        scores[word] = sense_scores.scores(trained.words[word], *groups)
-        other_scores[word] = [sense_scores.scores(other.words[word], *groups) for other in others]
+    scores, other_scores = _scores(corpus, words, trained, others)
     described = {
         word: sense_maps.described(corpus, word, trained.words[word], others[0].words[word], scores[word].clusters)
         for word in reported(words, len(words), "words drawn at every layer", log)
     }
-    name = f"{subject.name} encoder"
     similarity = {word: _similarity(corpus, trained, word) for word in words}
     tables = [
         _sense_table(words, scores, other_scores),
@@ -59,54 +66,86 @@ def run(subject, options, log):
         _similarity_table(similarity, trained, others),
         _cluster_table(described),
     ]
-    other = np.mean([one.all_words - one.random_cosine for one in others], axis=0)
-    files = {
-        "senses.html": senses_page(described, f"Senses: {', '.join(words)} ({name})"),
+    return Findings(
+        "senses",
+        f"Senses of {', '.join(words)} in {options.input_file}",
+        tables,
+        [*_remarks(options, trained), *_verdicts(words, scores, other_scores, trained), *corpus.remarks],
+        _files(f"{subject.name} encoder", corpus, described, similarity, trained, others),
+        _values(scores, other_scores, trained, similarity),
+    )
+
+
+def _scores(corpus, words, trained, others):
+    """(dict of word -> Scores, dict of word -> list of the untrained encoders' Scores)."""
+    scores, other_scores = {}, {}
+    for word in words:
+        sentences = corpus.places[word][:, 0]
+        groups = corpus.documents[sentences], corpus.contexts[sentences]
+        scores[word] = sense_scores.scores(trained.words[word], *groups)
+        other_scores[word] = [sense_scores.scores(other.words[word], *groups) for other in others]
+    return scores, other_scores
+
+
+def _untrained_similarity(others):
+    """float [L + 1]: the mean over untrained encoders of the self-similarity of all words."""
+    return np.mean([other.all_words - other.random_cosine for other in others], axis=0)
+
+
+def _files(name, corpus, described, similarity, trained, others):
+    """dict of file name -> page or PNG."""
+    return {
+        "senses.html": senses_page(described, f"Senses: {', '.join(described)} ({name})"),
         "senses.png": draw_senses(
-            _in_one_colour(described),
+            _in_last_layer_colours(described),
             f"Vectors of words in {len(corpus.texts):,} sentences: {name}\n"
             "t-SNE of cosines; the colours are the clusters of the trained last layer in all three",
         ),
         "senses_layers.png": draw_self_similarity(
             {**similarity, f"all {trained.num_words:,} words": trained.all_words - trained.random_cosine},
-            other,
+            _untrained_similarity(others),
             f"How alike a word's vectors are in different sentences: {name}",
         ),
     }
-    remarks = [
-        f"Each silhouette is the best of 2 to {sense_scores.MOST_CLUSTERS} clusters of {sense_scores.FEWEST_OF_CLUSTER} vectors or "
-        "more. At layer 0 a word's "
+
+
+def _remarks(options, trained):
+    return [
+        f"Each silhouette is the best of 2 to {sense_scores.MOST_CLUSTERS} clusters of "
+        f"{sense_scores.FEWEST_OF_CLUSTER} vectors or more. At layer 0 a word's "
         "vectors differ by their position alone, and its clusters are those of position: read the silhouette beside "
         "the other score.",
-        "Same document: of the occurrences whose document has another one in another sentence, how often the nearest vector of "
-        "another sentence is of that document. Sentences that are there twice count as one.",
-        f"Untrained: {options.num_seeds} seeds. Self-similarity is that of different sentences, less the mean cosine of words at "
-        f"random; all words: {trained.num_words:,} that stand in five sentences or more.",
-        *_said(words, scores, other_scores, trained),
-        *corpus.remarks,
+        "Same document: of the occurrences whose document has another one in another sentence, "
+        "how often the nearest vector of another sentence is of that document. "
+        "Sentences that are there twice count as one.",
+        f"Untrained: {options.num_seeds} seeds. Self-similarity is that of different sentences, "
+        "less the mean cosine of words at random; "
+        f"all words: {trained.num_words:,} that stand in five sentences or more.",
     ]
-    values = {
-        "scores": {word: one.as_json() for word, one in scores.items()},
-        "untrained": {word: [one.as_json() for one in several] for word, several in other_scores.items()},
+
+
+def _values(scores, other_scores, trained, similarity):
+    return {
+        "scores": {word: own.as_json() for word, own in scores.items()},
+        "untrained": {word: [other.as_json() for other in others] for word, others in other_scores.items()},
         "random_cosine": trained.random_cosine.tolist(),
         "all_words": [None if np.isnan(value) else value for value in trained.all_words.tolist()],
-        "similarity": {word: one.tolist() for word, one in similarity.items()},
-        "clusters": {word: one.clusters[-1].tolist() for word, one in scores.items()},
+        "similarity": {word: by_layer.tolist() for word, by_layer in similarity.items()},
+        "clusters": {word: own.clusters[-1].tolist() for word, own in scores.items()},
     }
-    return Findings("senses", f"Senses of {', '.join(words)} in {options.input_file}", tables, remarks, files, values)
 
 
-def _similarity(corpus, found, word):
-    """float [L + 1]: the mean cosine of a word's vectors in different sentences, less that of words at random."""
+def _similarity(corpus, vectors, word):
+    """float [L + 1]: the mean cosine of a word's vectors in different sentences, minus that of random words."""
     contexts = corpus.contexts[corpus.places[word][:, 0]]
-    return occurrences.mean_cosine_apart(found.words[word], contexts) - found.random_cosine
+    return occurrences.mean_cosine_apart(vectors.words[word], contexts) - vectors.random_cosine
 
 
-def _in_one_colour(described):
-    """dict word -> what draw_senses takes: three maps in the clusters of the trained last layer."""
+def _in_last_layer_colours(described):
+    """dict of word -> three maps for draw_senses, in the clusters of the trained last layer."""
     result = {}
-    for word, found in described.items():
-        last, *_, first, other = found["views"].values()
+    for word, description in described.items():
+        last, *_, first, other = description["views"].values()
         result[word] = {
             "clusters": last["clusters"],
             "typical": last["typical"],
@@ -185,29 +224,28 @@ def _layer_table(words, scores, other_scores):
 
 
 def _similarity_table(similarity, trained, others):
-    """Args: similarity: dict word -> float [L + 1]."""
     columns = [*similarity.values(), trained.all_words - trained.random_cosine]
     columns += [
-        np.mean([one.all_words - one.random_cosine for one in others], axis=0),
+        _untrained_similarity(others),
         trained.random_cosine,
-        np.mean([one.random_cosine for one in others], axis=0),
+        np.mean([other.random_cosine for other in others], axis=0),
     ]
     return Table(
         "Self-similarity, less that of words at random",
         ("layer", *similarity, "all words", "untrained", "words at random", "untrained"),
         [
             (str(layer), *(None if np.isnan(value) else float(value) for value in row))
-            for layer, row in enumerate(zip(*columns))
+            for layer, row in enumerate(zip(*columns, strict=True))
         ],
     )
 
 
 def _cluster_table(described):
     rows = []
-    for word, found in described.items():
-        last = next(iter(found["views"].values()))
-        for cluster, (typical, middle) in enumerate(zip(last["typical"], last["middles"])):
-            item, size = found["items"][middle], last["clusters"].count(cluster)
+    for word, description in described.items():
+        last = next(iter(description["views"].values()))
+        for cluster, (typical, middle) in enumerate(zip(last["typical"], last["middles"], strict=True)):
+            item, size = description["items"][middle], last["clusters"].count(cluster)
             context = f"...{item['before'][-35:]}[{item['word']}]{item['after'][:35]}..."
             rows.append((word, str(cluster + 1), size, ", ".join(typical), context))
     return Table(
@@ -215,7 +253,7 @@ def _cluster_table(described):
     )
 
 
-def _said(words, scores, other_scores, trained):
+def _verdicts(words, scores, other_scores, trained):
     from scipy.stats import spearmanr
 
     lines = []
@@ -225,17 +263,17 @@ def _said(words, scores, other_scores, trained):
         if own[-1] is None:
             continue
         low, high = wilson_interval(own[-1], asked)
-        found = (
+        verdict = (
             "tells its uses apart"
             if low > max(*others, own[0])
             else "does not tell its uses apart better than its baselines"
         )
         lines.append(
             f"{word}: nearest of the same document {own[-1]:.2f} (95 % interval {low:.2f} to {high:.2f}), layer 0 "
-            f"{own[0]:.2f}, untrained at most {max(others):.2f}: context {found}."
+            f"{own[0]:.2f}, untrained at most {max(others):.2f}: context {verdict}."
         )
     adjusted = (trained.all_words - trained.random_cosine)[1:]
-    if len(adjusted) > 2 and not np.isnan(adjusted).any():  # no word stands in sentences enough
+    if len(adjusted) > 2 and not np.isnan(adjusted).any():  # nan: no word stands in enough sentences
         order = spearmanr(np.arange(len(adjusted)), adjusted).statistic
         lines.append(
             "Ethayarajh found upper layers to be more specific to context. Self-similarity of all words over "

@@ -1,1 +1,1 @@
-"""Parts that several commands share: start-up, flags and input text."""
+"""Parts that several commands share: start-up, flags, input text and output files."""

@@ -1,13 +1,14 @@
-"""What a fine-tuned run may answer with in place of what it was trained with: the flags that `evaluate` and `predict` share."""
+"""The flags that `evaluate` and `predict` share. They replace options of the run when it answers."""
 
 import dataclasses
+from collections.abc import Callable
 
 from absl import flags
 
 from keras_bert_app.cli.common import config_flags
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 
-flags.disclaim_key_flags()  # they are the command's own
+flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls define
 
 _NAMES = (
     "max_seq_length",
@@ -23,8 +24,12 @@ _NAMES = (
 )
 
 
-def define():
-    """Defines them; returns a function that gives what the user set, as keyword arguments of tasks.scoring.opened."""
+def define() -> Callable[[], dict]:
+    """Defines the flags.
+
+    Returns:
+        A function that returns the values that the user set, as keyword arguments of tasks.scoring.opened.
+    """
     fields = [field for field in dataclasses.fields(FinetuningConfig) if field.name in _NAMES]
     given = config_flags.define_flags(fields, default="By default the run's.")
     ensemble = flags.DEFINE_bool(

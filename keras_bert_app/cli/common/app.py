@@ -1,4 +1,4 @@
-"""What all scripts share: quick --help, one-line errors with exit code 2, and a quiet TensorFlow."""
+"""The frame of all commands: quick --help, one-line errors with exit code 2, and a quiet TensorFlow."""
 
 import contextlib
 import gc
@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable, Iterator
 
 from absl import app, flags, logging
 
@@ -18,18 +19,32 @@ USAGE_ERROR = 2
 DEVICE_LOST = 75  # EX_TEMPFAIL of sysexits.h: the same command may succeed later
 
 
-def run(main, description, is_listing=False):
-    """Runs main(positional arguments) after parsing flags; user-facing errors become one line and exit code 2.
+def run(
+    main: Callable[[list[str]], None],
+    description: str,
+    is_listing: bool | Callable[[], bool] = False,
+    takes_arguments: bool = False,
+    instead_of_arguments: str = "this command takes flags only",
+) -> None:
+    """Parses the flags and runs main. Errors that concern the user become one line and exit code 2.
 
-    Without a reader of what it writes (head that has had enough, a tee that died) work goes on; a listing ends.
+    If the reader of the output leaves (head, or a tee that died), a command goes on with its work, but a listing ends.
 
     Args:
-        main: called with the list of positional arguments.
-        description: printed above the flags by --help. is_listing: whether what it prints is all that it does, or a
-            function that tells it by the flags.
+        main: function of the list of positional arguments.
+        description: the text that --help prints above the flags.
+        is_listing: whether the printed output is all that the command does, or a function of no arguments that tells.
+        takes_arguments: whether the command accepts positional arguments. Otherwise they are an error.
+        instead_of_arguments: the advice of that error.
     """
+
+    def checked_main(arguments):
+        if arguments and not takes_arguments:
+            raise UserError(f"unexpected argument {arguments[0]!r}; {instead_of_arguments}")
+        main(arguments)
+
     app.run(
-        lambda argv: _run(main, argv[1:], is_listing() if callable(is_listing) else is_listing),
+        lambda argv: _run(checked_main, argv[1:], is_listing() if callable(is_listing) else is_listing),
         flags_parser=lambda argv: _parse(argv, description),
     )
 
@@ -64,7 +79,7 @@ def _guarded(main, arguments, output):
         sys.exit(DEVICE_LOST)
     except Interrupted as stop:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # all is saved; a second one must not change the exit code
+            signal.signal(number, signal.SIG_IGN)  # a second signal must not change the exit code
         saved = (
             "saved; the same command goes on from there" if stop.has_saved else "the chief saves, this machine does not"
         )
@@ -95,7 +110,7 @@ def _advice(message):
 
 
 def _is_about_a_file(error):
-    """Whether it is one of tf.io.gfile's errors; TensorFlow is not loaded to find out."""
+    """Whether an error comes from tf.io.gfile. The test works by name, so that it does not load TensorFlow."""
     names = (
         "NotFoundError",
         "PermissionDeniedError",
@@ -112,11 +127,14 @@ def _fail(message):
     sys.exit(USAGE_ERROR)
 
 
-def required(*names):
-    """The values of flags that must be given.
+def required(*names: str) -> list:
+    """The values of flags that the user must give.
+
+    Args:
+        names: names of flags.
 
     Raises:
-        UserError: one is empty.
+        UserError: a flag is empty.
     """
     for name in names:
         if not flags.FLAGS[name].value:
@@ -125,26 +143,29 @@ def required(*names):
 
 
 @contextlib.contextmanager
-def quiet_start():
-    """Imports TensorFlow with its start-up chatter kept from the user's sight; printed only if the import fails."""
+def quiet_start() -> Iterator[None]:
+    """Imports TensorFlow and hides its start-up messages, and those of imports within the block.
+
+    The messages appear only if an import fails.
+    """
     tpu_wheels.check()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # oneDNN's matrix products, which TensorFlow takes by itself only on CPUs with instructions for neural networks: with AVX2 alone
-    # training is faster with them too.
+    # TensorFlow uses oneDNN's matrix products by default only on CPUs with instructions for neural networks. Training
+    # is faster with them on CPUs that have AVX2 only, too.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     with screen.hidden_chatter(), _without_collection():
         import tensorflow as tf
 
         tf.get_logger().setLevel("ERROR")
-        logging.set_verbosity(logging.ERROR)  # absl's own, in which TensorFlow's savers talk
-        tf.config.list_physical_devices()  # drivers chatter when devices are first asked for
+        logging.set_verbosity(logging.ERROR)  # TensorFlow's savers log through absl
+        tf.config.list_physical_devices()  # drivers print messages at the first query for devices
         yield
 
 
 @contextlib.contextmanager
 def _without_collection():
-    """Imports what stays: to look through it for garbage again and again takes an eighth of the time of TensorFlow's import alone."""
-    if "tensorflow" in sys.modules or not gc.isenabled():  # a command beside others, whose garbage is not to stay
+    """Pauses garbage collection during imports, which takes an eighth of the time of TensorFlow's import."""
+    if "tensorflow" in sys.modules or not gc.isenabled():  # freezing would keep the garbage of an earlier command
         yield
         return
     gc.disable()

@@ -1,13 +1,15 @@
-"""Flags made from the fields of a configuration: one for each, with its help, its choices and its default."""
+"""Flags made from the fields of a configuration: one for each field, with its help, its choices and its default."""
 
 import dataclasses
-import os
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from absl import flags
 
 from keras_bert_app.config.bert_config import BertConfig
+from pipelines import storage
 
-flags.disclaim_key_flags()  # they are those of the command that defines them here, and --help shows them
+flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls this module
 
 # The absl function of each type of field.
 DEFINE = {
@@ -19,16 +21,21 @@ DEFINE = {
 }
 
 
-def define_flags(fields, is_path=(), default=""):
-    """Defines the flags and returns a function that gives, as a dict, the values of those that the user set.
+def define_flags(
+    fields: Iterable[dataclasses.Field], is_path: Collection[str] = (), default: str = ""
+) -> Callable[[], dict[str, Any]]:
+    """Defines a flag for each field.
 
-    A flag has no default of its own, so that one that is not given can be told from one that repeats the default; the
-    configuration fills in what is missing.
+    The flags have no defaults of their own, so that a command can tell a missing flag from one that repeats the
+    default. The configuration supplies the defaults.
 
     Args:
-        fields: of dataclasses.fields, their metadata as in training_config. is_path: names whose values are made absolute,
-            so that what is kept of them holds in any directory. default: what the help says of it, where it is not the
-            field's.
+        fields: dataclass fields with the metadata of training_config.field.
+        is_path: names of flags whose values become absolute paths, so that a run directory stays valid elsewhere.
+        default: help text on the default; by default the default of the field.
+
+    Returns:
+        A function that returns the values that the user set, as a dict.
     """
     for field in fields:
         choices = f" One of: {', '.join(field.metadata['choices'])}." if field.metadata["choices"] else ""
@@ -47,8 +54,15 @@ def define_flags(fields, is_path=(), default=""):
     return given
 
 
-def define_model_flags(leave_out=()):
-    """Defines a flag for each key of BertConfig but some, and returns a function that gives those that the user set."""
+def define_model_flags(leave_out: Collection[str] = ()) -> Callable[[], dict[str, Any]]:
+    """Defines a flag for each key of BertConfig.
+
+    Args:
+        leave_out: keys without a flag.
+
+    Returns:
+        A function that returns the values that the user set, as a dict.
+    """
     fields = [field for field in dataclasses.fields(BertConfig) if field.name not in leave_out]
     for field in fields:
         DEFINE[field.type](field.name, None, f"In place of the {field.name} of --config.")
@@ -57,8 +71,8 @@ def define_model_flags(leave_out=()):
     }
 
 
-def absolute(value):
-    """A path, or several, made absolute; remote ones are so already."""
+def absolute(value: str | list[str]) -> str | tuple[str, ...]:
+    """Makes a path, or a list of paths, absolute. Remote paths stay as they are."""
     if isinstance(value, list):
         return tuple(map(absolute, value))
-    return value if "://" in value or not value else os.path.abspath(value)
+    return storage.absolute(value)

@@ -1,6 +1,6 @@
-"""The main job on a fresh machine, step by step: installed documentation to a masked-language model that answers.
+"""The steps of the demo, from the documentation of the installed packages to a masked language model that answers.
 
-Each step leaves its result on disk and is passed over when it is there, so that an interrupted demo goes on.
+Each step writes its result to disk. A later call skips finished steps, so that an interrupted demo can be resumed.
 """
 
 import dataclasses
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -15,8 +16,9 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.pretrained_export import export_pretrained, is_exported
-from keras_bert_app.runs import work_directory
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import evaluation, pretraining_start
+from pipelines import storage
 from pipelines.corpus import preparation
 from pipelines.text import installed_docs
 from pipelines.wordpiece import vocabulary, vocabulary_learning
@@ -32,11 +34,17 @@ SENTENCES = (
 
 @dataclasses.dataclass(frozen=True)
 class DemoSettings:
-    """What the demo trains, and for how long.
+    """The model of the demo, and the length of its training.
 
-    A small, shallow model without dropout sees a few million tokens: more would not be learned in minutes. BERT's own
-    beginning would spend these on leaving the unigram distribution: the weights begin wider than at 0.02 (about
-    1/sqrt(128)), positions as sines, rows short, and Muon trains the layers. BUILD.md has the trials.
+    A small, shallow model without dropout sees a few million tokens, which take minutes. With BERT's own initial values
+    a model needs that long to get past the unigram distribution. The demo therefore starts with wider weights than 0.02
+    (about 1/sqrt(128)), sinusoidal positions and short rows, and trains the layers with Muon. BUILD.md has the trials.
+
+    Attributes:
+        vocab_size: entries of the vocabulary.
+        model: (key, value) pairs of BertConfig.
+        run: (field, value) pairs of PretrainingConfig.
+        holdout_fraction: share of documents for the evaluation.
     """
 
     vocab_size: int = 8000
@@ -57,16 +65,26 @@ class DemoSettings:
     holdout_fraction: float = 0.12
 
 
-def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents=None):
-    """Runs what is left of the five steps.
+def run_demo(
+    workdir: str,
+    export_dir: str,
+    settings: DemoSettings | None = None,
+    seed: int = 12345,
+    documents: Iterable[list] | None = None,
+) -> dict[str, float]:
+    """Runs the unfinished steps of the demo.
 
     Args:
-        workdir: for corpus, vocabulary and run. export_dir: for the SavedModels.
-        documents: iterable of lists of sentences; by default pipelines.text.installed_docs.
+        workdir: directory of the corpus, the vocabulary and the run.
+        export_dir: directory of the SavedModels.
+        settings: the model and its training; by default DemoSettings().
+        seed: of the held-out documents, the initial weights, the pairs and the masks.
+        documents: lists of sentences; by default the documentation of the installed packages.
 
     Returns:
-        dict of the last evaluation's figures.
+        The figures of the last evaluation.
     """
+    settings = settings or DemoSettings()
     started = time.monotonic()
     _say(1, "documents: the documentation of the installed packages")
     corpus_dir = os.path.join(workdir, "corpus")
@@ -84,19 +102,7 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
 
     _say(3, "pre-training: masked language model and next-sentence prediction; Ctrl-C stops, `make demo` goes on")
     run_dir = os.path.join(workdir, "run")
-    model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
-    place = (os.path.abspath(corpus_dir),)
-    run = PretrainingConfig(corpus_dir=place, seed=seed, **dict(settings.run)).resolved()
-    vocabulary_bytes = vocabulary.read_bytes(vocab_file)
-    if work_directory.has_checkpoint(run_dir):
-        # The directory may have moved; that the corpus is the same its hashes tell.
-        wanted = {name: value for name, value in run.to_dict().items() if name not in ("input_files", "corpus_dir")}
-        try:
-            model_config, run = work_directory.check_resumable(run_dir, model_config, wanted, vocabulary_bytes)
-        except UserError as error:
-            raise UserError(f"{error}; make clean-demo forgets it") from None
-        run = dataclasses.replace(run, corpus_dir=place)
-    figures = pretraining_start.launch(run_dir, model_config, run, vocabulary_bytes)
+    figures = train(run_dir, corpus_dir, vocab_file, settings, seed)
 
     _say(4, "evaluation on documents that were held out")
     for line in evaluation.summary(figures):
@@ -113,16 +119,32 @@ def run_demo(workdir, export_dir, settings=DemoSettings(), seed=12345, documents
     return figures
 
 
-def gather_documents(corpus_dir, holdout_fraction, seed, documents=None):
-    """The manifest of the demo's corpus, made on the first call."""
-    if not tf.io.gfile.exists(os.path.join(corpus_dir, "manifest.json")):
+def gather_documents(
+    corpus_dir: str, holdout_fraction: float, seed: int, documents: Iterable[list] | None = None
+) -> dict:
+    """Makes the corpus of the demo on the first call, and returns its manifest.
+
+    Args:
+        corpus_dir: directory of the corpus.
+        holdout_fraction: share of documents for the evaluation.
+        seed: decides which documents are held out.
+        documents: lists of sentences; by default the documentation of the installed packages.
+    """
+    if not storage.exists(os.path.join(corpus_dir, "manifest.json")):
         documents = installed_docs.installed_documents() if documents is None else documents
         preparation.prepare_corpus(corpus_dir, documents=documents, holdout_fraction=holdout_fraction, seed=seed)
     return preparation.load_manifest(corpus_dir)
 
 
-def learn_vocabulary_of(corpus_dir, manifest, vocab_file, vocab_size):
-    """Writes a vocabulary learned from the training shards, unless it is there."""
+def learn_vocabulary_of(corpus_dir: str, manifest: dict, vocab_file: str, vocab_size: int) -> None:
+    """Learns a vocabulary from the training shards, unless the file exists.
+
+    Args:
+        corpus_dir: directory of the corpus.
+        manifest: manifest of the corpus.
+        vocab_file: file to write.
+        vocab_size: entries of the vocabulary.
+    """
     if os.path.exists(vocab_file):
         return
     shards = preparation.shard_paths(corpus_dir, manifest, "train")
@@ -130,8 +152,41 @@ def learn_vocabulary_of(corpus_dir, manifest, vocab_file, vocab_size):
     vocabulary.write_vocabulary(pieces, vocab_file)
 
 
-def answer(export_dir):
-    """Prints the filled masks of SENTENCES, from a process that loads the SavedModel alone."""
+def train(run_dir: str, corpus_dir: str, vocab_file: str, settings: DemoSettings, seed: int) -> dict[str, float]:
+    """Starts or resumes the pre-training, and returns the figures of its last evaluation.
+
+    Args:
+        run_dir: work directory of the run.
+        corpus_dir: directory of the corpus.
+        vocab_file: path of the vocabulary.
+        settings: the model and its training.
+        seed: of the initial weights, the pairs and the masks.
+
+    Raises:
+        UserError: run_dir holds a run with other settings.
+    """
+    model_config = BertConfig.of_size("tiny", vocab_size=settings.vocab_size, **dict(settings.model))
+    corpus_dirs = (os.path.abspath(corpus_dir),)
+    run = PretrainingConfig(corpus_dir=corpus_dirs, seed=seed, **dict(settings.run)).resolved()
+    vocabulary_bytes = vocabulary.read_bytes(vocab_file)
+    existing = ExistingRun.read(run_dir)
+    if existing.has_begun:
+        # The directory may have moved, so its path is not compared. The trainer compares the hashes of the corpus.
+        wanted = {name: value for name, value in run.to_dict().items() if name not in ("input_files", "corpus_dir")}
+        try:
+            model_config, run = existing.resumed(model_config, wanted, vocabulary_bytes)
+        except UserError as error:
+            raise UserError(f"{error}; make clean-demo forgets it") from None
+        run = dataclasses.replace(run, corpus_dir=corpus_dirs)
+    return pretraining_start.launch(run_dir, model_config, run, vocabulary_bytes, existing=existing)
+
+
+def answer(export_dir: str) -> None:
+    """Prints SENTENCES with filled masks. A fresh process loads the SavedModel and nothing else.
+
+    Raises:
+        UserError: the process failed.
+    """
     command = [sys.executable, "-m", "keras_bert_app.cli.fill_mask", f"--saved_model={export_dir}", *SENTENCES]
     if subprocess.run(command, check=False).returncode:
         raise UserError(f"{export_dir}: the exported model did not answer (see above); delete it and start again")

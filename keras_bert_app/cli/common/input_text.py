@@ -1,45 +1,62 @@
-"""Text files as the vocabulary commands take them: checked before anything is read, with progress while they are."""
+"""The input text of a command: checks before anything is read, and progress while the command reads."""
 
-import os
-import pathlib
 import sys
-import time
+from collections.abc import Iterable, Iterator, Sequence
 
 from keras_bert_app.errors import UserError, nearest
-from pipelines.text.readers import FORMATS, expand_files, read_documents
+from keras_bert_app.terminal.progress import ReadingProgress
+from pipelines.text.readers import FORMATS, ReaderCounts, expand_files, read_documents
 from pipelines.wordpiece.words import SampleCounts, sample_documents
 
-_SECONDS_BETWEEN_REPORTS = 5
 
-
-def checked_files(input_files, input_format):
+def checked_files(input_files: Sequence[str], input_format: str) -> list[str]:
     """The files that patterns name.
 
+    Args:
+        input_files: the value of --input_files.
+        input_format: the value of --input_format.
+
     Raises:
-        UserError, DataError: the format is not known, or a pattern matches no file.
+        UserError: the format is unknown.
+        DataError: a pattern matches no file.
     """
     if input_format not in FORMATS:
         raise UserError(f"--input_format={input_format} is not known: {nearest(input_format, FORMATS)}")
     return expand_files(input_files)
 
 
-def check_sample_megabytes(value):
-    """Refuses what is no size.
+def check_sample_megabytes(value: float) -> None:
+    """Checks the value of --sample_megabytes.
 
     Raises:
-        UserError: it is negative, infinite or not a number.
+        UserError: the value is negative, infinite or not a number.
     """
     if not 0 <= value < float("inf"):
         raise UserError(f"--sample_megabytes={value} is not a size; give megabytes, or 0 for all of the text")
 
 
-def documents_of(files, input_format, text_field, counts, sample_megabytes=0, seed=0):
-    """Yields the documents (lists of sentences) of files, or of a sample of them, and says what it does.
+def documents_of(
+    files: Sequence[str],
+    input_format: str,
+    text_field: str,
+    counts: ReaderCounts,
+    sample_megabytes: float = 0,
+    seed: int = 0,
+) -> Iterator[list]:
+    """Yields the documents of files, or of a sample of them, and prints progress.
 
     Args:
-        counts: ReaderCounts, filled while reading. sample_megabytes: 0 for all of the text.
+        files: paths of text files.
+        input_format: the value of --input_format.
+        text_field: the field of JSON lines that holds the text.
+        counts: this function fills it while it reads.
+        sample_megabytes: size of the sample; 0 for all of the text.
+        seed: decides which documents are in the sample.
+
+    Yields:
+        Lists of sentences.
     """
-    documents = reported(read_documents(files, input_format, text_field, counts), counts)
+    documents = _with_progress(read_documents(files, input_format, text_field, counts), counts)
     if sample_megabytes:
         sample = SampleCounts()
         sampled = sample_documents(documents, sample_megabytes * 1_000_000, seed, sample)
@@ -53,7 +70,7 @@ def documents_of(files, input_format, text_field, counts, sample_megabytes=0, se
         print(f"{counts.invalid_utf8_lines:,} lines hold invalid UTF-8; those bytes were left out", file=sys.stderr)
 
 
-def _sample_text(sample):
+def _sample_text(sample: SampleCounts) -> str:
     if sample.documents == sample.all_documents:
         return f"text: all {sample.documents:,} documents, {sample.bytes / 1e6:,.1f} MB"
     return (
@@ -62,51 +79,11 @@ def _sample_text(sample):
     )
 
 
-def reported(documents, counts):
-    """The documents as they come, with a line of progress every five seconds."""
-    started = last = time.monotonic()
-    for document in documents:
-        yield document
-        if time.monotonic() - last > _SECONDS_BETWEEN_REPORTS:
-            last = time.monotonic()
-            print(
-                f"reading: {counts.documents:,} documents, {counts.bytes / 1e6:,.0f} MB, "
-                f"{counts.bytes / 1e6 / (last - started):,.1f} MB/s",
-                flush=True,
-            )
-
-
-def check_apart(path, flag, input_files, files):
-    """Refuses to write where text is read from, or where the same command would read what was written the next time.
-
-    Args:
-        input_files: patterns and directories. files: those that they name.
-
-    Raises:
-        UserError: the path is one of the files, or would be.
-    """
-    if "://" in path:
-        return
-    place = os.path.realpath(path)
-    if place in map(os.path.realpath, files):
-        raise UserError(f"--{flag}={path}: is one of --input_files, whose text would be lost; give another name")
-    for pattern in input_files:
-        if place.startswith(os.path.join(os.path.realpath(pattern), "")) or pathlib.PurePath(place).match(
-            os.path.abspath(pattern)
-        ):
-            raise UserError(
-                f"--{flag}={path}: --input_files={pattern} would take it for text the next time; give another place"
-            )
-
-
-def make_place_for(path, flag):
-    """Makes the directory of a file that will be written, before minutes of reading and not after.
-
-    Raises:
-        UserError: the path is a directory.
-    """
-    if "://" in path:
-        return
-    if os.path.isdir(path):
-        raise UserError(f"--{flag}={path} is a directory; give the name of a file in it")
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+def _with_progress(documents: Iterable[list], counts: ReaderCounts) -> Iterator[list]:
+    progress = ReadingProgress("reading")
+    try:
+        for document in documents:
+            yield document
+            progress(counts.documents, counts.bytes)
+    finally:
+        progress.line.clear()

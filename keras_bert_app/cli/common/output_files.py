@@ -1,16 +1,62 @@
-"""What a command leaves in the directory that it was given."""
+"""Output files of a command: checks before the work begins, and whole writes at its end."""
 
 import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.files import lies_below
+from pipelines import storage
 
 
-def write_files(output_dir, contents):
-    """Writes files, each whole or not at all, a dict of name -> bytes or an iterable of bytes, and says so."""
-    import tensorflow as tf
+def check_apart(path: str, flag: str, input_files: Sequence[str], files: Iterable[str]) -> None:
+    """Refuses an output file that is an input file, or that the same command would read as text the next time.
 
+    Args:
+        path: the output file.
+        flag: the name of its flag.
+        input_files: patterns and directories of the input.
+        files: the files that input_files name.
+
+    Raises:
+        UserError: the path is one of the files, or would be.
+    """
+    if storage.is_remote(path):
+        return
+    place = os.path.realpath(path)
+    if place in map(os.path.realpath, files):
+        raise UserError(f"--{flag}={path}: is one of --input_files, whose text would be lost; give another name")
+    for pattern in input_files:
+        if lies_below(path, pattern) or pathlib.PurePath(place).match(os.path.abspath(pattern)):
+            raise UserError(
+                f"--{flag}={path}: --input_files={pattern} would take it for text the next time; give another place"
+            )
+
+
+def make_place_for(path: str, flag: str) -> None:
+    """Makes the directory of an output file. Called before the work, so that a fault appears early.
+
+    Args:
+        path: the output file.
+        flag: the name of its flag.
+
+    Raises:
+        UserError: the path is a directory.
+    """
+    if storage.is_remote(path):
+        return
+    if os.path.isdir(path):
+        raise UserError(f"--{flag}={path} is a directory; give the name of a file in it")
+    storage.make_directories(os.path.dirname(os.path.abspath(path)))
+
+
+def write_files(output_dir: str, contents: Mapping[str, bytes | Iterable[bytes]]) -> None:
+    """Writes files into a directory, each whole or not at all, and prints their names.
+
+    Args:
+        output_dir: local or remote.
+        contents: dict name -> bytes, or an iterable of bytes.
+    """
     for name, content in contents.items():
-        path = os.path.join(output_dir, name)
-        with tf.io.gfile.GFile(f"{path}.tmp", "wb") as file:
-            for part in [content] if isinstance(content, bytes) else content:
-                file.write(part)
-        tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
+        storage.write_whole(os.path.join(output_dir, name), content)
     print(f"\n{output_dir}: {', '.join(contents)}")

@@ -1,12 +1,14 @@
-"""The flags of `embed` and `export` that say how a text's states become its vector."""
+"""The flags of `embed` and `export` that decide how the states of a text become its vector."""
+
+from typing import Any
 
 from absl import flags
 
-flags.disclaim_key_flags()  # they are the command's own, and its --help shows them
+flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls define
 
 
-def define():
-    """Defines them; returns their holders."""
+def define() -> tuple[flags.FlagHolder, ...]:
+    """Defines the flags and returns their holders."""
     return (
         flags.DEFINE_string("pooling", "mean", "cls, mean, max, mean_max, cls_mean or first_last."),
         flags.DEFINE_integer(
@@ -25,8 +27,12 @@ def define():
     )
 
 
-def pooling(held):
-    """What the flags say, an export.embeddings.Pooling. Args: held: what define returned."""
+def pooling(holders: tuple[flags.FlagHolder, ...]) -> Any:
+    """The export.sentence_vectors.Pooling that the flags describe.
+
+    Args:
+        holders: the holders that define returned.
+    """
     from keras_bert_app.export.sentence_vectors import Pooling
 
-    return Pooling(**{flag.name: flag.value for flag in held})
+    return Pooling(**{flag.name: flag.value for flag in holders})

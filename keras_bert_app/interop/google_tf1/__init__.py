@@ -1,1 +1,1 @@
-"""TensorFlow 1 checkpoints of google-research/bert."""
+"""Reads and writes the TensorFlow 1 checkpoints of google-research/bert."""

@@ -1,7 +1,7 @@
-"""google-research/bert's layout: bert_config.json, vocab.txt, bert_model.ckpt.{index,data-00000-of-00001}.
+"""Reads and writes google-research/bert's layout: bert_config.json, vocab.txt and bert_model.ckpt.*.
 
-Names are those of modeling.py, run_pretraining.py, run_classifier.py and run_squad.py. Kernels there are [input,
-output] as here, but for the output layers: output_weights [n, H].
+The tensors have the names of modeling.py, run_pretraining.py, run_classifier.py and run_squad.py. Kernels are [input,
+output], as here. The output layers are an exception: their output_weights are [n, H].
 """
 
 import json
@@ -15,12 +15,13 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import directories, tf_checkpoints
 from keras_bert_app.interop.google_tf1.google_names import google_name, is_transposed, our_path
 from keras_bert_app.interop.weights import PARTS, Weights, join_attention, split_attention
+from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import parse_vocabulary, read_bytes
 
 _CONFIG, _VOCABULARY, _CHECKPOINT = "bert_config.json", "vocab.txt", "bert_model.ckpt"
-_CASING = "tokenizer_config.json"  # one of those that casing.from_configuration reads
+_CASING = "tokenizer_config.json"  # casing.from_configuration reads this file.
 _CONFIG_KEYS = (
     "attention_probs_dropout_prob",
     "hidden_act",
@@ -34,12 +35,12 @@ _CONFIG_KEYS = (
     "type_vocab_size",
     "vocab_size",
 )
-# modeling.get_activation; its "gelu" is the tanh form.
+# Our name -> the name in modeling.get_activation, whose "gelu" is the tanh form.
 _ACTIVATIONS = {"gelu_tanh": "gelu", "gelu_exact": "gelu", "relu": "relu", "tanh": "tanh"}
-_LAYER_NORM_EPS = 1e-12  # contrib_layers.layer_norm's, which modeling.layer_norm leaves as it is
-# Task -> where its output layer stands: run_squad.py, run_classifier.py.
+_LAYER_NORM_EPS = 1e-12  # The default of contrib_layers.layer_norm, which modeling.layer_norm does not change.
+# Task -> scope of its output layer, from run_squad.py and run_classifier.py.
 _OUTPUT_LAYERS = {"question_answering": "cls/squad/", "sequence_classification": ""}
-# The last part of names of optimizer slots: optimization.py's, LAMB's, TensorFlow's own.
+# Last part of the names of optimizer slots, as optimization.py, LAMB and TensorFlow itself write them.
 _SLOTS = {
     "adam_m",
     "adam_v",
@@ -53,27 +54,37 @@ _SLOTS = {
 _COUNTERS = {"global_step", "beta1_power", "beta2_power"}
 
 
-def recognizes(path):
-    """Whether a path is a checkpoint prefix of Google's, or a directory of one; also one that is damaged."""
+def recognizes(path: str | os.PathLike) -> bool:
+    """Checks whether a path is Google's checkpoint, or a directory with one.
+
+    Args:
+        path: str or os.PathLike. Checkpoint prefix or directory, local or remote.
+
+    Returns:
+        bool. Also True for a damaged checkpoint.
+    """
     try:
         prefix = tf_checkpoints.find_prefix(path)
         return prefix is not None and "bert/embeddings/word_embeddings" in tf_checkpoints.tensor_names(prefix)
     except UserError:
-        return True  # read() says what is wrong
+        return True  # read() raises an error that names the fault.
 
 
-def read(path):
-    """A checkpoint of Google's as Weights; tensors of another float type become float32.
+def read(path: str | os.PathLike) -> Weights:
+    """Reads Google's checkpoint. Converts tensors of any float type to float32.
 
-    bert_config.json does not say the casing: unless a tokenizer_config.json or an extra key does, the vocabulary
-    decides, and origin tells.
+    bert_config.json does not state do_lower_case. It comes from a tokenizer_config.json or an extra key, or else from
+    the vocabulary. Weights.origin names the value and the source.
 
     Args:
-        path: a directory, or a checkpoint's prefix with bert_config.json and vocab.txt beside it. Of the checkpoints of
-            one run the newest is read.
+        path: str or os.PathLike. Directory, or checkpoint prefix with bert_config.json and vocab.txt beside it. If a
+            directory has several checkpoints of one run, the newest is read.
+
+    Returns:
+        Weights. Tensors are float32.
 
     Raises:
-        UserError: a file is missing or damaged, there are several checkpoints, or the attention is of another size.
+        UserError: A file is missing or damaged, the path has several checkpoints, or the attention has another size.
     """
     prefix = tf_checkpoints.find_prefix(path)
     if prefix is None:
@@ -82,10 +93,10 @@ def read(path):
             "of a checkpoint without .index"
         )
     directory = os.path.dirname(prefix) or "."
-    if not tf.io.gfile.exists(os.path.join(directory, _CONFIG)):
+    if not storage.exists(os.path.join(directory, _CONFIG)):
         raise UserError(f"{directory}: has no {_CONFIG}; put the one of {os.path.basename(prefix)} there")
     vocabulary = None
-    if tf.io.gfile.exists(os.path.join(directory, _VOCABULARY)):
+    if storage.exists(os.path.join(directory, _VOCABULARY)):
         vocabulary = read_bytes(os.path.join(directory, _VOCABULARY))
     config = BertConfig.from_json_file(os.path.join(directory, _CONFIG))
     try:
@@ -112,17 +123,44 @@ def read(path):
     )
 
 
-def write(weights, directory):
-    """Writes a directory that Google's code takes as its --bert_config_file, --vocab_file and --init_checkpoint.
+def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
+    """Writes a directory that Google's code can load, completely or not at all.
 
-    A casing that the vocabulary does not tell goes into a tokenizer_config.json, which Google's code does not look at.
+    The files are for its flags --bert_config_file, --vocab_file and --init_checkpoint. If the vocabulary does not show
+    do_lower_case, tokenizer_config.json states it. Google's code ignores this file.
+
+    Args:
+        weights: Weights. Must have the whole encoder.
+        directory: str or os.PathLike. Local directory that does not exist yet or is empty.
 
     Returns:
-        lines that say what this layout cannot hold.
+        list of str. Lines that say which properties this layout cannot store.
 
     Raises:
-        UserError: the directory is there and not empty, or Google's code could not run such a model.
+        UserError: The directory exists and is not empty, or Google's code cannot run such a model.
     """
+    _check_writable(weights)
+    config = weights.config
+    values = {key: getattr(config, key) for key in _CONFIG_KEYS} | {"hidden_act": _ACTIVATIONS[config.hidden_act]}
+    tensors = _google_tensors(weights)
+    files = {_CONFIG: (json.dumps(values, indent=2) + "\n").encode()}
+    if weights.vocabulary is not None:
+        files[_VOCABULARY] = weights.vocabulary
+    if config.do_lower_case != _casing_of(weights.vocabulary)[0]:
+        files[_CASING] = (json.dumps({"do_lower_case": config.do_lower_case}) + "\n").encode()
+    with directories.written_whole(directory) as temporary:
+        for name, content in files.items():
+            storage.write_whole(os.path.join(temporary, name), content)
+        tf.raw_ops.SaveV2(
+            prefix=os.path.join(temporary, _CHECKPOINT),
+            tensor_names=list(tensors),
+            shape_and_slices=[""] * len(tensors),
+            tensors=list(tensors.values()),
+        )
+    return _not_held(weights)
+
+
+def _check_writable(weights):
     config = weights.config
     if "masked_lm" in weights.parts() and not config.tie_word_embeddings:
         raise UserError(
@@ -136,7 +174,10 @@ def write(weights, directory):
         )
     if absent := weights.missing(("encoder",)):
         raise UserError(f"{weights.origin}: is not whole: {absent[0]} and {len(absent) - 1} more are missing")
-    values = {key: getattr(config, key) for key in _CONFIG_KEYS} | {"hidden_act": _ACTIVATIONS[config.hidden_act]}
+
+
+def _google_tensors(weights):
+    """The tensors under Google's names and in Google's shapes."""
     tensors = {
         google_name(path): tensor
         for path, tensor in split_attention(weights.tensors).items()
@@ -148,27 +189,11 @@ def write(weights, directory):
             f"{scope}output_weights": weights.tensors["classifier/kernel"],
             f"{scope}output_bias": weights.tensors["classifier/bias"],
         }
-    tensors = {name: tensor.T if is_transposed(name) else tensor for name, tensor in tensors.items()}
-    files = {_CONFIG: (json.dumps(values, indent=2) + "\n").encode()}
-    if weights.vocabulary is not None:
-        files[_VOCABULARY] = weights.vocabulary
-    if config.do_lower_case != _casing_of(weights.vocabulary)[0]:
-        files[_CASING] = (json.dumps({"do_lower_case": config.do_lower_case}) + "\n").encode()
-    with directories.written_whole(directory) as temporary:
-        for name, content in files.items():
-            with open(os.path.join(temporary, name), "wb") as file:
-                file.write(content)
-        tf.raw_ops.SaveV2(
-            prefix=os.path.join(temporary, _CHECKPOINT),
-            tensor_names=list(tensors),
-            shape_and_slices=[""] * len(tensors),
-            tensors=list(tensors.values()),
-        )
-    return _not_held(weights)
+    return {name: tensor.T if is_transposed(name) else tensor for name, tensor in tensors.items()}
 
 
 def _tensors(checkpoint, config):
-    """(tensors by our paths, task, unused, unexpected) of an open checkpoint."""
+    """Reads an open checkpoint. Returns (tensors by our paths, task, unused, unexpected)."""
     task = next(
         (
             task
@@ -190,7 +215,7 @@ def _tensors(checkpoint, config):
         path, layer = our_path(name)
         path = output_layer.get(name, path)
         if path and layer < config.num_hidden_layers and checkpoint.dtypes[name].is_floating:
-            # Query, key and value of other sizes could not be put side by side.
+            # join_attention needs query, key and value of this size.
             if "/attention/self/" in name and shape != (config.hidden_size,) * (2 if name.endswith("kernel") else 1):
                 raise UserError(
                     f"{checkpoint.prefix}: does not fit {_CONFIG}: {name} is {list(shape)}, hidden_size is "
@@ -210,7 +235,7 @@ def _tensors(checkpoint, config):
 
 
 def _casing_of(vocabulary):
-    """(do_lower_case, why) of the bytes of a vocab.txt."""
+    """Guesses do_lower_case from the content of vocab.txt. Returns (do_lower_case, reason)."""
     if vocabulary is None:
         return True, f"as Google's scripts unless told; there is no {_VOCABULARY}"
     pieces = [piece for piece in parse_vocabulary(vocabulary)[0] if piece is not None]
@@ -223,7 +248,7 @@ def _casing_of(vocabulary):
 
 
 def _not_held(weights):
-    """Lines about what was in the weights and is not in Google's layout."""
+    """The lines about properties of the weights that Google's layout cannot store."""
     config, parts = weights.config, weights.parts()
     lines = [
         f"no {part}: the source has none, and Google's code starts it at random"

@@ -1,11 +1,14 @@
-"""Names of tensors in google-research/bert's checkpoints: modeling.py, run_pretraining.py."""
+"""Maps the tensor names of google-research/bert to our paths and back.
+
+The names are those of modeling.py and run_pretraining.py.
+"""
 
 import re
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.interop.weights import shapes, split_attention
 
-# Ours -> Google's, of whatever has a kernel, a bias, a gamma or a beta.
+# Our path -> Google's name, for each owner of a kernel, bias, gamma or beta.
 _OWNERS = {
     "encoder/embeddings/layer_norm": "bert/embeddings/LayerNorm",
     "encoder/layer_0/attention/query": "bert/encoder/layer_0/attention/self/query",
@@ -31,11 +34,17 @@ _SINGLE = {
 _LAYER = re.compile(r"(?<=/layer_)(0|[1-9][0-9]*)(?=/)")
 
 
-def google_name(path):
-    """Google's name of a tensor of ours, query, key and value apart.
+def google_name(path: str) -> str:
+    """Gives Google's name of a tensor.
+
+    Args:
+        path: str. Our path. Query, key and value are separate.
+
+    Returns:
+        str. The name in Google's checkpoints.
 
     Raises:
-        KeyError: it has none.
+        KeyError: Google's checkpoints have no such tensor.
     """
     if path in _SINGLE:
         return _SINGLE[path]
@@ -48,13 +57,27 @@ def google_name(path):
 _PATHS = {google_name(path): path for path in split_attention(shapes(BertConfig(num_hidden_layers=1)))}
 
 
-def our_path(name):
-    """(path, index of its layer) of a name of Google's; the path of a name that is none of BERT's is None."""
+def our_path(name: str) -> tuple[str | None, int]:
+    """Gives our path of one of Google's names.
+
+    Args:
+        name: str. Name in a checkpoint.
+
+    Returns:
+        Tuple (path, index of the layer). The path is None if BERT has no such tensor. Outside of layers the index is 0.
+    """
     layer = _LAYER.search(name)
     path = _PATHS.get(_LAYER.sub("0", name))
     return (_LAYER.sub(layer[0], path), int(layer[0])) if path and layer else (path, 0)
 
 
-def is_transposed(name):
-    """Whether a tensor is [output, input] at Google's and [input, output] here: an output layer's."""
+def is_transposed(name: str) -> bool:
+    """Checks whether a tensor is [output, input] in Google's checkpoints and [input, output] here.
+
+    Args:
+        name: str. Google's name.
+
+    Returns:
+        bool. True for the kernel of an output layer.
+    """
     return name.endswith("output_weights")

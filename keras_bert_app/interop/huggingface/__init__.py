@@ -1,1 +1,1 @@
-"""Model directories of Hugging Face transformers."""
+"""Reads and writes the model directories of Hugging Face transformers."""

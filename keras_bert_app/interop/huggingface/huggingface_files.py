@@ -1,26 +1,28 @@
-"""Which files of a transformers directory hold its configuration and tensors, and which models are refused by name."""
+"""Reads the configuration and the tensors in a transformers directory, and refuses other models."""
 
 import dataclasses
 import os
+from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import bounded_files
 from keras_bert_app.interop.huggingface import safetensors_files
 from keras_bert_app.interop.huggingface.huggingface_names import ARCHITECTURES
+from pipelines import storage
 
 CONFIG, WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _OTHER_LIBRARIES = ("tf_model.h5", "flax_model.msgpack")
-_MAX_JSON_BYTES = 10_000_000  # the index of a BERT-large has 40 KB
-# Keys that change what an encoder computes; the others are transformers' own affairs, and it ignores unknown ones too.
+_MAX_JSON_BYTES = 10_000_000  # The index of BERT-large has 40 KB.
+# Keys that change what an encoder computes. All others are ignored, as transformers ignores unknown keys.
 _KEYS = {field.name for field in dataclasses.fields(BertConfig)} - {"do_lower_case"} | {
     "is_decoder",
     "add_cross_attention",
     "position_embedding_type",
     "pruned_heads",
 }
-# Takes every tensor of all parts and nothing else; a class of transformers would drop heads, or draw some at random.
+# This command converts every tensor. A class of transformers would drop some heads or draw missing ones at random.
 _CONVERSION = (
     """python -c "import glob, torch; from safetensors.torch import save_file; t = {}; """
     """[t.update(torch.load(f, weights_only=True)) for f in glob.glob('pytorch_model*.bin')]; """
@@ -29,23 +31,36 @@ _CONVERSION = (
 )
 
 
-def has_weights(directory):
-    """Whether weights lie in a directory under a name that transformers gives them, also one that is refused then."""
+def has_weights(directory: str) -> bool:
+    """Checks whether a directory has a file of weights with one of transformers' names.
+
+    Args:
+        directory: str. Local or remote directory.
+
+    Returns:
+        bool. Also True for formats that read_entries refuses.
+    """
 
     def has(*names):
-        return any(bounded_files.is_file(f"{directory}/{name}") for name in names)
+        return any(storage.is_file(f"{directory}/{name}") for name in names)
 
     return has(WEIGHTS, _INDEX) or has(CONFIG) and has(*_PICKLES, *_OTHER_LIBRARIES)
 
 
-def read_config(directory):
-    """The object in config.json.
+def read_config(directory: str) -> dict[str, Any]:
+    """Reads config.json.
+
+    Args:
+        directory: str. Local or remote directory.
+
+    Returns:
+        dict. The values in the file.
 
     Raises:
-        UserError: there is none, or it is of a model that is no BERT.
+        UserError: The file is missing, or describes another model than BERT.
     """
     path = f"{directory}/{CONFIG}"
-    if not bounded_files.is_file(path):
+    if not storage.is_file(path):
         raise UserError(f"{directory}: has no config.json; put the one that belongs to the weights there")
     values = bounded_files.read_json(path, _MAX_JSON_BYTES)
     architectures, model_type = values.get("architectures") or [], values.get("model_type", "bert")
@@ -67,8 +82,19 @@ def read_config(directory):
     return values
 
 
-def bert_config(directory, values):
-    """The BertConfig of a config.json, but for do_lower_case, which is the tokenizer's."""
+def bert_config(directory: str, values: dict[str, Any]) -> BertConfig:
+    """Builds the configuration from the values of config.json.
+
+    Args:
+        directory: str. Directory of the model, for messages.
+        values: dict. See read_config.
+
+    Returns:
+        BertConfig. do_lower_case has its default, because the files of the tokenizer decide it.
+
+    Raises:
+        UserError: A value is invalid.
+    """
     known = {key: value for key, value in values.items() if key in _KEYS and value is not None}
     if not isinstance(known.get("hidden_act", ""), str):
         raise UserError(
@@ -80,24 +106,30 @@ def bert_config(directory, values):
         raise UserError(f"{directory}/{CONFIG}: {error}") from None
 
 
-def read_entries(directory):
-    """dict name -> Entry of every tensor in model.safetensors, or in the shards that its index names.
+def read_entries(directory: str) -> dict[str, safetensors_files.Entry]:
+    """Reads the headers of model.safetensors, or of the shards that the index names.
+
+    Args:
+        directory: str. Local or remote directory.
+
+    Returns:
+        dict name -> safetensors_files.Entry. All tensors.
 
     Raises:
-        UserError: the weights are in a format that is not read, a file is damaged, or index and shards contradict.
+        UserError: The weights have an unsupported format, a file is damaged, or the index contradicts the shards.
     """
-    if bounded_files.is_file(f"{directory}/{WEIGHTS}"):
+    if storage.is_file(f"{directory}/{WEIGHTS}"):
         return safetensors_files.read_header(f"{directory}/{WEIGHTS}")
-    if bounded_files.is_file(f"{directory}/{_INDEX}"):
+    if storage.is_file(f"{directory}/{_INDEX}"):
         return _read_shards(directory)
-    if any(bounded_files.is_file(f"{directory}/{name}") for name in _PICKLES):
+    if any(storage.is_file(f"{directory}/{name}") for name in _PICKLES):
         raise UserError(
             f"{directory}: its weights are in pytorch_model.bin, a pickle, which can run code when it is "
             "read and is never opened here; if you trust it, run this in that directory, in an environment "
             f"of yours with torch and safetensors, then try again: {_CONVERSION}"
         )
     for name in _OTHER_LIBRARIES:
-        if bounded_files.is_file(f"{directory}/{name}"):
+        if storage.is_file(f"{directory}/{name}"):
             raise UserError(
                 f"{directory}: its weights are in {name}, which is not read here; expected "
                 "model.safetensors (save_pretrained of transformers writes it)"
@@ -113,22 +145,22 @@ def _read_shards(directory):
     entries = {}
     for shard in sorted(set(weight_map.values())):
         _check_shard_name(directory, shard)
-        found = safetensors_files.read_header(f"{directory}/{shard}")
-        promised = {name for name, where in weight_map.items() if where == shard}
-        if found.keys() != promised:
-            name = min(found.keys() ^ promised)
+        shard_entries = safetensors_files.read_header(f"{directory}/{shard}")
+        indexed = {name for name, shard_of_name in weight_map.items() if shard_of_name == shard}
+        if shard_entries.keys() != indexed:
+            name = min(shard_entries.keys() ^ indexed)
             raise UserError(
-                f"{path}: tensor {name[:80]!r} is {'not ' if name in promised else ''}in {shard}, but the "
-                f"index says {'so' if name in promised else 'otherwise'}; the files are of two models"
+                f"{path}: tensor {name[:80]!r} is {'not ' if name in indexed else ''}in {shard}, but the "
+                f"index says {'so' if name in indexed else 'otherwise'}; the files are of two models"
             )
-        entries |= found
+        entries |= shard_entries
     return entries
 
 
 def _check_shard_name(directory, shard):
-    """Refuses a shard that is not a file of the directory: an index must not make us open other files.
+    """Refuses a shard outside of the directory, because an index must not make the reader open other files.
 
-    In the Hub's cache (models--X/snapshots/REVISION) files are links to models--X/blobs, which are taken.
+    In the Hub's cache (models--X/snapshots/REVISION) files are links to models--X/blobs. These links are accepted.
     """
     if not shard.endswith(".safetensors") or not shard.isprintable() or set(shard) & set("/\\:"):
         raise UserError(
@@ -136,9 +168,9 @@ def _check_shard_name(directory, shard):
             "files in the same directory"
         )
     path = f"{directory}/{shard}"
-    if not bounded_files.is_file(path):
+    if not storage.is_file(path):
         raise UserError(f"{directory}: {shard} is missing, which the index names; fetch it")
-    if "://" not in path and os.path.islink(path):
+    if not storage.is_remote(path) and os.path.islink(path):
         real = os.path.realpath(directory)
         allowed = [real]
         if os.path.basename(os.path.dirname(real)) == "snapshots":

@@ -1,6 +1,7 @@
-"""Hugging Face's layout: config.json, model.safetensors (or shards of it), and the tokenizer's files.
+"""Reads and writes Hugging Face's layout: config.json, model.safetensors and the tokenizer's files.
 
-Read and written are BERT's own classes of the transformers library. Nothing is ever unpickled.
+model.safetensors may consist of several shards. The module supports the BERT classes of the transformers library. It
+never opens a pickle.
 """
 
 import json
@@ -16,21 +17,35 @@ from keras_bert_app.interop.huggingface import (
 )
 from keras_bert_app.interop.huggingface.huggingface_names import ARCHITECTURES, huggingface_name, transposed
 from keras_bert_app.interop.weights import PROBLEM_TYPES, Weights, part_of, shapes, split_attention
+from pipelines import storage
 
 _KERNEL, _BIAS = "classifier/kernel", "classifier/bias"
 
 
-def recognizes(path):
-    """Whether it is a directory with weights under a name of transformers', also of a format that is refused then."""
+def recognizes(path: str | os.PathLike) -> bool:
+    """Checks whether a directory has a file of weights with one of transformers' names.
+
+    Args:
+        path: str or os.PathLike. Local or remote directory.
+
+    Returns:
+        bool. Also True for formats that `read` refuses.
+    """
     return huggingface_files.has_weights(str(path).rstrip("/"))
 
 
-def read(path):
-    """The weights of a directory, as Weights; float64, float16 and bfloat16 become float32.
+def read(path: str | os.PathLike) -> Weights:
+    """Reads a model directory. Converts float64, float16 and bfloat16 to float32.
+
+    Args:
+        path: str or os.PathLike. Local or remote directory.
+
+    Returns:
+        Weights. Tensors are float32.
 
     Raises:
-        UserError: another architecture, weights in a format that is not read, files that are damaged or hostile, or
-            that contradict each other.
+        UserError: The model has another architecture, its weights have an unsupported format, or the files are damaged,
+            hostile or contradictory.
     """
     directory = str(path).rstrip("/")
     values = huggingface_files.read_config(directory)
@@ -38,12 +53,12 @@ def read(path):
     entries = huggingface_files.read_entries(directory)
     architecture = next(iter(values.get("architectures") or ()), "")
     task = ARCHITECTURES[architecture][0] if architecture else ""
-    found = huggingface_tensors.read(directory, entries, config, task)
-    unused = found.unused
-    if task and _KERNEL not in found.tensors:
+    state_dict = huggingface_tensors.read(directory, entries, config, task)
+    tensors, unused = state_dict.tensors, state_dict.unused
+    if task and _KERNEL not in tensors:
         unused[f"config.json architectures={architecture}"] = "its output layer is not in the file"
         task = ""
-    labels = _labels(directory, values, found.tensors[_KERNEL].shape[-1]) if task not in ("", "multiple_choice") else ()
+    labels = _labels(directory, values, tensors[_KERNEL].shape[-1]) if task not in ("", "multiple_choice") else ()
     problem_type = values.get("problem_type") if task == "sequence_classification" else ""
     if task and values.get("problem_type") and problem_type not in PROBLEM_TYPES:
         unused[f"config.json problem_type={str(values['problem_type'])[:50]!r}"] = (
@@ -57,62 +72,78 @@ def read(path):
     )
     return Weights(
         config.replace(do_lower_case=do_lower_case),
-        found.tensors,
+        tensors,
         vocabulary,
         task,
         labels,
         problem_type or "",
         {**unused, **not_followed},
-        found.unexpected,
+        state_dict.unexpected,
         origin=f"huggingface {directory}",
         says_casing=says_casing,
     )
 
 
-def write(weights, directory):
-    """Writes what transformers 5 loads with no missing and no unexpected keys; whole or not at all.
+def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
+    """Writes a directory that transformers 5 loads without missing keys, completely or not at all.
 
-    The class is the one that holds most of the weights. A pooler beside a masked-LM head but without next-sentence
-    head is left out: no class has just these three, and BertForPreTraining would draw the fourth at random.
+    It has no unexpected keys either. The class is the one with most of the weights. If there is a masked-LM head but no
+    next-sentence head, the pooler is left out. No class has exactly these parts, and BertForPreTraining would draw a
+    next-sentence head at random.
+
+    Args:
+        weights: Weights. Must have the whole encoder.
+        directory: str or os.PathLike. Local directory that does not exist yet or is empty.
 
     Returns:
-        lines that say what is left out, or missing.
+        list of str. Lines that say which parts are left out or missing.
 
     Raises:
-        UserError: the directory is there already, or the weights are not whole.
+        UserError: The directory exists and is not empty, or the weights are incomplete.
     """
     architecture, lines = _choose(weights)
     tensors = _named(weights, architecture)
-    values = {"architectures": [architecture], **weights.config.to_dict(), "dtype": "float32", "pad_token_id": 0}
-    if weights.task:
-        outputs = weights.tensors[_KERNEL].shape[-1]
-        # transformers' own placeholders; without id2label it takes two outputs for granted.
-        labels = weights.labels or [f"LABEL_{i}" for i in range(outputs)]
-        if len(labels) != outputs:
-            raise UserError(f"{weights.origin}: has {len(labels)} labels for {outputs} outputs; give one for each")
-        if weights.problem_type:
-            values["problem_type"] = weights.problem_type
-        values |= {
-            "id2label": {str(i): label for i, label in enumerate(labels)},
-            "label2id": {label: i for i, label in enumerate(labels)},
-        }
+    values = {
+        "architectures": [architecture],
+        **weights.config.to_dict(),
+        "dtype": "float32",
+        "pad_token_id": 0,
+        **_task_settings(weights),
+    }
     if weights.vocabulary is None:
         lines.append("no vocabulary: transformers will find no tokenizer there")
     with directories.written_whole(directory) as temporary:
         safetensors_files.write(os.path.join(temporary, huggingface_files.WEIGHTS), tensors)
-        with open(os.path.join(temporary, huggingface_files.CONFIG), "w", encoding="utf-8") as file:
-            file.write(json.dumps(values, indent=2) + "\n")
+        storage.write_whole(os.path.join(temporary, huggingface_files.CONFIG), json.dumps(values, indent=2) + "\n")
         if weights.vocabulary is not None:
             huggingface_tokenizer.write(temporary, weights.vocabulary, weights.config)
     return lines
 
 
+def _task_settings(weights):
+    """The keys of config.json about the classifier."""
+    if not weights.task:
+        return {}
+    num_outputs = weights.tensors[_KERNEL].shape[-1]
+    # These placeholders are the ones of transformers. Without id2label it assumes two outputs.
+    labels = weights.labels or [f"LABEL_{i}" for i in range(num_outputs)]
+    if len(labels) != num_outputs:
+        raise UserError(f"{weights.origin}: has {len(labels)} labels for {num_outputs} outputs; give one for each")
+    return {
+        **({"problem_type": weights.problem_type} if weights.problem_type else {}),
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
+
+
 def _choose(weights):
-    """(transformers' class, lines that say what it leaves out or lacks)."""
+    """Chooses the class of transformers. Returns (class, lines about parts that are left out or missing)."""
     if weights.missing(["encoder"]):
         raise UserError(f"{weights.origin}: has no whole encoder ({weights.missing(['encoder'])[0]} is missing)")
-    held = {*weights.parts(), *(["classifier"] if weights.task else [])}
-    fitting = (name for name, (task, parts) in ARCHITECTURES.items() if task == weights.task and held.issuperset(parts))
+    available = {*weights.parts(), *(["classifier"] if weights.task else [])}
+    fitting = (
+        name for name, (task, parts) in ARCHITECTURES.items() if task == weights.task and available.issuperset(parts)
+    )
     architecture = next(fitting, None)
     lines = []
     if architecture is None and weights.task:
@@ -131,13 +162,13 @@ def _choose(weights):
 
 
 def _named(weights, architecture):
-    """The tensors that a class of transformers has, under its names."""
+    """The tensors of a class of transformers, with the names of this class."""
     parts = ARCHITECTURES[architecture][1]
     paths = [*shapes(weights.config, parts), *([_KERNEL, _BIAS] if "classifier" in parts else [])]
     split = split_attention({path: weights.tensors[path] for path in paths if path in weights.tensors})
     tensors = {huggingface_name(path): transposed(path, tensor) for path, tensor in split.items()}
     if not weights.config.tie_word_embeddings and "masked_lm" in parts:
-        # Without ties a bias that is never used is part of the class too.
+        # The untied class also has this second bias, and never uses the first one.
         tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
     if architecture == "BertModel":
         return {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
@@ -147,7 +178,7 @@ def _named(weights, architecture):
 
 
 def _labels(directory, values, num_outputs):
-    """The names of the outputs, () where config.json has none or transformers' placeholders."""
+    """The names of the outputs. Empty if config.json has none or has the placeholders of transformers."""
     names = values.get("id2label")
     if names is None:
         return ()

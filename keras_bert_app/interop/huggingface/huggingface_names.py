@@ -1,11 +1,11 @@
-"""The names of transformers' BERT state dicts, one table for both ways.
+"""Maps the names of transformers' BERT state dicts from and to our paths.
 
-torch stores dense kernels as [output, input]; ours are [input, output]. {} stands for the number of a layer.
+torch stores dense kernels as [output, input]. Ours are [input, output]. In the tables {} is the number of a layer.
 """
 
 import re
 
-# transformers' classes -> (task of their output layer, parts they are made of).
+# transformers' class -> (task of its output layer, its parts).
 ARCHITECTURES = {
     "BertForPreTraining": ("", ("encoder", "pooler", "masked_lm", "next_sentence")),
     "BertForMaskedLM": ("", ("encoder", "masked_lm")),
@@ -53,13 +53,20 @@ _TO_HUGGINGFACE = _ARRAYS | {
     for part, their_part in parts.items()
 }
 _FROM_HUGGINGFACE = {theirs: ours for ours, theirs in _TO_HUGGINGFACE.items()}
-# Of BertModel alone, and of what torch.nn.DataParallel, torch.compile and models that hold a BERT put before the names.
+# Prefixes that BertModel, torch.nn.DataParallel, torch.compile and models with a BERT inside put before the names.
 _PREFIXES = re.compile(r"(?:(?:module|model|_orig_mod|bert)\.)+")
 _OLD_PARTS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def plain_name(name):
-    """A state dict's name as transformers writes it today, with "bert." before what belongs to the encoder."""
+def plain_name(name: str) -> str:
+    """Removes prefixes from a state dict's name, and replaces the old names gamma and beta.
+
+    Args:
+        name: str. Name in a state dict.
+
+    Returns:
+        str. The name as transformers writes it today. Names of the encoder and the pooler start with "bert.".
+    """
     prefix = _PREFIXES.match(name)
     name = name[prefix.end() :] if prefix else name
     for old, new in _OLD_PARTS.items():
@@ -68,8 +75,16 @@ def plain_name(name):
     return f"bert.{name}" if name.split(".", 1)[0] in ("embeddings", "encoder", "pooler") else name
 
 
-def our_path(name, num_hidden_layers):
-    """The path of a plain name, None for one that nothing in a BERT of so many layers stands for."""
+def our_path(name: str, num_hidden_layers: int) -> str | None:
+    """Gives our path of a plain name.
+
+    Args:
+        name: str. See plain_name.
+        num_hidden_layers: int. Number of layers of the encoder.
+
+    Returns:
+        str or None. None if a BERT with this number of layers has no such tensor.
+    """
     number = re.search(r"(?<=\.layer\.)(?:0|[1-9][0-9]{0,8})(?=\.)", name)
     if not number:
         return None if "{}" in name else _FROM_HUGGINGFACE.get(name)
@@ -77,14 +92,29 @@ def our_path(name, num_hidden_layers):
     return path.format(number[0]) if path and int(number[0]) < num_hidden_layers else None
 
 
-def huggingface_name(path):
-    """The plain name of a path of split_attention's."""
+def huggingface_name(path: str) -> str:
+    """Gives the plain name of one of our paths.
+
+    Args:
+        path: str. Our path. Query, key and value are separate.
+
+    Returns:
+        str. See plain_name.
+    """
     number = re.search(r"(?<=/layer_)[0-9]+", path)
     if not number:
         return _TO_HUGGINGFACE[path]
     return _TO_HUGGINGFACE[f"{path[: number.start()]}{{}}{path[number.end() :]}"].format(number[0])
 
 
-def transposed(path, array):
-    """A dense kernel turned from one library's layout into the other's; any other array as it is."""
+def transposed(path: str, array):
+    """Converts a dense kernel between torch's layout and ours. Returns other arrays unchanged.
+
+    Args:
+        path: str. Our path.
+        array: array. Tensor of any shape.
+
+    Returns:
+        array. The transposed kernel, or the same array.
+    """
     return array.T if path.endswith("/kernel") else array

@@ -1,10 +1,12 @@
-"""What Hugging Face's transformers computes from a model directory. Imports nothing of this project: run it anywhere.
+"""Computes the outputs of a model directory with transformers.
+
+The script imports nothing of this project, so it runs alone in an environment of torch and transformers.
 
 python huggingface_reference.py MODEL_DIRECTORY INPUTS.npz OUTPUTS.npz
 
-INPUTS.npz holds int32 inputs/input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P], as any
-parity.npz does. OUTPUTS.npz gets the same, outputs/NAME in float32, and made_by: it can be a parity.npz beside a model.
-Needs torch and transformers; written for transformers 5.23.
+INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
+inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
+serve as the file parity.npz beside a model. Needs torch and transformers. Written for transformers 5.23.
 """
 
 import sys
@@ -13,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 
-# Architecture -> (its output layer, whether that stands on the pooled output).
+# Architecture -> (its output layer, whether this layer reads the pooled output).
 TASKS = {
     "BertForSequenceClassification": ("classifier", True),
     "BertForMultipleChoice": ("classifier", True),
@@ -22,11 +24,19 @@ TASKS = {
 }
 
 
-def compute(path, batch):
-    """Outputs by name, of the parts whose tensors the directory holds."""
+def compute(path: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Computes the outputs of the parts whose tensors are in the directory.
+
+    Args:
+        path: str. Directory of the model.
+        batch: dict of int32 arrays. The inputs by name.
+
+    Returns:
+        dict name -> float32 array.
+    """
     config = transformers.BertConfig.from_pretrained(path, local_files_only=True)
     architecture = (config.architectures or [""])[0]
-    # Without a task it is taken for the whole, whatever part it names; what is missing is left out below.
+    # A model without a task is loaded as the class with all parts. The outputs of missing parts are left out below.
     model_class = getattr(transformers, architecture if architecture in TASKS else "BertForPreTraining")
     model, report = model_class.from_pretrained(
         path,
@@ -37,10 +47,13 @@ def compute(path, batch):
         output_loading_info=True,
     )
     missing = sorted(map(str, report["missing_keys"]))
-    pooler_is_there = not any(".pooler." in key for key in missing)
-    lost = [key for key in missing if ".embeddings." in key or ".encoder." in key]
-    if lost:
-        sys.exit(f"transformers {transformers.__version__} finds no {lost[0]} and {len(lost) - 1} more")
+    has_pooler = not any(".pooler." in key for key in missing)
+    missing_in_encoder = [key for key in missing if ".embeddings." in key or ".encoder." in key]
+    if missing_in_encoder:
+        sys.exit(
+            f"transformers {transformers.__version__} finds no {missing_in_encoder[0]} and "
+            f"{len(missing_in_encoder) - 1} more"
+        )
     model = model.float().eval()
     tensors = {name: torch.from_numpy(values).long() for name, values in batch.items()}
     with torch.no_grad():
@@ -52,7 +65,7 @@ def compute(path, batch):
         )
         embedding_output, *layers = bert.hidden_states
         outputs = {"embedding_output": embedding_output, **{f"layer_{i}": state for i, state in enumerate(layers)}}
-        pooled = bert.pooler_output if pooler_is_there else None
+        pooled = bert.pooler_output if has_pooler else None
         if pooled is not None:
             outputs["pooled_output"] = pooled
         if architecture in TASKS:
@@ -69,7 +82,7 @@ def compute(path, batch):
     return {name: values.numpy() for name, values in outputs.items()}
 
 
-def main():
+def main() -> None:
     path, inputs_file, outputs_file = sys.argv[1:]
     with np.load(inputs_file) as arrays:
         inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}

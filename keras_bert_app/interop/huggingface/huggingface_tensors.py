@@ -1,12 +1,13 @@
-"""The tensors of a transformers state dict under our paths."""
+"""Reads the tensors of a transformers state dict and gives them our paths."""
 
 import typing
 
 import numpy as np
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.huggingface.huggingface_names import our_path, plain_name, transposed
-from keras_bert_app.interop.huggingface.safetensors_files import read_tensor
+from keras_bert_app.interop.huggingface.safetensors_files import Entry, read_tensor
 from keras_bert_app.interop.weights import join_attention
 
 _BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
@@ -19,22 +20,34 @@ _WORDS, _OUTPUT_BIAS, _OUTPUT_EMBEDDINGS = (
 )
 
 
-class Found(typing.NamedTuple):
-    """tensors: path -> float32 array. unused: name -> reason. unexpected: name -> shape."""
+class StateDict(typing.NamedTuple):
+    """The tensors of a directory.
+
+    Attributes:
+        tensors: dict path -> float32 array.
+        unused: dict name -> str. Tensors that are not loaded, and why.
+        unexpected: dict name -> shape. Tensors that a BERT does not have.
+    """
 
     tensors: dict
     unused: dict
     unexpected: dict
 
 
-def read(directory, entries, config, task):
-    """Found of the entries of a directory.
+def read(directory: str, entries: dict[str, Entry], config: BertConfig, task: str) -> StateDict:
+    """Reads all tensors of a directory.
 
     Args:
-        directory: for messages. entries: dict name -> safetensors_files.Entry. task: of the model's class, or "".
+        directory: str. Directory of the model, for messages.
+        entries: dict name -> safetensors_files.Entry. The tensors in the files.
+        config: BertConfig. Configuration of the model.
+        task: str. Task of the model's class, or "".
+
+    Returns:
+        StateDict. Tensors are float32.
 
     Raises:
-        UserError: tensors that contradict each other or the configuration, or are of a type that is not read.
+        UserError: Tensors contradict each other or the configuration, or have an unsupported type.
     """
     plain = _by_plain_name(directory, entries)
     tensors, unused, unexpected = {}, {}, {}
@@ -43,7 +56,7 @@ def read(directory, entries, config, task):
         if name in _BUFFERS:
             unused[entry.name] = "a buffer; its numbers are known"
         elif name in (_DECODER, _DECODER_BIAS):
-            continue  # below, when what they may be tied to is there
+            continue  # The code below needs the tensors to which these may be tied.
         elif path is None:
             unexpected[entry.name] = entry.shape
         else:
@@ -65,20 +78,20 @@ def read(directory, entries, config, task):
         raise UserError(
             f"{directory}: the output layer's kernel has shape {list(kernel.shape)}; expected two dimensions"
         )
-    return Found(join_attention(tensors), unused, unexpected)
+    return StateDict(join_attention(tensors), unused, unexpected)
 
 
 def _by_plain_name(directory, entries):
-    found = {}
+    plain = {}
     for name, entry in entries.items():
-        other = found.setdefault(plain_name(name), entry)
+        other = plain.setdefault(plain_name(name), entry)
         if other is not entry:
             raise UserError(f"{directory}: {other.name!r} and {name!r} are the same tensor of a BERT; take one away")
-    return found
+    return plain
 
 
 def _path(name, config, task):
-    """Our path of a plain name. An output layer is one only under the name that the task's class has for it."""
+    """Gives our path of a plain name. An output layer must have the name that the class of its task gives it."""
     if name.startswith(_OUTPUT_LAYERS):
         own = "qa_outputs." if task == "question_answering" else "classifier."
         if not task or not name.startswith(own):
@@ -88,14 +101,14 @@ def _path(name, config, task):
 
 
 def _tie(directory, entry, path, tensors, unused):
-    """Checks a tensor of the decoder against what it is tied to, and leaves it out; or takes it, if that is missing."""
+    """Leaves out a decoder's tensor that equals the tensor at `path`. If that one is missing, this one replaces it."""
     value = read_tensor(entry)
     if path not in tensors:
         tensors[path] = value
     elif np.array_equal(value, tensors[path], equal_nan=True):
         unused[entry.name] = f"tied to {path}, and equal to it"
     else:
-        # transformers 4 used the tied one, 5 uses this one.
+        # transformers 4 used the tensor at `path`, transformers 5 uses this one.
         raise UserError(
             f"{directory}: {entry.name} differs from {path}, to which config.json ties it; set "
             "tie_word_embeddings to false there to keep it, or take it out of the file"
@@ -103,7 +116,7 @@ def _tie(directory, entry, path, tensors, unused):
 
 
 def _check_attention(directory, config, tensors):
-    """Query, key and value are only joined if each has its shape: a wrong one would not be told from a right one."""
+    """Checks the shapes of query, key and value before they are joined. A joined tensor would hide a wrong shape."""
     for path, tensor in tensors.items():
         if path.split("/")[-2] in ("query", "key", "value"):
             expected = (config.hidden_size,) * (2 if path.endswith("/kernel") else 1)

@@ -1,40 +1,46 @@
-"""The tokenizer's files beside a transformers model: vocab.txt, tokenizer.json, tokenizer_config.json."""
+"""Reads and writes transformers' tokenizer: vocab.txt, tokenizer.json and tokenizer_config.json."""
 
 import json
 import os
+from typing import Any
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import bounded_files
+from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, parse_vocabulary
 
-_MAX_BYTES = 100_000_000  # multilingual BERT's tokenizer.json, the largest of BERT's, has 3 MB
+_MAX_BYTES = 100_000_000  # The largest tokenizer.json of a BERT, the multilingual one, has 3 MB.
 _CONFIG, _TOKENIZER, _VOCABULARY = "tokenizer_config.json", "tokenizer.json", "vocab.txt"
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend")
 _CUT_AS_BERT = "text is cut here as google-research/bert cuts it"
 
 
-def read(directory, config, do_lower_case=None):
-    """What a directory says about the tokenizer.
+def read(
+    directory: str, config: BertConfig, do_lower_case: Any = None
+) -> tuple[bytes | None, bool, bool, dict[str, str]]:
+    """Reads the tokenizer of a model directory.
 
     Args:
-        config: BertConfig. do_lower_case: what config.json says, if anything; tokenizer_config.json and tokenizer.json
-            go before it.
+        directory: str. Local or remote directory.
+        config: BertConfig. Configuration of the model.
+        do_lower_case: value in config.json, or None. The values in tokenizer_config.json and tokenizer.json come first.
 
     Returns:
-        (the bytes of vocab.txt or None, do_lower_case, whether the files say that, dict setting that is not followed -> why). Without vocab.txt the
-        vocabulary comes out of tokenizer.json. Where nothing says do_lower_case it is judged from the vocabulary: false
-        if that has too many capitals for true, transformers' default, to make sense.
+        Tuple (vocabulary, do_lower_case, says_casing, not_followed).
+        vocabulary: bytes or None. From vocab.txt, or else from tokenizer.json.
+        do_lower_case: bool. If no file states it, True, the default of transformers, unless the vocabulary has too many
+        capitals.
+        says_casing: bool. Whether a file states do_lower_case.
+        not_followed: dict of ignored settings with the reasons.
 
     Raises:
-        UserError: a damaged file, or two that contradict each other.
+        UserError: A file is damaged, or two files contradict each other.
     """
     settings, tokenizer = (_read_optional(directory, name) for name in (_CONFIG, _TOKENIZER))
-    path = f"{directory}/{_VOCABULARY}"
-    vocabulary = bounded_files.read_whole(path, _MAX_BYTES) if bounded_files.is_file(path) else None
-    if _object(tokenizer, "model").get("vocab"):
-        vocabulary = _agreed(directory, vocabulary, _vocabulary_of(directory, _object(tokenizer, "model")))
+    vocabulary = _read_vocabulary(directory, tokenizer)
     pieces = parse_vocabulary(vocabulary or b"")[0]
     if len(pieces) > config.vocab_size:
         raise UserError(
@@ -46,21 +52,26 @@ def read(directory, config, do_lower_case=None):
         _TOKENIZER: _object(tokenizer, "normalizer").get("lowercase"),
         "config.json": do_lower_case,
     }
-    said = {name: value for name, value in sources.items() if value is not None}
-    for name, value in said.items():
+    stated = {name: value for name, value in sources.items() if value is not None}
+    for name, value in stated.items():
         if not isinstance(value, bool):
             raise UserError(f"{directory}/{name}: do_lower_case (lowercase) is {value!r}; expected true or false")
-    do_lower_case, contradicted = _casing(directory, pieces, said)
+    do_lower_case, contradicted = _casing(directory, pieces, stated)
     return (
         vocabulary,
         do_lower_case,
-        bool(said),
+        bool(stated),
         {**contradicted, **_not_followed(settings, tokenizer, pieces, do_lower_case)},
     )
 
 
-def write(directory, vocabulary, config):
-    """Writes the three files for a vocabulary's bytes and a BertConfig.
+def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
+    """Writes vocab.txt, tokenizer.json and tokenizer_config.json.
+
+    Args:
+        directory: str. Existing local directory.
+        vocabulary: bytes. Content of vocab.txt.
+        config: BertConfig. Configuration of the model.
 
     Raises:
         UserError: transformers could not use this vocabulary.
@@ -88,8 +99,8 @@ def write(directory, vocabulary, config):
         special_tokens=[(piece, ids[piece]) for piece in ("[CLS]", "[SEP]")],
     )
     tokenizer.add_special_tokens(list(SPECIAL_PIECES))
-    # transformers 5's BertTokenizer takes the pieces out of tokenizer.json but not the limit of 200 characters a word;
-    # this class takes the file as it is.
+    # PreTrainedTokenizerFast uses tokenizer.json as it is. BertTokenizer of transformers 5 takes only the pieces from
+    # this file and ignores the limit of 200 characters per word.
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -104,26 +115,34 @@ def write(directory, vocabulary, config):
         (_TOKENIZER, (tokenizer.to_str(pretty=True) + "\n").encode()),
         (_CONFIG, (json.dumps(settings, indent=2) + "\n").encode()),
     ):
-        with open(os.path.join(directory, name), "wb") as file:
-            file.write(content)
+        storage.write_whole(os.path.join(directory, name), content)
 
 
 def _read_optional(directory, name):
     path = f"{directory}/{name}"
-    return bounded_files.read_json(path, _MAX_BYTES) if bounded_files.is_file(path) else {}
+    return bounded_files.read_json(path, _MAX_BYTES) if storage.is_file(path) else {}
 
 
 def _object(values, key):
-    """A nested object, empty where there is none (null is common)."""
-    found = values.get(key)
-    return found if isinstance(found, dict) else {}
+    """A nested object. Empty if the key is missing or has another type; null is common."""
+    value = values.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_vocabulary(directory, tokenizer):
+    """The bytes of the vocabulary from vocab.txt and tokenizer.json, or None."""
+    path = f"{directory}/{_VOCABULARY}"
+    vocabulary = bounded_files.read_whole(path, _MAX_BYTES) if storage.is_file(path) else None
+    if _object(tokenizer, "model").get("vocab"):
+        vocabulary = _agreed(directory, vocabulary, _vocabulary_of(directory, _object(tokenizer, "model")))
+    return vocabulary
 
 
 def _vocabulary_of(directory, model):
-    """The bytes of vocab.txt that the model of tokenizer.json stands for.
+    """The bytes of a vocab.txt for the model in tokenizer.json.
 
-    transformers takes white space off every piece, so that Google's Chinese vocabulary has an empty one there. No text
-    can give it, and no vocab.txt have it: it is called [unusedN].
+    transformers strips white space from every piece. Google's Chinese vocabulary thus gets an empty piece. No text can
+    contain it, and vocab.txt cannot store it. Its name here is [unusedN].
     """
     path, vocab = f"{directory}/{_TOKENIZER}", model["vocab"]
     if model.get("type", "WordPiece") != "WordPiece" or not isinstance(vocab, dict):
@@ -145,7 +164,7 @@ def _vocabulary_of(directory, model):
 
 
 def _agreed(directory, vocabulary, other):
-    """The one vocabulary that vocab.txt (or None) and tokenizer.json give, white space apart."""
+    """Checks that vocab.txt (if any) and tokenizer.json agree, except for white space. Returns the vocabulary."""
     if vocabulary is None:
         return other
     ours, others = (
@@ -154,7 +173,8 @@ def _agreed(directory, vocabulary, other):
     if ours == others:
         return vocabulary
     line = next(
-        (i for i, pair in enumerate(zip(ours, others), start=1) if pair[0] != pair[1]), min(len(ours), len(others)) + 1
+        (i for i, pair in enumerate(zip(ours, others, strict=False), start=1) if pair[0] != pair[1]),
+        min(len(ours), len(others)) + 1,
     )
     raise UserError(
         f"{directory}: vocab.txt ({len(ours):,} pieces) and tokenizer.json ({len(others):,}) differ from "
@@ -166,12 +186,15 @@ def _without_space(index, piece):
     return piece and (piece.strip() or f"[unused{index}]")
 
 
-def _casing(directory, pieces, said):
-    """(do_lower_case, dict of what is not followed): of the first of the sources that say it, or judged from the vocabulary.
+def _casing(directory, pieces, stated):
+    """Takes do_lower_case from the first source that states it, or guesses it from the vocabulary.
 
-    That of bert-base-chinese says that text keeps its capitals, of which its vocabulary has none: they would all be [UNK].
+    bert-base-chinese states False, but its vocabulary has no capitals, so every capital in a text would become [UNK].
+
+    Returns:
+        Tuple (do_lower_case, dict of ignored settings with the reasons).
     """
-    name, value = next(iter(said.items()), ("", True))
+    name, value = next(iter(stated.items()), ("", True))
     try:
         casing.verify([piece for piece in pieces if piece], value, f"of {directory}")
     except DataError as error:
@@ -182,7 +205,7 @@ def _casing(directory, pieces, said):
 
 
 def _not_followed(settings, tokenizer, pieces, do_lower_case):
-    """Settings that would cut text otherwise than BERT's tokenizer does -> why they are not followed."""
+    """Lists settings with which text would be cut in another way than by BERT's tokenizer, with the reasons."""
     normalizer, model = _object(tokenizer, "normalizer"), _object(tokenizer, "model")
     checks = [
         (_CONFIG, settings, "tokenizer_class", _CLASSES),
@@ -196,18 +219,20 @@ def _not_followed(settings, tokenizer, pieces, do_lower_case):
         (_TOKENIZER, _object(tokenizer, "pre_tokenizer"), "type", ("BertPreTokenizer",)),
         (_TOKENIZER, model, "continuing_subword_prefix", ("##",)),
     ]
-    found = {
+    ignored = {
         f"{name} {key}={str(values[key])[:50]!r}": _CUT_AS_BERT
         for name, values, key, expected in checks
         if values.get(key) is not None and values[key] not in expected
     }
     empty = _object(model, "vocab").get("")
     if empty is not None and pieces[empty] == f"[unused{empty}]":
-        found[f"{_TOKENIZER} piece {empty}, which is empty"] = "no text can give it"
+        ignored[f"{_TOKENIZER} piece {empty}, which is empty"] = "no text can give it"
     known = set(pieces)
     added = tokenizer.get("added_tokens")
     contents = [token.get("content") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
-    more = [content for content in contents if isinstance(content, str) and content not in known]
-    if more:
-        found[f"{_TOKENIZER} {len(more)} added_tokens such as {more[0][:50]!r}"] = "they are not in the vocabulary"
-    return found
+    unknown = [content for content in contents if isinstance(content, str) and content not in known]
+    if unknown:
+        ignored[f"{_TOKENIZER} {len(unknown)} added_tokens such as {unknown[0][:50]!r}"] = (
+            "they are not in the vocabulary"
+        )
+    return ignored

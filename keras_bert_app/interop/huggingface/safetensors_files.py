@@ -1,15 +1,16 @@
-"""The safetensors format, read and written with numpy: a JSON header of names, types and byte ranges, then the bytes.
+"""Reads and writes the safetensors format with numpy.
 
-Nothing of a file is believed before it is checked: the header against the file's size, and each tensor's shape and
-type against its byte range. Only then is a tensor read, so that a file that is refused costs no more memory than its
-header. Tensors are read range by range, not memory-mapped: a mapped file that is cut short by somebody else kills the
-process, and a bucket cannot be mapped.
+A file has a JSON header of names, types and byte ranges, and then the bytes. The reader trusts no file. It checks the
+header against the size of the file, and each tensor's shape and type against its byte range. It reads the first tensor
+after all checks, so a refused file needs only the memory of its header. The reader does not map files into memory: if
+another program cuts a mapped file, the process dies. Remote files cannot be mapped.
 
 Format: https://github.com/huggingface/safetensors, section "Format".
 """
 
 import json
 import math
+import os
 import struct
 import typing
 
@@ -17,15 +18,15 @@ import ml_dtypes
 import numpy as np
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import bounded_files
+from pipelines import storage
 
-_MAX_HEADER_BYTES = 100_000_000  # the format's own limit
-# A tensor has about 6 commas, so this is 300 times the largest BERT; a header of 100 MB without it could become
+_MAX_HEADER_BYTES = 100_000_000  # The limit of the format.
+# A tensor has about 6 commas, so the limit is 300 times the largest BERT. Without it a header of 100 MB could become
 # gigabytes of Python objects.
 _MAX_HEADER_COMMAS = 1_000_000
 _MAX_NAME_LENGTH = 500
 _FLOATS = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
-# The format's other types, in bytes: measured, so that a file with a buffer of one is readable, but never read.
+# Item sizes of all types in bytes. A file may have a buffer of another type, which is checked but never read.
 _ITEM_SIZES = {name: dtype.itemsize for name, dtype in _FLOATS.items()} | {
     "BOOL": 1,
     "U8": 1,
@@ -44,7 +45,16 @@ _ITEM_SIZES = {name: dtype.itemsize for name, dtype in _FLOATS.items()} | {
 
 
 class Entry(typing.NamedTuple):
-    """Where a tensor lies: dtype as the format names it, offset and size in bytes from the start of the file."""
+    """Position of a tensor in a file.
+
+    Attributes:
+        path: str. The file.
+        name: str. Name of the tensor.
+        dtype: str. Type as the format names it, such as "F32".
+        shape: tuple of int.
+        offset: int. Position in bytes from the start of the file.
+        size: int. Size in bytes.
+    """
 
     path: str
     name: str
@@ -54,23 +64,29 @@ class Entry(typing.NamedTuple):
     size: int
 
 
-def read_header(path):
-    """dict name -> Entry of every tensor of a file, local or anything tf.io.gfile opens.
+def read_header(path: str | os.PathLike) -> dict[str, Entry]:
+    """Reads and checks the header of a file.
+
+    Args:
+        path: str or os.PathLike. Local or remote file.
+
+    Returns:
+        dict name -> Entry. All tensors of the file.
 
     Raises:
-        UserError: the file breaks a rule of the format; no tensor has been read then.
+        UserError: The file breaks a rule of the format.
     """
     path = str(path)
-    file_size = bounded_files.size_of(path)
+    file_size = storage.size_of(path)
     if file_size < 8:
         raise _refusal(path, f"it has {file_size} bytes; the length of the header alone takes 8")
-    (header_size,) = struct.unpack("<Q", bounded_files.read_range(path, 0, 8))
+    (header_size,) = struct.unpack("<Q", storage.read_range(path, 0, 8))
     if header_size > _MAX_HEADER_BYTES:
         raise _refusal(path, f"a header of {header_size:,} bytes; at most {_MAX_HEADER_BYTES:,} are allowed")
     if header_size > file_size - 8:
         raise _refusal(path, f"a header of {header_size:,} bytes in a file of {file_size:,}")
     try:
-        fields = _parse(bounded_files.read_range(path, 8, header_size))
+        fields = _parse(storage.read_range(path, 8, header_size))
         _check_metadata(fields.pop("__metadata__", {}))
         entries = {name: _entry(path, 8 + header_size, name, field) for name, field in fields.items()}
     except ValueError as error:
@@ -86,19 +102,25 @@ def read_header(path):
     return entries
 
 
-def read_tensor(entry):
-    """A tensor as a float32 array of its shape; float64, float16 and bfloat16 are cast.
+def read_tensor(entry: Entry) -> np.ndarray:
+    """Reads a tensor. Converts float64, float16 and bfloat16 to float32.
+
+    Args:
+        entry: Entry. Position of the tensor, from read_header.
+
+    Returns:
+        float32 array of the shape in the header.
 
     Raises:
-        UserError: another type (integers, quantized weights), or a file that has become shorter.
+        UserError: The tensor has another type, such as integers or quantized weights, or the file has become shorter.
     """
     if entry.dtype not in _FLOATS:
         raise UserError(
             f"{entry.path}: tensor {entry.name!r} is of type {entry.dtype}; expected one of {', '.join(_FLOATS)}"
         )
     dtype = _FLOATS[entry.dtype]
-    if "://" in entry.path:
-        data = bytearray(bounded_files.read_range(entry.path, entry.offset, entry.size))
+    if storage.is_remote(entry.path):
+        data = bytearray(storage.read_range(entry.path, entry.offset, entry.size))
         values = np.frombuffer(data, dtype, len(data) // dtype.itemsize)
     else:
         values = np.fromfile(entry.path, dtype, entry.size // dtype.itemsize, offset=entry.offset)
@@ -107,14 +129,19 @@ def read_tensor(entry):
     return values.astype(np.float32, copy=False).reshape(entry.shape)
 
 
-def write(path, tensors):
-    """Writes a dict name -> float32 array as PyTorch's users expect it: sorted by name, metadata {"format": "pt"}."""
+def write(path: str | os.PathLike, tensors: dict[str, np.ndarray]) -> None:
+    """Writes a file like the library for PyTorch: sorted by name, with the metadata {"format": "pt"}.
+
+    Args:
+        path: str or os.PathLike. Local file to write.
+        tensors: dict name -> float32 array.
+    """
     header, end = {"__metadata__": {"format": "pt"}}, 0
     for name in sorted(tensors):
         start, end = end, end + tensors[name].size * 4
         header[name] = {"dtype": "F32", "shape": list(tensors[name].shape), "data_offsets": [start, end]}
     encoded = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    encoded += b" " * (-len(encoded) % 8)  # so that the tensors are aligned
+    encoded += b" " * (-len(encoded) % 8)  # Padding aligns the tensors to 8 bytes.
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(encoded)) + encoded)
         for name in sorted(tensors):
@@ -122,7 +149,7 @@ def write(path, tensors):
 
 
 def _parse(header):
-    """The header as a dict. Raises ValueError, which JSON and UTF-8 faults are too."""
+    """Parses the header. Raises ValueError, also for invalid JSON and UTF-8."""
     if not header.startswith(b"{"):
         raise ValueError("the header does not begin with {")
     if header.count(b",") > _MAX_HEADER_COMMAS:
@@ -134,23 +161,23 @@ def _parse(header):
 
 
 def _without_duplicates(pairs):
-    found = {}
+    values = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ValueError(f"{name[:50]!r} is there twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _check_metadata(metadata):
-    if metadata is None:  # the library itself takes null for none
+    if metadata is None:  # The safetensors library also accepts null.
         return
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError("__metadata__ is not a map of strings")
 
 
 def _entry(path, data_start, name, field):
-    """A tensor's Entry, its byte range the one that its shape and type need. Raises ValueError."""
+    """Builds an Entry, and checks that its byte range fits its shape and type. Raises ValueError."""
     if len(name) > _MAX_NAME_LENGTH or not name.isprintable():
         raise ValueError(f"the tensor name {name[:50]!r} is too long, or has characters that cannot be printed")
     if not isinstance(field, dict) or not {"dtype", "shape", "data_offsets"} <= field.keys():
@@ -163,7 +190,7 @@ def _entry(path, data_start, name, field):
             f"tensor {name!r} has shape {str(shape)[:100]} and data_offsets {str(offsets)[:100]}; "
             "expected lists of whole numbers from 0"
         )
-    # numpy makes no array of such a shape, not even an empty one.
+    # numpy cannot make an array of such a shape, even if one dimension is 0.
     if math.prod(length or 1 for length in shape) * _ITEM_SIZES[dtype] >= 1 << 63:
         raise ValueError(f"tensor {name!r} has shape {str(shape)[:100]}, more than can be addressed")
     start, end = offsets
@@ -174,7 +201,7 @@ def _entry(path, data_start, name, field):
 
 
 def _are_sizes(values):
-    """Whether it is a list of few whole numbers that fit into 8 bytes."""
+    """Checks for a list of at most 8 whole numbers from 0 that fit into 8 bytes."""
     return (
         isinstance(values, list)
         and len(values) <= 8

@@ -1,1 +1,1 @@
-"""Presets of KerasHub."""
+"""Reads and writes KerasHub's presets."""

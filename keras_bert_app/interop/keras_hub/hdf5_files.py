@@ -1,12 +1,13 @@
-"""HDF5 files of plain arrays, as Keras saves weights, read without following where a file may point.
+"""Reads HDF5 files of plain arrays, as Keras saves weights, from unknown sources.
 
-HDF5 can link to other files, keep data in them, load filters by name, and declare arrays far larger than the file.
-Keras does none of this when it saves; so every array must lie whole and unpacked in the file itself, and all of them
-together must fit into it. That is checked for each array before any is read.
+An HDF5 file can link to other files, store data in them, load filters by name, and declare arrays far larger than the
+file. Keras uses none of this when it saves weights. This module therefore requires that every array lies uncompressed
+in the file itself, and that all arrays fit into the file. It checks every array before it reads the first one.
 """
 
 import math
 import os
+from collections.abc import Callable
 
 import h5py
 import ml_dtypes
@@ -14,25 +15,27 @@ import numpy as np
 
 from keras_bert_app.errors import UserError
 
-_MAX_ENTRIES = 10_000  # BERT-large with two optimizer slots has a third of it
-_MAX_DEPTH = 30  # of groups; Keras makes seven for an attention kernel
+_MAX_ENTRIES = 10_000  # BERT-large with two optimizer slots has about 3,300.
+_MAX_DEPTH = 30  # Nested groups. Keras makes seven for an attention kernel.
 _MAX_NAME_LENGTH = 500
 _PLAIN_LAYOUTS = (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT)
 
 
-def read_tensors(path, is_wanted):
-    """The arrays of a local file.
+def read_tensors(
+    path: str | os.PathLike, is_wanted: Callable[[str], bool]
+) -> tuple[dict[str, np.ndarray], dict[str, tuple[int, ...]]]:
+    """Reads the arrays of a local file.
 
     Args:
-        path: of the file. is_wanted: function of an array's name, such as "layers/dense/vars/0": whether to read it.
+        path: str or os.PathLike. Local file.
+        is_wanted: function of a str. Gets the name of an array, such as "layers/dense/vars/0". Returns True to read it.
 
     Returns:
-        (dict name -> float32 array of what is wanted; dict name -> shape of the rest). float64, float16 and bfloat16
-        are cast.
+        Tuple (dict name -> float32 array, dict name -> shape). The first has the wanted arrays, converted from float64,
+        float16 or bfloat16. The second has the shapes of all others.
 
     Raises:
-        UserError: the file is damaged, or uses what could make reading it unsafe; or an array that is wanted holds no
-            floating-point numbers.
+        UserError: The file is damaged or uses an unsafe feature of HDF5, or a wanted array is not of a float type.
     """
     path = str(path)
     try:
@@ -41,13 +44,13 @@ def read_tensors(path, is_wanted):
             declared = sum(_checked_size(name, dataset) for name, dataset in datasets.items())
             if declared > os.path.getsize(path):
                 raise ValueError(f"its arrays take {declared:,} bytes, the file has {os.path.getsize(path):,}")
-            # Types first, so that a file which is refused is refused before memory is taken.
+            # All types are checked before the first array is read, so that a refused file needs no memory.
             wanted = {name: _stored_type(path, name, dataset) for name, dataset in datasets.items() if is_wanted(name)}
             tensors = {name: np.asarray(datasets[name][()].view(dtype), np.float32) for name, dtype in wanted.items()}
             return tensors, {name: dataset.shape for name, dataset in datasets.items() if name not in tensors}
     except UserError:
         raise
-    except Exception as error:  # on a damaged file h5py raises errors of many classes
+    except Exception as error:  # For damaged files h5py raises errors of many classes.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError(
             f"{path}: is not an HDF5 file as Keras saves weights: {reason}; it is damaged or was made to "
@@ -56,15 +59,15 @@ def read_tensors(path, is_wanted):
 
 
 def _datasets(file):
-    """dict name -> h5py.Dataset of a whole file, by hard links only. Raises ValueError."""
-    found, groups = {}, [("", file, 0)]
-    entries = 0
+    """Lists the arrays of a file as dict name -> h5py.Dataset. Raises ValueError for anything but hard links."""
+    datasets, groups = {}, [("", file, 0)]
+    num_entries = 0
     while groups:
         prefix, group, depth = groups.pop()
         for name in group:
-            entries += 1
-            # Groups may hold each other in circles.
-            if entries > _MAX_ENTRIES or depth > _MAX_DEPTH:
+            num_entries += 1
+            # Groups may contain each other, so the search needs limits.
+            if num_entries > _MAX_ENTRIES or depth > _MAX_DEPTH:
                 raise ValueError(f"over {_MAX_ENTRIES:,} entries, or nested over {_MAX_DEPTH} deep")
             path = f"{prefix}{name}"
             if len(path) > _MAX_NAME_LENGTH or not path.isprintable():
@@ -75,14 +78,14 @@ def _datasets(file):
             if isinstance(child, h5py.Group):
                 groups.append((f"{path}/", child, depth + 1))
             elif isinstance(child, h5py.Dataset):
-                found[path] = child
+                datasets[path] = child
             else:
                 raise ValueError(f"{path} is neither a group nor an array")
-    return found
+    return datasets
 
 
 def _checked_size(name, dataset):
-    """The bytes that an array takes in its file. Raises ValueError."""
+    """The size of an array in bytes. Raises ValueError if the file does not store the array as plain data."""
     properties = dataset.id.get_create_plist()
     if properties.get_layout() not in _PLAIN_LAYOUTS or properties.get_external_count():
         raise ValueError(f"{name} lies in pieces, compressed, or in another file")
@@ -93,7 +96,7 @@ def _checked_size(name, dataset):
 
 
 def _stored_type(path, name, dataset):
-    """The floating-point type of an array; Keras writes bfloat16 as two bytes without a type."""
+    """The floating-point type of an array. Keras writes bfloat16 as two bytes without a type."""
     if dataset.dtype.kind == "f":
         return dataset.dtype
     if dataset.dtype.kind == "V" and dataset.dtype.itemsize == 2 and dataset.dtype.names is None:

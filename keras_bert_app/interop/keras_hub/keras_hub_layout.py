@@ -1,9 +1,11 @@
-"""KerasHub's presets: config.json, model.weights.h5, the tokenizer's files, and those of a masked LM or classifier.
+"""Reads and writes KerasHub's presets.
 
-Read by hand, never by Keras: a preset names Python classes, and loading it there makes objects of them. Written by
-KerasHub itself, from genuine objects that got our tensors. Only write() imports keras_hub, which takes seconds.
+A preset has config.json, model.weights.h5, and the files of the tokenizer and the head. This module reads the files
+itself, because Keras builds an object of any Python class that a preset names. KerasHub writes the files, from its own
+objects with our tensors. Only write() imports keras_hub, because this import takes seconds.
 """
 
+import os
 import re
 
 import numpy as np
@@ -26,6 +28,7 @@ from keras_bert_app.interop.keras_hub.keras_hub_objects import (
     not_held,
 )
 from keras_bert_app.interop.weights import Weights, join_attention
+from pipelines import storage
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import parse_vocabulary
 
@@ -35,8 +38,8 @@ _VOCABULARY = "assets/tokenizer/vocabulary.txt"
 _MAX_JSON_BYTES = 10_000_000
 _MAX_VOCABULARY_BYTES = 100_000_000
 _DEFAULTS = {"max_sequence_length": 512, "num_segments": 2, "dropout": 0.1}
-_KERAS_KEYS = {"name", "trainable", "dtype"}  # what every layer has
-# Task classes -> names of their own tensors; BertTextClassifier was once called BertClassifier.
+_KERAS_KEYS = {"name", "trainable", "dtype"}  # Settings that every layer has.
+# Task class -> function that lists the names of its head. BertClassifier is an old name of BertTextClassifier.
 _TASKS = {
     "BertMaskedLM": masked_lm_names,
     "BertTextClassifier": classifier_names,
@@ -46,23 +49,37 @@ _TASKS = {
 _TOKENIZER_AS_BERT = {"split": True, "suffix_indicator": "##", "oov_token": "[UNK]"}
 
 
-def recognizes(path):
-    """Whether a directory has a config.json that names a registered Keras class, also one that is refused then."""
+def recognizes(path: str | os.PathLike) -> bool:
+    """Checks whether a directory has a config.json that names a registered Keras class.
+
+    Args:
+        path: str or os.PathLike. Local or remote directory.
+
+    Returns:
+        bool. Also True for a class that `read` refuses.
+    """
     name = f"{path}/{_CONFIG}"
     try:
-        return bounded_files.is_file(name) and "registered_name" in bounded_files.read_json(name, _MAX_JSON_BYTES)
+        return storage.is_file(name) and "registered_name" in bounded_files.read_json(name, _MAX_JSON_BYTES)
     except UserError:
         return False
 
 
-def read(path):
-    """A preset's directory as Weights; float64, float16 and bfloat16 become float32.
+def read(path: str | os.PathLike) -> Weights:
+    """Reads a preset. Converts float64, float16 and bfloat16 to float32.
 
-    The configuration is what BertBackbone computes: gelu_tanh and LayerNorm epsilon 1e-12. KerasHub's masked-LM head
-    has constants of its own, which `unused` tells.
+    The configuration has the constants of BertBackbone: gelu_tanh and a LayerNorm epsilon of 1e-12. KerasHub's
+    masked-LM head has other constants. Weights.unused names them.
+
+    Args:
+        path: str or os.PathLike. Directory of the preset.
+
+    Returns:
+        Weights. Tensors are float32.
 
     Raises:
-        UserError: another class than BERT's, files that are missing, damaged or hostile, or that contradict each other.
+        UserError: The preset has another class than BERT's, or its files are missing, damaged, hostile or
+            contradictory.
     """
     directory = str(path).rstrip("/")
     config = _backbone_config(f"{directory}/{_CONFIG}", _read_json(f"{directory}/{_CONFIG}"))
@@ -74,11 +91,12 @@ def read(path):
         del tensors["encoder/pooler/kernel"]
         tensors.pop("encoder/pooler/bias", None)
         unused["pooled_dense"] = "all zeros, which stand for no pooler"
-    if task and bounded_files.is_file(f"{directory}/{_TASK_WEIGHTS}"):
+    if task and storage.is_file(f"{directory}/{_TASK_WEIGHTS}"):
         names = {stored: path for path, (stored, _) in _TASKS[task]().items()}
-        found = _read_files([f"{directory}/{_TASK_WEIGHTS}"], names, config)
-        for ours, theirs in zip((tensors, unused, unexpected), found):
-            ours |= theirs
+        head_tensors, head_unused, head_unexpected = _read_files([f"{directory}/{_TASK_WEIGHTS}"], names, config)
+        tensors |= head_tensors
+        unused |= head_unused
+        unexpected |= head_unexpected
     if "masked_lm/transform/kernel" in tensors:
         unused["exact gelu and LayerNorm epsilon 1e-5 of KerasHub's masked-LM head"] = (
             "the head computes here as the encoder does, with gelu_tanh and 1e-12; its logits are not quite KerasHub's"
@@ -99,17 +117,21 @@ def read(path):
     )
 
 
-def write(weights, directory):
-    """Writes a preset with KerasHub's own save_to_preset; whole or not at all.
+def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
+    """Writes a preset with KerasHub's save_to_preset, completely or not at all.
 
-    It is a BertTextClassifier or a BertMaskedLM where there is such a head, else a BertBackbone with its tokenizer. A
-    missing pooler becomes zeros, which read() takes for none.
+    If the weights have a suitable head, the preset is a BertTextClassifier or a BertMaskedLM. Otherwise the preset is a
+    BertBackbone with its tokenizer. A missing pooler becomes zeros, and read() drops a pooler of zeros.
+
+    Args:
+        weights: Weights. Must have the whole encoder.
+        directory: str or os.PathLike. Local directory that does not exist yet or is empty.
 
     Returns:
-        lines that say what a preset cannot hold.
+        list of str. Lines that say which properties a preset cannot store.
 
     Raises:
-        UserError: the directory is there and not empty, or BertBackbone could not compute such a model.
+        UserError: The directory exists and is not empty, or BertBackbone cannot compute such a model.
     """
     with directories.written_whole(directory) as temporary:
         model = build_model(weights)
@@ -121,13 +143,13 @@ def write(weights, directory):
 
 
 def _read_json(path):
-    if not bounded_files.is_file(path):
+    if not storage.is_file(path):
         raise UserError(f"{path}: is missing; expected a preset's directory, as keras_hub's save_to_preset writes it")
     return bounded_files.read_json(path, _MAX_JSON_BYTES)
 
 
 def _settings(path, values, classes):
-    """(class, its settings) of a serialized object that is one of some of KerasHub's classes."""
+    """Checks that a serialized object has one of KerasHub's classes. Returns (class, settings)."""
     name = values.get("registered_name") if isinstance(values, dict) else values
     match = re.fullmatch(r"keras_(?:hub|nlp)>(\w+)", name) if isinstance(name, str) else None
     if not match or match[1] not in classes:
@@ -162,9 +184,9 @@ def _backbone_config(path, values):
 
 
 def _read_task(directory, config):
-    """(class of task.json or "", its settings)."""
+    """Reads task.json. Returns (class, settings), or ("", {}) without such a file."""
     path = f"{directory}/{_TASK}"
-    if not bounded_files.is_file(path):
+    if not storage.is_file(path):
         return "", {}
     task, settings = _settings(path, _read_json(path), _TASKS)
     if "backbone" in settings and _backbone_config(path, settings["backbone"]) != config:
@@ -173,30 +195,30 @@ def _read_task(directory, config):
 
 
 def _weight_files(directory):
-    """The files of the backbone's weights: one, or the shards that model.weights.json names."""
-    if bounded_files.is_file(f"{directory}/{_WEIGHTS}"):
+    """The files with the backbone's weights: model.weights.h5, or the shards that model.weights.json names."""
+    if storage.is_file(f"{directory}/{_WEIGHTS}"):
         return [f"{directory}/{_WEIGHTS}"]
     path = f"{directory}/{_SHARDS}"
-    if not bounded_files.is_file(path):
+    if not storage.is_file(path):
         raise UserError(f"{directory}: has no {_WEIGHTS} and no {_SHARDS}; fetch the whole preset")
-    places = _read_json(path).get("weight_map")
+    weight_map = _read_json(path).get("weight_map")
     names = [
         name
-        for place in (places.values() if isinstance(places, dict) else [None])
-        for name in (place if isinstance(place, list) else [place])
+        for shards in (weight_map.values() if isinstance(weight_map, dict) else [None])
+        for name in (shards if isinstance(shards, list) else [shards])
     ]
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"[\w-]+\.weights\.h5", name):
             raise UserError(
                 f"{path}: names the file {str(name)[:80]!r}; expected shards beside it, such as model_00000.weights.h5"
             )
-        if not bounded_files.is_file(f"{directory}/{name}"):
+        if not storage.is_file(f"{directory}/{name}"):
             raise UserError(f"{directory}/{name}: is missing; {_SHARDS} names it; fetch the whole preset")
     return [f"{directory}/{name}" for name in sorted(set(names))]
 
 
 def _read_files(files, paths, config):
-    """(tensors by our paths, unused, unexpected) of HDF5 files; paths: name in them -> our path."""
+    """Reads HDF5 files. `paths` maps names to our paths. Returns (tensors by our paths, unused, unexpected)."""
     tensors, unused, unexpected = {}, {}, {}
     for file in files:
         arrays, others = hdf5_files.read_tensors(file, lambda name: plain_name(name) in paths)
@@ -216,9 +238,9 @@ def _read_files(files, paths, config):
 
 
 def _read_tokenizer(directory, config):
-    """(bytes of the vocabulary or None, do_lower_case, dict setting that is not followed -> why)."""
+    """Reads the tokenizer. Returns (vocabulary or None, do_lower_case, dict of ignored settings with the reasons)."""
     path, not_followed, do_lower_case, vocabulary = f"{directory}/{_TOKENIZER}", {}, True, None
-    if bounded_files.is_file(path):
+    if storage.is_file(path):
         _, settings = _settings(path, _read_json(path), ["BertTokenizer"])
         do_lower_case = settings.get("lowercase", False)
         if not isinstance(do_lower_case, bool):
@@ -229,7 +251,7 @@ def _read_tokenizer(directory, config):
             for key, value in as_bert.items()
             if settings.get(key, value) != value
         }
-    if bounded_files.is_file(f"{directory}/{_VOCABULARY}"):
+    if storage.is_file(f"{directory}/{_VOCABULARY}"):
         vocabulary = bounded_files.read_whole(f"{directory}/{_VOCABULARY}", _MAX_VOCABULARY_BYTES)
         if vocabulary.count(b"\n") > config.vocab_size:
             raise UserError(
@@ -237,8 +259,7 @@ def _read_tokenizer(directory, config):
                 f"vocabulary_size {config.vocab_size:,}; the files are of two presets"
             )
         if not do_lower_case and not casing.fits([piece for piece in parse_vocabulary(vocabulary)[0] if piece], False):
-            do_lower_case, not_followed[f"{_TOKENIZER} lowercase=False"] = (
-                True,
-                casing.NO_CAPITALS,
-            )  # of bert_base_zh, for one
+            # The preset bert_base_zh is such a case.
+            do_lower_case = True
+            not_followed[f"{_TOKENIZER} lowercase=False"] = casing.NO_CAPITALS
     return vocabulary, do_lower_case, not_followed

@@ -1,15 +1,18 @@
-"""Where a BERT's tensors stand in KerasHub: in the HDF5 files of a preset, and among the variables of its objects.
+"""Maps our paths to KerasHub's names.
 
-Read from keras_hub 0.32, models/bert and layers/modeling. Dense kernels are [input, output] as here; of the attention
-query, key and value are [H, N, D] with biases [N, D], the output projection is [N, D, H].
+KerasHub has one name in the HDF5 files of a preset, and another one for the variable of its object.
+
+Source: keras_hub 0.32, models/bert and layers/modeling. Dense kernels are [input, output], as here. The attention
+kernels of query, key and value are [H, N, D] with biases [N, D]. The kernel of the output projection is [N, D, H].
 """
 
 import re
+from collections.abc import Iterable
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.interop.weights import shapes, split_attention
 
-# Ours -> (HDF5 group, owner of the variables). Keras counts the layers of a class from none on: encoder, encoder_1.
+# Our path -> (HDF5 group, owner of the variables). Keras numbers the layers of a class: encoder, encoder_1, ...
 _BACKBONE = {
     "encoder/embeddings/word_embeddings": ("reversible_embedding", "token_embedding"),
     "encoder/embeddings/position_embeddings": ("position_embedding", "position_embedding"),
@@ -32,13 +35,20 @@ _MASKED_LM = {
     "masked_lm/layer_norm": ("masked_lm_head/intermediate_layer_norm", "mlm_head/intermediate_layer_norm"),
 }
 _CLASSIFIER = {"classifier": ("dense", "logits")}
-# The order in which each kind of layer makes its variables is their number in the file.
+# The file numbers the variables of a layer in the order in which the layer creates them.
 _NUMBERS = {"kernel": "0", "bias": "1", "gamma": "0", "beta": "1"}
 _OUTPUT_BIAS = "masked_lm/output_bias"
 
 
-def backbone_names(num_layers):
-    """dict path -> (name in model.weights.h5, path of the variable) of encoder and pooler; query, key, value apart."""
+def backbone_names(num_layers: int) -> dict[str, tuple[str, str]]:
+    """Lists the names of the encoder and the pooler.
+
+    Args:
+        num_layers: int. Number of layers of the encoder.
+
+    Returns:
+        dict path -> (name in model.weights.h5, path of KerasHub's variable). Query, key and value are separate.
+    """
     layers = {
         f"encoder/layer_{i}/{ours}": (
             f"transformer_encoder{f'_{i}' if i else ''}/{group}",
@@ -51,33 +61,49 @@ def backbone_names(num_layers):
     return _named(paths, {**_BACKBONE, **layers})
 
 
-def masked_lm_names():
-    """As backbone_names, of BertMaskedLM's head in task.weights.h5."""
+def masked_lm_names() -> dict[str, tuple[str, str]]:
+    """Lists the names of BertMaskedLM's head.
+
+    Returns:
+        dict path -> (name in task.weights.h5, path of KerasHub's variable).
+    """
     return {
         _OUTPUT_BIAS: ("layers/masked_lm_head/vars/0", "mlm_head/output_bias"),
         **_named([path for path in shapes(BertConfig(), ("masked_lm",)) if path != _OUTPUT_BIAS], _MASKED_LM),
     }
 
 
-def classifier_names():
-    """As backbone_names, of BertTextClassifier's output layer in task.weights.h5."""
+def classifier_names() -> dict[str, tuple[str, str]]:
+    """Lists the names of BertTextClassifier's output layer.
+
+    Returns:
+        dict path -> (name in task.weights.h5, path of KerasHub's variable).
+    """
     return _named(["classifier/kernel", "classifier/bias"], _CLASSIFIER)
 
 
-def plain_name(name):
-    """A name in a file without what differs between versions of Keras: `_query_dense` or `query_dense`, and the group of all
-    layers, which Keras 2.13 called otherwise."""
+def plain_name(name: str) -> str:
+    """Brings a name into the form that is the same for all versions of Keras.
+
+    Some versions write `_query_dense`, others `query_dense`. Keras 2.13 has another name for the group of all layers.
+
+    Args:
+        name: str. Name in an HDF5 file.
+
+    Returns:
+        str. The name as the newest version writes it.
+    """
     return re.sub(r"(^|/)_+", r"\1", re.sub(r"(^|/)_layer_checkpoint_dependencies[/\\]", r"\1layers/", name))
 
 
-def _named(paths, owners):
-    found = {}
+def _named(paths: Iterable[str], owners: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
+    names = {}
     for path in paths:
-        if path in owners:  # an embedding: one table, called embeddings
+        if path in owners:  # An embedding layer has one variable, "embeddings".
             group, owner = owners[path]
-            found[path] = f"layers/{group}/vars/0", f"{owner}/embeddings"
+            names[path] = f"layers/{group}/vars/0", f"{owner}/embeddings"
         else:
             ours, part = path.rsplit("/", 1)
             group, owner = owners[ours]
-            found[path] = f"layers/{group}/vars/{_NUMBERS[part]}", f"{owner}/{part}"
-    return found
+            names[path] = f"layers/{group}/vars/{_NUMBERS[part]}", f"{owner}/{part}"
+    return names

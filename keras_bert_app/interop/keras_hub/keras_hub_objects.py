@@ -1,13 +1,13 @@
-"""Genuine KerasHub objects made of our weights, and what such objects cannot hold."""
+"""Builds KerasHub objects from our weights, and lists the properties that such objects cannot store."""
 
 import numpy as np
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.keras_hub.keras_hub_names import backbone_names, classifier_names, masked_lm_names
-from keras_bert_app.interop.weights import part_of, split_attention
+from keras_bert_app.interop.weights import Weights, part_of, split_attention
 from pipelines.wordpiece.vocabulary import parse_vocabulary
 
-# BertBackbone's arguments -> BertConfig's.
+# Argument of BertBackbone -> field of BertConfig.
 ARGUMENTS = {
     "vocabulary_size": "vocab_size",
     "num_layers": "num_hidden_layers",
@@ -17,20 +17,24 @@ ARGUMENTS = {
     "max_sequence_length": "max_position_embeddings",
     "num_segments": "type_vocab_size",
 }
-# BertBackbone's and MaskedLMHead's constants; no preset can change them.
+# Constants of BertBackbone and MaskedLMHead, which no preset can change.
 BACKBONE_COMPUTES = {"hidden_act": "gelu_tanh", "layer_norm_eps": 1e-12}
 HEAD_COMPUTES = {"hidden_act": "gelu_exact", "layer_norm_eps": 1e-5}
-_INITIALIZER_RANGE = 0.02  # bert_kernel_initializer's
-_MASK_SELECTION_LENGTH = 96  # BertMaskedLMPreprocessor's default, too long for a row that is shorter
+_INITIALIZER_RANGE = 0.02  # The constant of bert_kernel_initializer.
+_MASK_SELECTION_LENGTH = 96  # The default of BertMaskedLMPreprocessor. Must not exceed the sequence length.
 
 
-def build_model(weights):
-    """KerasHub's object for what there is: BertTextClassifier, BertMaskedLM or BertBackbone, with these weights.
+def build_model(weights: Weights):
+    """Builds the KerasHub object that fits the parts of the weights, with these weights.
 
-    A missing pooler becomes zeros.
+    Args:
+        weights: Weights. Must have the whole encoder. A missing pooler becomes zeros.
+
+    Returns:
+        keras_hub.models.BertTextClassifier, BertMaskedLM or BertBackbone.
 
     Raises:
-        UserError: BertBackbone could not compute such a model, or KerasHub could not use the vocabulary.
+        UserError: BertBackbone cannot compute such a model, or KerasHub cannot use the vocabulary.
     """
     if weights.config.hidden_act not in (BACKBONE_COMPUTES["hidden_act"], HEAD_COMPUTES["hidden_act"]):
         raise UserError(
@@ -52,13 +56,19 @@ def build_model(weights):
     return model
 
 
-def build_tokenizer(weights):
-    """KerasHub's BertTokenizer, or None without a vocabulary.
+def build_tokenizer(weights: Weights):
+    """Builds KerasHub's tokenizer.
 
-    Lower-casing goes with stripping accents, as in BERT; KerasHub would do only the former unless told.
+    BERT strips accents wherever it lower-cases. KerasHub does so only with strip_accents.
+
+    Args:
+        weights: Weights. The vocabulary and do_lower_case are used.
+
+    Returns:
+        keras_hub.models.BertTokenizer, or None if the weights have no vocabulary.
 
     Raises:
-        UserError: the vocabulary is not usable.
+        UserError: The vocabulary is not usable.
     """
     if weights.vocabulary is None:
         return None
@@ -74,9 +84,27 @@ def build_tokenizer(weights):
     return models.BertTokenizer(pieces, lowercase=do_lower_case, strip_accents=do_lower_case)
 
 
-def not_held(weights, model):
-    """Lines about what was in the weights and is not in the preset, or not the same there."""
-    config, held, lines = weights.config, {variable.path.split("/")[0] for variable in model.weights}, []
+def not_held(weights: Weights, model) -> list[str]:
+    """Lists the properties of the weights that a preset lacks or changes.
+
+    Args:
+        weights: Weights. The weights that were written.
+        model: KerasHub's object, see build_model.
+
+    Returns:
+        list of str. One line for each property.
+    """
+    heads = {variable.path.split("/")[0] for variable in model.weights}
+    return [
+        *_computed_differently(weights.config),
+        *_parts_not_held(weights, heads),
+        *_settings_not_held(weights),
+        *_vocabulary_not_held(weights),
+    ]
+
+
+def _computed_differently(config):
+    lines = []
     for key, value in BACKBONE_COMPUTES.items():
         if getattr(config, key) != value:
             by = ", by up to 4.7e-4 in each activation and the more the deeper it is" if key == "hidden_act" else ""
@@ -84,7 +112,12 @@ def not_held(weights, model):
                 f"BEWARE: {key} {getattr(config, key)} cannot be held: KerasHub's BertBackbone computes "
                 f"{value}, so its outputs will differ from this model's{by}"
             )
-    if "mlm_head" in held:
+    return lines
+
+
+def _parts_not_held(weights, heads):
+    config, lines = weights.config, []
+    if "mlm_head" in heads:
         changed = [f"{key} {value}" for key, value in HEAD_COMPUTES.items() if getattr(config, key) != value]
         if changed:
             lines.append(
@@ -104,10 +137,15 @@ def not_held(weights, model):
         lines.append("next_sentence is left out: KerasHub has no such head")
     if "pooler" not in weights.parts():
         lines.append("there is no pooler: pooled_dense is written as zeros, and pooled_output means nothing")
-    if weights.task and "logits" not in held:
+    if weights.task and "logits" not in heads:
         lines.append(f"classifier is left out: KerasHub has none for {weights.task}")
     elif weights.labels:
         lines.append(f"the names of the classifier's outputs are left out: {', '.join(weights.labels)}")
+    return lines
+
+
+def _settings_not_held(weights):
+    config, lines = weights.config, []
     if config.attention_probs_dropout_prob != config.hidden_dropout_prob:
         lines.append(
             f"attention_probs_dropout_prob {config.attention_probs_dropout_prob} is left out: KerasHub drops "
@@ -115,20 +153,25 @@ def not_held(weights, model):
         )
     if config.initializer_range != _INITIALIZER_RANGE:
         lines.append(f"initializer_range {config.initializer_range} is left out: KerasHub has {_INITIALIZER_RANGE}")
+    return lines
+
+
+def _vocabulary_not_held(weights):
+    lines = []
     if weights.vocabulary is None:
         lines.append("no vocabulary: KerasHub will find no tokenizer there")
     pieces = parse_vocabulary(weights.vocabulary or b"")[0]
-    cut = [number for number, piece in enumerate(pieces, start=1) if piece != piece.rstrip() or "\r" in piece]
-    if cut:
+    stripped = [number for number, piece in enumerate(pieces, start=1) if piece != piece.rstrip() or "\r" in piece]
+    if stripped:
         lines.append(
             "KerasHub strips white space from the ends of the vocabulary's lines: it will not know the entry "
-            f"in line {cut[0]}" + (f", nor {len(cut) - 1} more" if cut[1:] else "")
+            f"in line {stripped[0]}" + (f", nor {len(stripped) - 1} more" if stripped[1:] else "")
         )
     return lines
 
 
 def _model(weights):
-    """KerasHub's object for what there is, with weights of its own as yet."""
+    """Builds the object with its initial weights."""
     from keras_hub import models
 
     config, length = weights.config, weights.config.max_position_embeddings

@@ -1,13 +1,15 @@
-"""What KerasHub computes from a local preset. Imports nothing of this project: run it anywhere.
+"""Computes the outputs of a local preset with KerasHub.
+
+The script imports nothing of this project, so it runs alone in an environment of keras-hub.
 
 python keras_hub_reference.py PRESET_DIRECTORY INPUTS.npz OUTPUTS.npz
 
-INPUTS.npz holds int32 inputs/input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P], as any
-parity.npz does. OUTPUTS.npz gets the same, outputs/NAME in float32, and made_by: it can be a parity.npz beside a model.
-Needs keras-hub; written for 0.32 on keras 3.15.
+INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
+inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
+serve as the file parity.npz beside a model. Needs keras-hub. Written for keras-hub 0.32 on keras 3.15.
 
-KerasHub's classes are made from the numbers in config.json and load the weights themselves; from_preset would make
-whatever object the JSON files name.
+The script builds KerasHub's classes from the numbers in config.json, and these classes load the weights. It does not
+call from_preset, which builds any object that the JSON files name.
 """
 
 import json
@@ -30,16 +32,32 @@ BACKBONE_NUMBERS = (
 )
 
 
-def read_json(path, name):
-    """The object in a file of the preset; empty if there is no such file."""
+def read_json(path: str, name: str) -> dict:
+    """Reads the object in a JSON file of the preset.
+
+    Args:
+        path: str. Directory of the preset.
+        name: str. Name of the file.
+
+    Returns:
+        dict. Empty if the file does not exist.
+    """
     if not os.path.exists(os.path.join(path, name)):
         return {}
     with open(os.path.join(path, name), encoding="utf-8") as file:
         return json.load(file)
 
 
-def compute(path, batch):
-    """Outputs by name, of the parts whose weights the preset holds."""
+def compute(path: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Computes the outputs of the parts whose weights are in the preset.
+
+    Args:
+        path: str. Directory of the preset.
+        batch: dict of int32 arrays. The inputs by name.
+
+    Returns:
+        dict name -> float32 array.
+    """
     preset = read_json(path, "config.json")
     if preset.get("class_name") != "BertBackbone":
         sys.exit(f"config.json names class {preset.get('class_name')!r}; only BertBackbone is compared")
@@ -61,7 +79,7 @@ def compute(path, batch):
     }
     outputs = keras.Model(backbone.input, states)(inputs, training=False)
     if not np.any(keras.ops.convert_to_numpy(backbone.pooled_dense.kernel)):
-        del outputs["pooled_output"]  # zeros stand for a pooler that is not there
+        del outputs["pooled_output"]  # A pooler of zeros replaces a missing one.
     task, task_weights = read_json(path, "task.json"), os.path.join(path, "task.weights.h5")
     if not os.path.exists(task_weights):
         task = {}
@@ -76,7 +94,7 @@ def compute(path, batch):
     return {name: keras.ops.convert_to_numpy(values) for name, values in outputs.items()}
 
 
-def main():
+def main() -> None:
     path, inputs_file, outputs_file = sys.argv[1:]
     with np.load(inputs_file) as arrays:
         inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}

@@ -1,1 +1,1 @@
-"""Checkpoints of the TensorFlow Model Garden."""
+"""Reads and writes the checkpoints of TensorFlow Model Garden."""

@@ -1,12 +1,12 @@
-"""The configuration beside a Model Garden checkpoint: bert_config.json, or params.yaml of a training run."""
+"""Reads and writes the configuration of Model Garden: bert_config.json, or params.yaml of a run."""
 
 import os
-
-import tensorflow as tf
+from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import bounded_files
+from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
 from pipelines.wordpiece.vocabulary import parse_vocabulary
@@ -27,7 +27,7 @@ _JSON_KEYS = (
     "initializer_range",
     "do_lower_case",
 )
-# encoders.BertEncoderConfig's fields -> bert_config.json's keys.
+# Field of encoders.BertEncoderConfig -> key of bert_config.json.
 _YAML_KEYS = {
     "num_layers": "num_hidden_layers",
     "hidden_activation": "hidden_act",
@@ -46,34 +46,36 @@ _YAML_KEYS = {
         )
     },
 }
+# Settings that do not change what the encoder computes.
 _NEUTRAL = ("return_all_encoder_outputs", "return_attention_scores", "return_word_embeddings")
 _ENCODERS = ("bert", "bert_v2")
-# Ours -> official/modeling/tf_utils.get_activation's, where they differ; its "gelu" is the tanh form, it has no other.
+# Our name -> the name in official/modeling/tf_utils.get_activation, if they differ. Its gelu is the tanh form.
 _ACTIVATIONS = {"gelu_tanh": "gelu", "gelu_exact": "gelu", "silu": "swish"}
 
 
-def read_config(directory, vocabulary, num_tensors):
-    """What a directory says about the model whose checkpoint lies there.
+def read_config(directory: str, vocabulary: bytes | None, num_tensors: int) -> tuple[BertConfig, bool, dict[str, str]]:
+    """Reads the configuration in the directory of a checkpoint.
 
     Args:
-        directory: of the checkpoint. vocabulary: bytes of vocab.txt or None. num_tensors: in the checkpoint, a limit
-            for the number of layers.
+        directory: str. Directory of the checkpoint.
+        vocabulary: bytes or None. Content of vocab.txt. If no file states do_lower_case, the vocabulary decides it.
+        num_tensors: int. Tensors in the checkpoint. The model cannot have more layers.
 
     Returns:
-        (BertConfig, whether the first classification head is for the next sentence, dict setting that is not
-        followed -> why). Where nothing says the casing, the vocabulary does: cased if it has capitals.
+        Tuple (BertConfig, has_next_sentence, notes). has_next_sentence: the first classification head is for the next
+        sentence. notes: dict of ignored settings with the reasons.
 
     Raises:
-        UserError: no configuration, or one of another encoder than BERT.
+        UserError: The directory has no configuration, or the configuration of another encoder than BERT.
     """
     json_path, yaml_path = os.path.join(directory, _JSON), os.path.join(directory, _YAML)
     has_next_sentence, notes = True, {}
-    if tf.io.gfile.exists(json_path):
+    if storage.exists(json_path):
         path, values = json_path, bounded_files.read_json(json_path, _MAX_BYTES)
         width = values.pop("embedding_size", None)
         values.pop("backward_compatible", None)
         _check_width(path, width, values.get("hidden_size"))
-    elif tf.io.gfile.exists(yaml_path):
+    elif storage.exists(yaml_path):
         path = yaml_path
         values, has_next_sentence, notes = _from_yaml(path)
     else:
@@ -94,19 +96,26 @@ def read_config(directory, vocabulary, num_tensors):
     return config.replace(do_lower_case=do_lower_case), has_next_sentence, notes
 
 
-def written_config(config):
-    """bert_config.json's values, with one key more, do_lower_case, which Model Garden's reader passes over."""
+def written_config(config: BertConfig) -> dict[str, Any]:
+    """Gives the content of bert_config.json.
+
+    Args:
+        config: BertConfig. Configuration of the model.
+
+    Returns:
+        dict. It has one additional key, do_lower_case, which Model Garden ignores.
+    """
     act = config.hidden_act
     return {key: getattr(config, key) for key in _JSON_KEYS} | {"hidden_act": _ACTIVATIONS.get(act, act)}
 
 
 def _from_yaml(path):
-    """(values under the keys of bert_config.json, has_next_sentence, notes) of an experiment's parameters."""
+    """Reads params.yaml. Returns (values by the keys of bert_config.json, has_next_sentence, notes)."""
     import yaml
 
     try:
         params = yaml.safe_load(bounded_files.read_whole(path, _MAX_BYTES).decode("utf-8"))
-    except UserError:  # a ValueError too
+    except UserError:  # UserError is a ValueError and would match the next clause.
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: is no YAML ({type(error).__name__}); fetch it again") from None
@@ -137,7 +146,7 @@ def _from_yaml(path):
 
 
 def _has_next_sentence(heads):
-    """Whether the first of an experiment's classification heads is for the next sentence, as ours is made."""
+    """Checks whether the first classification head is a next-sentence head that computes the same as ours."""
     head = heads[0] if isinstance(heads, list) and heads else {}
     return isinstance(head, dict) and (
         head.get("name", "next_sentence"),
@@ -156,7 +165,7 @@ def _part(path, values, name):
 
 
 def _scalar(path, key, value):
-    """The value, if it is none of many: what aliases within a YAML file make of a few bytes may fill the memory."""
+    """Refuses lists and dicts. With YAML aliases a file of a few bytes can describe one that fills the memory."""
     if value is not None and not isinstance(value, (str, int, float)):
         raise UserError(f"{path}: {str(key)[:80]!r} is a {type(value).__name__}; expected one value")
     return value

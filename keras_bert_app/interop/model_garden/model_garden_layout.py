@@ -1,7 +1,8 @@
-"""TensorFlow Model Garden's layout: an object-based checkpoint, bert_config.json or params.yaml, and vocab.txt.
+"""Reads and writes TensorFlow Model Garden's layout.
 
-What the checkpoints hold is in model_garden_names.py. Written is a tree of plain variables under the attribute names of
-Model Garden's objects, each under all the names that those of any of its encoders may ask for.
+A directory has a checkpoint, bert_config.json or params.yaml, and vocab.txt. The checkpoints are object-based.
+model_garden_names.py describes their keys. The writer saves a tree of plain variables with the attribute names of Model
+Garden's objects. Each variable has the names of both encoder classes.
 """
 
 import json
@@ -21,40 +22,52 @@ from keras_bert_app.interop.model_garden.model_garden_names import (
     path_finder,
 )
 from keras_bert_app.interop.weights import Weights, join_attention, split_attention
+from pipelines import storage
 from pipelines.wordpiece.vocabulary import read_bytes
 
 _CONFIG, _VOCABULARY, _CHECKPOINT = "bert_config.json", "vocab.txt", "bert_model.ckpt"
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SLOT = "/.OPTIMIZER_SLOT/"
-_OF_TRAINING = ("optimizer", "save_counter", "global_step")
+_TRAINING_STATE = ("optimizer", "save_counter", "global_step")
 _LAYER_NORM_EPS = 1e-12
-# Under one name each in every layout, so that they tell a BERT encoder.
-_SURELY_THERE = {"encoder/embeddings/layer_norm/gamma", "encoder/layer_0/intermediate/kernel"}
+# These paths have the same names in all versions, so they identify a BERT encoder.
+_ENCODER_PATHS = {"encoder/embeddings/layer_norm/gamma", "encoder/layer_0/intermediate/kernel"}
 
 
-def recognizes(path):
-    """Whether a path is a sound checkpoint with a BERT encoder of Model Garden's, or a directory of one."""
+def recognizes(path: str | os.PathLike) -> bool:
+    """Checks whether a path is Model Garden's checkpoint with a BERT encoder, or a directory with one.
+
+    Args:
+        path: str or os.PathLike. Checkpoint prefix or directory, local or remote.
+
+    Returns:
+        bool. False for a checkpoint with a damaged index.
+    """
     try:
         prefix = tf_checkpoints.find_prefix(path)
         names = tf_checkpoints.tensor_names(prefix) if prefix else ()
     except UserError:
-        return False  # google_tf1 answers for what cannot be read
+        return False  # google_layout recognizes unreadable checkpoints, and its read() names the fault.
     find = path_finder(num_layers=1)
-    found = {find(name)[0] for name in names if find(name)}
-    return _OBJECT_GRAPH in names and _SURELY_THERE <= found
+    paths = {find(name)[0] for name in names if find(name)}
+    return _OBJECT_GRAPH in names and _ENCODER_PATHS <= paths
 
 
-def read(path):
-    """A checkpoint of Model Garden's as Weights; tensors of another float type become float32.
+def read(path: str | os.PathLike) -> Weights:
+    """Reads Model Garden's checkpoint. Converts tensors of any float type to float32.
 
-    Where there is a next-sentence head, the pooler read is that head's own, since only that one was trained.
+    A next-sentence head has its own pooler. If the checkpoint has such a head, this pooler is read, because only this
+    one was trained.
 
     Args:
-        path: a directory, or a checkpoint's prefix with its configuration and vocab.txt beside it. Of the
-            checkpoints of one run the newest is read.
+        path: str or os.PathLike. Directory, or checkpoint prefix with the configuration and vocab.txt beside it. If a
+            directory has several checkpoints of one run, the newest is read.
+
+    Returns:
+        Weights. Tensors are float32.
 
     Raises:
-        UserError: a file is missing or damaged, there are several checkpoints, or the encoder is none of BERT's.
+        UserError: A file is missing or damaged, the path has several checkpoints, or the encoder is not BERT's.
     """
     prefix = tf_checkpoints.find_prefix(path)
     if prefix is None:
@@ -64,7 +77,7 @@ def read(path):
         )
     directory = os.path.dirname(prefix) or "."
     vocabulary = None
-    if tf.io.gfile.exists(os.path.join(directory, _VOCABULARY)):
+    if storage.exists(os.path.join(directory, _VOCABULARY)):
         vocabulary = read_bytes(os.path.join(directory, _VOCABULARY))
     checkpoint = tf_checkpoints.open_checkpoint(prefix)
     config, has_next_sentence, notes = read_config(directory, vocabulary, len(checkpoint.shapes))
@@ -78,49 +91,54 @@ def read(path):
     )
 
 
-def write(weights, directory):
-    """Writes bert_config.json, vocab.txt and bert_model.ckpt, whole or not at all.
+def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
+    """Writes bert_config.json, vocab.txt and bert_model.ckpt, completely or not at all.
 
-    It is what tf.train.Checkpoint(encoder=...), (model=...) and (**pretrainer.checkpoint_items) restore, with
-    assert_existing_objects_matched: BertEncoder or BertEncoderV2 alone, or in a BertPretrainerV2 whose one
-    classification head is next_sentence.
+    tf.train.Checkpoint(encoder=...), (model=...) and (**pretrainer.checkpoint_items) can restore the checkpoint with
+    assert_existing_objects_matched. The objects may be BertEncoder or BertEncoderV2, alone or in a BertPretrainerV2
+    with next_sentence as its only classification head.
+
+    Args:
+        weights: Weights. Must have the whole encoder.
+        directory: str or os.PathLike. Local directory that does not exist yet or is empty.
 
     Returns:
-        lines that say what this layout cannot hold.
+        list of str. Lines that say which properties this layout cannot store.
 
     Raises:
-        UserError: the directory is there and not empty.
+        UserError: The directory exists and is not empty.
     """
     with directories.written_whole(directory) as temporary:
-        with open(os.path.join(temporary, _CONFIG), "w", encoding="utf-8") as file:
-            file.write(json.dumps(written_config(weights.config), indent=2) + "\n")
+        storage.write_whole(
+            os.path.join(temporary, _CONFIG), json.dumps(written_config(weights.config), indent=2) + "\n"
+        )
         if weights.vocabulary is not None:
-            with open(os.path.join(temporary, _VOCABULARY), "wb") as file:
-                file.write(weights.vocabulary)
+            storage.write_whole(os.path.join(temporary, _VOCABULARY), weights.vocabulary)
         checkpoint = _checkpoint(weights)
-        checkpoint.save_counter.assign(1)  # restore() asks for it
+        checkpoint.save_counter.assign(1)  # restore() expects this variable.
         checkpoint.write(os.path.join(temporary, _CHECKPOINT))
     return _not_held(weights)
 
 
 def _tensors(checkpoint, config, has_next_sentence):
-    """(tensors by our paths, unused, unexpected) of an open checkpoint."""
+    """Reads an open checkpoint. Returns (tensors by our paths, unused, unexpected)."""
     find = path_finder(config.num_hidden_layers, has_next_sentence)
-    tensors, unused, unexpected, places, slots = {}, {}, {}, {}, 0
+    tensors, unused, unexpected, keys_by_path, num_slots = {}, {}, {}, {}, 0
     for key, shape in checkpoint.shapes.items():
-        found = find(key) if checkpoint.dtypes[key].is_floating else None
+        match = find(key) if checkpoint.dtypes[key].is_floating else None
         if _SLOT in key:
-            slots += 1
-        elif key.removeprefix("model/").split("/")[0] in _OF_TRAINING:
+            num_slots += 1
+        elif key.removeprefix("model/").split("/")[0] in _TRAINING_STATE:
             unused[key.removeprefix("model/").split("/")[0]] = "belongs to the run that made it"
-        elif found:
-            places.setdefault(found[0], []).append((not found[1], key))
+        elif match:
+            path, is_in_next_sentence = match
+            keys_by_path.setdefault(path, []).append((not is_in_next_sentence, key))
         elif key != _OBJECT_GRAPH:
             unexpected[key] = shape
-    for path, keys in places.items():
-        (_, best), *others = sorted(keys)
-        tensor = checkpoint.tensor(best)
-        tensors[path] = attention_heads.without_heads(f"{checkpoint.prefix}: {best}", path, tensor, config)
+    for path, keys in keys_by_path.items():
+        (_, first), *others = sorted(keys)  # The variable of the next-sentence head sorts first.
+        tensor = checkpoint.tensor(first)
+        tensors[path] = attention_heads.without_heads(f"{checkpoint.prefix}: {first}", path, tensor, config)
         for _, key in others:
             if np.array_equal(checkpoint.tensor(key), tensor):
                 continue
@@ -128,13 +146,13 @@ def _tensors(checkpoint, config, has_next_sentence):
                 unused[key] = "the next-sentence head's own pooler is read, since only that one was trained"
             else:
                 unexpected[key] = checkpoint.shapes[key]
-    if slots:
-        unused[f"{slots} optimizer slots"] = "belong to the run that made it"
+    if num_slots:
+        unused[f"{num_slots} optimizer slots"] = "belong to the run that made it"
     return join_attention(tensors), unused, unexpected
 
 
 def _checkpoint(weights):
-    """A tf.train.Checkpoint over variables with these weights."""
+    """Builds a tf.train.Checkpoint of variables with these weights."""
     config, parts = weights.config, weights.parts()
     variables = {
         path: tf.Variable(attention_heads.with_heads(path, tensor, config))
@@ -154,7 +172,7 @@ def _checkpoint(weights):
     if _has_masked_lm(weights):
         children["masked_lm"] = model.masked_lm = _objects(MASKED_LM, variables)
     if "next_sentence" in parts and "pooler" in parts:
-        # The head's pooler is an object of its own in Model Garden, and no variable restores two.
+        # Model Garden's head has its own pooler. One variable cannot restore two, so this one gets a copy.
         head = _objects(NEXT_SENTENCE, {path: tf.Variable(variables[path]) for path in NEXT_SENTENCE})
         model.classification_heads = [head]
         children["next_sentence.pooler_dense"] = head.dense
@@ -162,7 +180,7 @@ def _checkpoint(weights):
 
 
 def _objects(attributes, variables):
-    """Objects that hold variables (dict by path) under these attributes (dict by path), as far as they are there."""
+    """Builds a tree of objects with these variables. Both arguments are dicts by path. Variables may be missing."""
     root = {}
     for path, names in attributes.items():
         if path in variables:
@@ -175,7 +193,7 @@ def _objects(attributes, variables):
 
 
 def _tracked(nodes):
-    """Nested dicts as objects that a checkpoint follows: modules, or lists where the names are numbers."""
+    """Turns nested dicts into objects that a checkpoint tracks: modules, or lists if the names are numbers."""
     if not isinstance(nodes, dict):
         return nodes
     if all(name.isdigit() for name in nodes):
@@ -191,7 +209,7 @@ def _has_masked_lm(weights):
 
 
 def _not_held(weights):
-    """Lines about what was in the weights and is not in the checkpoint, or not the same to Model Garden."""
+    """The lines about properties of the weights that the checkpoint lacks or that Model Garden computes differently."""
     config, parts, lines = weights.config, weights.parts(), []
     if config.hidden_act == "gelu_exact":
         lines.append(

@@ -1,16 +1,17 @@
-"""Where a BERT's tensors stand in TensorFlow Model Garden's object-based checkpoints.
+"""Maps our paths to the keys of TensorFlow Model Garden's object-based checkpoints.
 
-Read from official/nlp of tf-models-official 2.20.0 (modeling/networks/bert_encoder.py, models/bert_pretrainer.py,
-layers/masked_lm.py, cls_head.py) and from checkpoints that it saves. A tensor's key is a shortest path of attributes
-that leads to it, so it depends on what else was saved:
-- the encoder is at the root's `encoder`, `model` or `model/encoder_network`; a shared embedding table may be the
-  masked-LM head's;
-- in BertEncoder, a functional model, layers go by number; in BertEncoderV2 by attribute;
-- checkpoints of 2020, the released uncased BERT-base among them, have the attention's output projection one level
-  higher.
+Source: official/nlp of tf-models-official 2.20.0 (modeling/networks/bert_encoder.py, models/bert_pretrainer.py,
+layers/masked_lm.py, cls_head.py), and checkpoints that it saved. The key of a tensor is a shortest path of attributes
+to its variable. The key thus depends on the other objects in the checkpoint:
+- The encoder is the root's `encoder`, `model` or `model/encoder_network`. A shared embedding table may have the key of
+  the masked-LM head.
+- BertEncoder is a functional model, and its layers have numbers. The layers of BertEncoderV2 have attribute names.
+- In checkpoints of 2020 the attention's output projection is one level higher. An example is the released uncased
+  BERT-base.
 """
 
 import re
+from collections.abc import Callable
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.interop.weights import shapes, split_attention
@@ -36,7 +37,7 @@ _LAYER_OWNERS = {
     "output_layer_norm": "_output_layer_norm",
 }
 _EMBEDDINGS = ("_embedding_layer", "_position_embedding_layer", "_type_embedding_layer", "_embedding_norm_layer")
-# Attributes of layers.MaskedLM; "/" within a name is written ".S".
+# Our path -> attributes of layers.MaskedLM. A checkpoint writes "/" within a name as ".S".
 MASKED_LM = {
     "masked_lm/transform/kernel": "dense/kernel",
     "masked_lm/transform/bias": "dense/bias",
@@ -45,7 +46,7 @@ MASKED_LM = {
     "masked_lm/output_bias": "output_bias.Sbias",
     "encoder/embeddings/word_embeddings": "embedding_table",
 }
-# Attributes of layers.ClassificationHead, whose pooler is its own.
+# Our path -> attributes of layers.ClassificationHead, which has its own pooler.
 NEXT_SENTENCE = {
     "encoder/pooler/kernel": "dense/kernel",
     "encoder/pooler/bias": "dense/bias",
@@ -56,33 +57,52 @@ _MASKED_LM_PATHS = {name: path for path, name in MASKED_LM.items()} | {"bias": "
 _NEXT_SENTENCE_PATHS = {name: path for path, name in NEXT_SENTENCE.items()}
 
 
-def encoder_attributes(num_layers):
-    """dict path -> attributes of BertEncoderV2 that lead to its variable; query, key and value apart."""
-    found = {}
+def encoder_attributes(num_layers: int) -> dict[str, str]:
+    """Lists the attributes of BertEncoderV2 that lead to its variables.
+
+    Args:
+        num_layers: int. Number of layers of the encoder.
+
+    Returns:
+        dict path -> attributes, joined by "/". Query, key and value are separate.
+    """
+    attributes = {}
     for path in split_attention(shapes(BertConfig(num_hidden_layers=num_layers), ("encoder", "pooler"))):
         owner, part = path.rsplit("/", 1)
         layer = re.fullmatch(r"encoder/layer_([0-9]+)/(.*)", owner)
         if path in _TABLES:
-            found[path] = f"{_TABLES[path]}/embeddings"
+            attributes[path] = f"{_TABLES[path]}/embeddings"
         elif layer:
-            found[path] = f"_transformer_layers/{layer[1]}/{_LAYER_OWNERS[layer[2]]}/{part}"
+            attributes[path] = f"_transformer_layers/{layer[1]}/{_LAYER_OWNERS[layer[2]]}/{part}"
         else:
-            found[path] = f"{_OWNERS[owner]}/{part}"
-    return found
+            attributes[path] = f"{_OWNERS[owner]}/{part}"
+    return attributes
 
 
-def numbered_layers(num_layers):
-    """The attributes of BertEncoderV2's layers in the order in which BertEncoder numbers them."""
+def numbered_layers(num_layers: int) -> tuple[str, ...]:
+    """Lists the attributes of BertEncoderV2's layers in the order in which BertEncoder numbers them.
+
+    Args:
+        num_layers: int. Number of layers of the encoder.
+
+    Returns:
+        tuple of str. Item i is the layer with number i.
+    """
     return (*_EMBEDDINGS, *(f"_transformer_layers/{i}" for i in range(num_layers)), "_pooler_layer")
 
 
-def path_finder(num_layers, has_next_sentence=True):
-    """A function that gives what a key stands for: (path, whether the next-sentence head holds it), or None.
+def path_finder(num_layers: int, has_next_sentence: bool = True) -> Callable[[str], tuple[str, bool] | None]:
+    """Makes a function that maps a key of a checkpoint to our path.
 
     Args:
-        num_layers: of the encoder. has_next_sentence: whether the first classification head is for the next sentence.
+        num_layers: int. Number of layers of the encoder.
+        has_next_sentence: bool. Whether the first classification head is for the next sentence.
+
+    Returns:
+        Function of a key. It returns (path, whether the next-sentence head owns the variable), or None for an unknown
+        key.
     """
-    encoder = {attributes: path for path, attributes in encoder_attributes(num_layers).items()}
+    paths_in_encoder = {attributes: path for path, attributes in encoder_attributes(num_layers).items()}
     numbered = numbered_layers(num_layers)
 
     def find(key):
@@ -99,7 +119,7 @@ def path_finder(num_layers, has_next_sentence=True):
             number = re.match(r"layer_with_weights-([0-9]{1,5})(?=/)", name)
             if number and int(number[1]) < len(numbered):
                 name = numbered[int(number[1])] + name[number.end() :]
-            path = encoder.get(name.replace("/_attention_output_dense/", "/_attention_layer/_output_dense/"))
+            path = paths_in_encoder.get(name.replace("/_attention_output_dense/", "/_attention_layer/_output_dense/"))
         return path and (path, bool(head))
 
     return find

@@ -1,11 +1,14 @@
-"""What TensorFlow Model Garden computes from a checkpoint. Imports nothing of this project: run it anywhere.
+"""Computes the outputs of a checkpoint with TensorFlow Model Garden.
+
+The script imports nothing of this project, so it runs alone in an environment of tf-models-official.
 
 python model_garden_reference.py CHECKPOINT INPUTS.npz OUTPUTS.npz
 
-CHECKPOINT is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt, with bert_config.json or params.yaml beside it.
-INPUTS.npz holds int32 inputs/input_word_ids, input_mask, input_type_ids [B, S] and masked_lm_positions [B, P], as any
-parity.npz does. OUTPUTS.npz gets the same, outputs/NAME in float32, and made_by: it can be a parity.npz beside a model.
-Needs tf-models-official, tf-keras and pyyaml; written for 2.20.0.
+CHECKPOINT is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json or params.yaml lies
+beside it. INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
+inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
+serve as the file parity.npz beside a model. Needs tf-models-official, tf-keras and pyyaml. Written for
+tf-models-official 2.20.0.
 """
 
 import importlib.metadata
@@ -18,13 +21,20 @@ import tensorflow as tf
 from official.modeling import tf_utils
 from official.nlp.modeling import layers, models, networks
 
-# Keys of bert_config.json -> those of params.yaml, encoders.BertEncoderConfig.
+# Key of bert_config.json -> key of params.yaml, from encoders.BertEncoderConfig.
 KEYS = {"num_hidden_layers": "num_layers", "hidden_act": "hidden_activation"}
 
 
-def read_settings(directory):
-    """(settings of the encoder under the names of params.yaml, activation of the masked-LM head, whether the first
-    classification head may be for the next sentence).
+def read_settings(directory: str) -> tuple[dict, str, bool]:
+    """Reads the configuration of a checkpoint.
+
+    Args:
+        directory: str. Directory of the checkpoint.
+
+    Returns:
+        Tuple (settings, mlm_activation, has_next_sentence). The settings of the encoder have the keys of params.yaml.
+        mlm_activation belongs to the masked-LM head. has_next_sentence: the first classification head may be for the
+        next sentence.
     """
     path = os.path.join(directory, "bert_config.json")
     if os.path.exists(path):
@@ -37,12 +47,22 @@ def read_settings(directory):
         model = yaml.safe_load(file)["task"]["model"]
     settings = model["encoder"][model["encoder"]["type"]]
     heads = model.get("cls_heads") or [{}]
-    # "gelu" is the default of bert.PretrainerConfig.
+    # The default of bert.PretrainerConfig is "gelu".
     return settings, model.get("mlm_activation", "gelu"), heads[0].get("name", "next_sentence") == "next_sentence"
 
 
-def build(settings, mlm_activation, has_next_sentence, is_functional):
-    """A BertPretrainerV2 with or without a next-sentence head, all its variables nan."""
+def build(settings: dict, mlm_activation: str, has_next_sentence: bool, is_functional: bool):
+    """Builds a model whose variables are all nan. A variable without a tensor thus shows in the outputs.
+
+    Args:
+        settings: dict. Settings of the encoder, see read_settings.
+        mlm_activation: str. Activation of the masked-LM head.
+        has_next_sentence: bool. Whether the model gets a next-sentence head.
+        is_functional: bool. True for BertEncoder, False for BertEncoderV2.
+
+    Returns:
+        models.BertPretrainerV2.
+    """
     encoder = (networks.BertEncoder if is_functional else networks.BertEncoderV2)(
         vocab_size=settings["vocab_size"],
         hidden_size=settings["hidden_size"],
@@ -68,8 +88,16 @@ def build(settings, mlm_activation, has_next_sentence, is_functional):
     return pretrainer
 
 
-def compute(prefix, batch):
-    """Outputs by name, of the parts whose tensors the checkpoint holds."""
+def compute(prefix: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Computes the outputs of the parts whose tensors are in the checkpoint.
+
+    Args:
+        prefix: str. Prefix of the checkpoint.
+        batch: dict of int32 arrays. The inputs by name.
+
+    Returns:
+        dict name -> float32 array.
+    """
     keys = [key for key, _ in tf.train.list_variables(prefix)]
     pretrainer = build(
         *read_settings(os.path.dirname(prefix)), is_functional=any("layer_with_weights-" in key for key in keys)
@@ -79,27 +107,27 @@ def compute(prefix, batch):
     )
     items = {**pretrainer.checkpoint_items, "model": pretrainer if has_pretrainer else pretrainer.encoder_network}
     tf.train.Checkpoint(**items).read(prefix).expect_partial()
-    found = pretrainer(batch)
+    model_outputs = pretrainer(batch)
     outputs = {
-        "embedding_output": found["word_embeddings"],
-        **{f"layer_{i}": state for i, state in enumerate(found["encoder_outputs"])},
-        "pooled_output": found["pooled_output"],
-        "mlm_logits": found["mlm_logits"],
+        "embedding_output": model_outputs["word_embeddings"],
+        **{f"layer_{i}": state for i, state in enumerate(model_outputs["encoder_outputs"])},
+        "pooled_output": model_outputs["pooled_output"],
+        "mlm_logits": model_outputs["mlm_logits"],
     }
     for head in pretrainer.classification_heads:
-        outputs["nsp_logits"] = found["next_sentence"]
-        pooled = head(found["sequence_output"], only_project=True)
+        outputs["nsp_logits"] = model_outputs["next_sentence"]
+        pooled = head(model_outputs["sequence_output"], only_project=True)
         if not np.isnan(pooled).any():
-            outputs["pooled_output"] = pooled  # the head's own, the one that was trained
+            outputs["pooled_output"] = pooled  # Only the head's own pooler was trained.
     outputs = {name: values.numpy() for name, values in outputs.items()}
-    lost = [name for name, values in outputs.items() if np.isnan(values).any()]
-    for name in lost:
+    missing = [name for name, values in outputs.items() if np.isnan(values).any()]
+    for name in missing:
         if name not in ("pooled_output", "mlm_logits", "nsp_logits"):
             sys.exit(f"the objects of tf-models-official restore no {name} from this checkpoint")
-    return {name: values for name, values in outputs.items() if name not in lost}
+    return {name: values for name, values in outputs.items() if name not in missing}
 
 
-def main():
+def main() -> None:
     path, inputs_file, outputs_file = sys.argv[1:]
     with np.load(inputs_file) as arrays:
         inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}

@@ -1,4 +1,4 @@
-"""The page on /: static files, and the description of the models that it draws its forms from."""
+"""The page on /: its static files, and the descriptions of models from which the page draws its forms."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ from aiohttp import web
 
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HEADERS = {
-    # Nothing but this server's own files, whatever a text or a label may hold.
+    # The page may load this server's files only, whatever a text or a label contains.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -15,8 +15,12 @@ _HEADERS = {
 }
 
 
-def add_routes(router):
-    """Lays /, and /page/NAME for every file beside this one, into aiohttp's router."""
+def add_routes(router: web.UrlDispatcher) -> None:
+    """Adds / and /page/NAME, for every file in this directory, to aiohttp's router.
+
+    Args:
+        router: web.UrlDispatcher. The router of the application.
+    """
     for path in pathlib.Path(__file__).parent.iterdir():
         if path.suffix in _TYPES:
             router.add_get("/" if path.name == "index.html" else f"/page/{path.name}", _handler(path))
@@ -31,8 +35,16 @@ def _handler(path):
     return answer
 
 
-def describe(model):
-    """A model as the page needs it: its versions; of the default one what export.json says and the inputs it takes."""
+def describe(model) -> dict:
+    """Describes a model for the page.
+
+    Args:
+        model: models.Model. A served model.
+
+    Returns:
+        dict: name, versions and version_labels. If a version is loaded, also its number, its signatures and the content
+        of its export.json.
+    """
     described = {
         "name": model.config.name,
         "versions": [version.number for version in model.available()],

@@ -1,5 +1,5 @@
-// Answers as pictures, by the kind of model. Every function takes the first example's outputs and gives a list of
-// nodes.
+// Draws answers, by the kind of model. Each function takes the model, the inputs and the outputs of the first example
+// (embeddings: of all examples), and returns a list of nodes.
 import { element, percent } from "./elements.js";
 
 const TOO_LONG = "Longer than the model reads: only the beginning was read.";
@@ -14,7 +14,7 @@ export function draw(model, inputs, outputs) {
 
 const first = (outputs) => Object.fromEntries(Object.entries(outputs).map(([name, values]) => [name, values[0]]));
 
-// rows: [name, probability, whether it is the chosen one].
+// rows: a list of [name, probability, whether this is the chosen one].
 function bars(rows) {
   return element("ul", { class: "bars" }, ...rows.map(([name, share, isChosen]) =>
     element("li", isChosen ? { class: "chosen" } : {}, element("span", { class: "name" }, name),
@@ -26,7 +26,7 @@ function bars(rows) {
 const ranked = (names, shares) => names.map((name, index) => [name, shares[index]]).sort((a, b) => b[1] - a[1]);
 const chooseFirst = (rows) => rows.map(([name, share], index) => [name, share, index === 0]);
 
-// A hue for each label, the same wherever it stands: by its place among the model's labels, else by its letters.
+// Returns the hue of a label, from its place among the model's labels, or else from its letters.
 function hue(label, labels) {
   const name = label.replace(/^[BI]-/, "");
   const bare = (labels ?? []).filter((other) => other !== "O").map((other) => other.replace(/^[BI]-/, ""));
@@ -36,7 +36,8 @@ function hue(label, labels) {
   return String((175 + 137.5 * turn) % 360);
 }
 
-// A text with marks. spans: [start, end, label, share] in characters (code points), end exclusive.
+// Returns a text with marked spans. spans: a list of [start, end, label, share] in characters (code points), end
+// exclusive.
 function marked(text, spans, labels) {
   const characters = Array.from(text), nodes = [];
   let at = 0;

@@ -1,4 +1,4 @@
-// Making elements. Texts become text nodes, never markup: what people type and what models answer is not trusted.
+// Makes an element. Texts become text nodes, never markup, because neither users nor models are trusted.
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -9,7 +9,7 @@ export function element(name, attributes = {}, ...children) {
   return made;
 }
 
-// A probability as people read it: 97.3 %, and not 0.0 % for what is only small.
+// Formats a probability: 97.3 %, and < 0.1 % instead of 0.0 %.
 export function percent(probability) {
   return probability > 0 && probability < 0.001 ? "< 0.1 %" : `${(100 * probability).toFixed(1)} %`;
 }

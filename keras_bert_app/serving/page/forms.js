@@ -1,7 +1,7 @@
-// The fields of a model: text areas by kind, filled with its example; JSON for what has no form.
+// Makes the input fields of a model: text areas with its example, or one JSON field for a kind without a form.
 import { element } from "./elements.js";
 
-// Inputs that hold several texts, one a line.
+// Kind of model -> the input that holds several texts, one per line.
 const LINES = { embeddings: "text", multiple_choice: "choices" };
 const LONG = new Set(["context"]);
 const NAMES = { text: "Text", text_a: "First text", text_b: "Second text", question: "Question", context: "Context",
@@ -27,7 +27,7 @@ export function fieldsFor(model, signature, hasForm) {
   });
 }
 
-// The "inputs" of a request in column form. Throws SyntaxError where JSON was asked for and is not there.
+// Reads the "inputs" of a request, in column form. Throws SyntaxError if the JSON field does not hold JSON.
 export function readInputs(fields) {
   const json = fields.querySelector("[data-json]");
   if (json) return JSON.parse(json.value);

@@ -1,4 +1,4 @@
-// Picks a model among those served, asks it, and draws its answer.
+// Lets the user choose a served model, asks the model, and draws its answer.
 import { draw } from "./drawings.js";
 import { fieldsFor, readInputs } from "./forms.js";
 import { element } from "./elements.js";
@@ -58,7 +58,7 @@ function parsed(text) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    return null;  // NaN or Infinity, which TensorFlow Serving writes and JavaScript does not read
+    return null;  // TensorFlow Serving writes NaN and Infinity, which JavaScript does not parse
   }
 }
 

@@ -1,1 +1,17 @@
-"""Families of tasks: one module for each kind of answer."""
+"""Families of tasks: one module for each kind of answer.
+
+A family is a module with these names:
+    READS: tuple of str. The fields of task.SELECTIVE that all tasks of the family read.
+    label_names(task, examples, run): The names of the model's outputs in order; () for outputs without names.
+    input_names(examples): The names of the inputs of an exported model.
+    featurize(task, examples, tokenizer, run, labels, has_labels=True): The Features of examples.
+    texts(examples): All texts, for masked LM on them.
+    make_head(task, run, labels): The modeling.task_model.Head of a run.
+    make_objective(task, run, head): The training objective, one of tasks.objectives.
+    decode(task, examples, features, logits, run, labels): The predictions from logits, one dict for each example.
+    score(task, examples, predictions, labels): dict metric -> score.
+    baseline(task, train_examples, examples, labels): (description, predictions) of a baseline without a model.
+    answers(task, examples, predictions, labels): (right answers, given answers, names) for the pictures.
+    write_predictions(task, directory, examples, predictions): Writes the files for the task's official scorer.
+    mistakes(task, examples, predictions, most): The wrong answers with the highest probabilities, as dicts.
+"""

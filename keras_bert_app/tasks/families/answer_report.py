@@ -1,17 +1,19 @@
-"""What answers to questions are seen beside: a baseline, what became of them, the worst mistakes."""
+"""Comparisons for question answering: a baseline, a table of outcomes, and the worst mistakes."""
 
 import re
+from collections.abc import Sequence
 
 from keras_bert_app.tasks.families import squad_scores
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
+from keras_bert_app.tasks.task import Task
 
-_EXCERPT = 80  # characters of the text that are shown on each side of an answer
-_LENGTHS = ((1, "1 word"), (2, "2 words"), (5, "3 to 5"), (10, "6 to 10"))  # of right answers, in the picture
+_EXCERPT = 80  # characters of the text on each side of an answer
+_LENGTHS = ((1, "1 word"), (2, "2 words"), (5, "3 to 5"), (10, "6 to 10"))  # rows of the picture, by right answer
 _OUTCOMES, _NO_ANSWER = ("exact", "in part", "another"), "no answer"
 
 
-def baseline(task, train_examples, examples, labels):
-    """(what it does, predictions) of what needs no model."""
+def baseline(task: Task, train_examples: Sequence, examples: Sequence, labels: tuple) -> tuple[str, list[dict]]:
+    """(description, predictions) of a baseline without a model."""
     if may_have_no_answer(task):
         return "never an answer", [{"text": "", "not_null": "", "null_odds": 0.0}] * len(examples)
     return (
@@ -36,13 +38,22 @@ def _names_in_likely_sentence(example):
     return " ".join(max(runs, key=len)) or likely
 
 
-def answers(task, examples, predictions, labels):
-    """(right ones, given ones, (names of the former, of the latter)) to draw: what became of answers, by length."""
+def answers(
+    task: Task, examples: Sequence, predictions: Sequence[dict], labels: tuple
+) -> tuple[list[int], list[int], tuple]:
+    """The outcomes of answers by the length of the right answer, for the picture.
+
+    Returns:
+        (row of each example, column of each example, (names of the rows, names of the columns)).
+    """
     rows, columns = (*(name for _, name in _LENGTHS), "more"), _OUTCOMES
     if may_have_no_answer(task):
         rows, columns = (*rows, _NO_ANSWER), (*columns, _NO_ANSWER)
     gold = [_row_of(example.answers) for example in examples]
-    given = [columns.index(_outcome(task, example, one["text"])) for example, one in zip(examples, predictions)]
+    given = [
+        columns.index(_outcome(task, example, prediction["text"]))
+        for example, prediction in zip(examples, predictions, strict=True)
+    ]
     return gold, given, (rows, columns)
 
 
@@ -62,29 +73,29 @@ def _outcome(task, example, text):
     return another if not example.answers or not f1 else exact if is_exact else in_part
 
 
-def mistakes(task, examples, predictions, most):
-    """The wrong answers of which the model is most sure, those with few right words first, as dicts for people."""
-    found = []
-    for example, one in zip(examples, predictions):
-        is_exact, f1 = squad_scores.best_of_or_none(example.answers, one["text"])
+def mistakes(task: Task, examples: Sequence, predictions: Sequence[dict], most: int) -> list[dict]:
+    """At most `most` wrong answers as dicts, sorted by probability times (1 - F1), the highest first."""
+    wrong = []
+    for example, prediction in zip(examples, predictions, strict=True):
+        is_exact, f1 = squad_scores.best_of_or_none(example.answers, prediction["text"])
         if not is_exact:
-            found.append((one["probability"] * (1 - f1), example, one, f1))
-    found.sort(key=lambda entry: -entry[0])
+            wrong.append((prediction["probability"] * (1 - f1), example, prediction, f1))
+    wrong.sort(key=lambda entry: -entry[0])
     return [
         {
             "place": example.place,
-            "sure": round(one["probability"], 4),
-            "predicted": one["text"] or _NO_ANSWER,
+            "sure": round(prediction["probability"], 4),
+            "predicted": prediction["text"] or _NO_ANSWER,
             "right": " | ".join(dict.fromkeys(example.answers)) or _NO_ANSWER,
             "f1": round(f1, 4),
-            "text": f"{example.question} | {_excerpt(example, one)}",
+            "text": f"{example.question} | {_excerpt(example, prediction)}",
         }
-        for _, example, one, f1 in found[:most]
+        for _, example, prediction, f1 in wrong[:most]
     ]
 
 
-def _excerpt(example, one):
-    """The context around the right answer, or where there is none, around the one that was given."""
-    start, end = example.span or (one["start"], one["start"] + len(one["text"]))
+def _excerpt(example, prediction):
+    """The context around the right answer, or around the given answer if no answer is right."""
+    start, end = example.span or (prediction["start"], prediction["start"] + len(prediction["text"]))
     start, end = max(0, start - _EXCERPT), end + _EXCERPT
     return f"{'…' if start else ''}{example.context[start:end]}{'…' if end < len(example.context) else ''}"

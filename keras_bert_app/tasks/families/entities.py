@@ -1,7 +1,8 @@
-"""Entities in tags: their spans as conlleval reads them, counts and F1, and the schemes in which tags write them."""
+"""Entities in tags: spans and counts as in conlleval, F1, and the schemes of the tags."""
 
 import collections
 import functools
+from collections.abc import Iterable, Sequence
 
 from keras_bert_app.config.finetuning_config import SCHEMES
 
@@ -9,8 +10,8 @@ _READ_AS = {"L": "E", "U": "S", "M": "I"}
 _LETTERS = frozenset("OBIES").union(_READ_AS)
 
 
-def is_entity_tag(tag):
-    """Whether a tag is O, or one of the letters of SCHEMES, alone or with a dash and a type."""
+def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is O or a letter of SCHEMES, alone or with a dash and a type."""
     letter, dash, kind = tag.partition("-")
     return letter in _LETTERS and bool(kind) == bool(dash) and not (letter == "O" and dash)
 
@@ -21,33 +22,38 @@ def _parsed(tag):
     return _READ_AS.get(letter, letter), kind
 
 
-def spans(tags):
-    """The entities of one sentence, list of (type, first word, word after the last), whatever the scheme.
+def spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """The entities of one sentence, in any scheme.
 
-    Tags that no scheme allows are read as conlleval reads them: an I- or E- after O or after another type starts an
-    entity, and one without an end ends before what starts the next. For E- and S- that is conlleval's port on PyPI,
-    version 0.2: the original (version 2004-01-26) knows no S- and takes E-X B-X for one entity.
+    Tags that no scheme allows are read as conlleval reads them. An I- or E- after O or after another type starts an
+    entity. An entity without an end tag ends before the next start. E- and S- are read as in version 0.2 of
+    conlleval's port on PyPI: the original (version 2004-01-26) does not know S- and reads E-X B-X as one entity.
 
     Args:
         tags: list of str, such as B-PER.
+
+    Returns:
+        list of (type, first word, word after the last).
     """
-    found, first, before = [], 0, ("O", "")
-    for at, tag in enumerate((*tags, "O")):
-        now = _parsed(tag)
-        ends = before[0] != "O" and (now[0] in "OBS" or before[0] in "ES" or now[1] != before[1])
+    entities, first, previous = [], 0, ("O", "")
+    for number, tag in enumerate((*tags, "O")):
+        current = _parsed(tag)
+        ends = previous[0] != "O" and (current[0] in "OBS" or previous[0] in "ES" or current[1] != previous[1])
         if ends:
-            found.append((before[1], first, at))
-        if ends or before[0] == "O":
-            first = at
-        before = now
-    return found
+            entities.append((previous[1], first, number))
+        if ends or previous[0] == "O":
+            first = number
+        previous = current
+    return entities
 
 
-def write_tags(entities, num_words, scheme):
-    """The tags of one sentence, list of str.
+def write_tags(entities: Iterable[tuple[str, int, int]], num_words: int, scheme: str) -> list[str]:
+    """The tags of one sentence.
 
     Args:
-        entities: as spans gives them. scheme: one of SCHEMES.
+        entities: The result of spans.
+        num_words: int. Words of the sentence.
+        scheme: str. A key of SCHEMES.
     """
     tags = ["O"] * num_words
     begin, inside, last, single = SCHEMES[scheme]
@@ -61,13 +67,13 @@ def write_tags(entities, num_words, scheme):
     return tags
 
 
-def is_in(scheme, tags):
-    """Whether the tags of a sentence are as a scheme of SCHEMES writes them."""
+def is_in(scheme: str, tags: Sequence[str]) -> bool:
+    """Whether a scheme of SCHEMES writes the entities of a sentence with exactly these tags."""
     return write_tags(spans(tags), len(tags), scheme) == list(tags)
 
 
-def scheme_of(sentences):
-    """The scheme of SCHEMES that a file's tags are written in; IOB2 where they do not tell.
+def scheme_of(sentences: Sequence[Sequence[str]]) -> str:
+    """The scheme of SCHEMES that a file's tags follow; IOB2 if the tags do not decide it.
 
     Args:
         sentences: list of sequences of tags.
@@ -86,21 +92,34 @@ def scheme_of(sentences):
     return "IOB1" if starts_with_i and not breaks_iob1 else "IOB2"
 
 
-def count(right, predicted):
-    """dict type -> (entities that are there, those predicted, those right in bounds and type), as conlleval counts.
+def count(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, tuple[int, int, int]]:
+    """Counts entities as conlleval does. No entity reaches into the next sentence.
 
     Args:
-        right, predicted: lists of sentences, each a list of tags; an entity never reaches into the next sentence.
+        right: list of sentences, each a list of tags.
+        predicted: list of sentences, each a list of tags.
+
+    Returns:
+        dict type -> (right entities, predicted entities, predicted entities with right bounds and type).
     """
     counts = [collections.Counter() for _ in range(3)]
-    for sentence, answer in zip(right, predicted, strict=True):
-        there, found = spans(sentence), spans(answer)
-        for counter, entities in zip(counts, (there, found, set(there) & set(found))):
+    for right_tags, predicted_tags in zip(right, predicted, strict=True):
+        right_spans, predicted_spans = spans(right_tags), spans(predicted_tags)
+        both = set(right_spans) & set(predicted_spans)
+        for counter, entities in zip(counts, (right_spans, predicted_spans, both), strict=True):
             counter.update(kind for kind, _, _ in entities)
     return {kind: tuple(counter[kind] for counter in counts) for kind in sorted(counts[0] | counts[1])}
 
 
-def precision_recall_f1(counts):
-    """(precision, recall, F1) over all types, 0 where there is nothing to divide by. Args: counts: of count."""
-    there, found, right = (sum(values) for values in zip((0, 0, 0), *counts.values()))
-    return right / max(found, 1), right / max(there, 1), 2 * right / max(there + found, 1)
+def precision_recall_f1(counts: dict[str, tuple[int, int, int]]) -> tuple[float, float, float]:
+    """(precision, recall, F1) over all types; 0 if the divisor is 0.
+
+    Args:
+        counts: The result of count.
+    """
+    num_right, num_predicted, num_both = (sum(values) for values in zip((0, 0, 0), *counts.values(), strict=True))
+    return (
+        num_both / max(num_predicted, 1),
+        num_both / max(num_right, 1),
+        2 * num_both / max(num_right + num_predicted, 1),
+    )

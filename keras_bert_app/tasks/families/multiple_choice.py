@@ -1,21 +1,23 @@
-"""Multiple choice: which of a few texts goes on from a context, or answers a question about it.
+"""The family of multiple choice: which text continues a context, or answers a question about it.
 
-Each choice is a row [CLS] context [SEP] choice [SEP], with a question [CLS] context [SEP] question [SEP] choice [SEP],
-as in DREAM's own BERT baseline; all after the first [SEP] is segment B. The classifier gives each row one number. The
-functions are those of tasks.sequences.
+Each choice is a row [CLS] context [SEP] choice [SEP]. With a question it is [CLS] context [SEP] question [SEP] choice
+[SEP], as in DREAM's own BERT baseline. Everything after the first [SEP] is segment B. The classifier gives one number
+to each row.
 """
 
 import collections
 import csv
 import dataclasses
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import CHOICES, Head
 from keras_bert_app.tasks import metrics, objectives
-from keras_bert_app.tasks.features import RowBuilder, notes_of_empty, piece_ids, truncated
-from keras_bert_app.tasks.task import Examples
+from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, truncated
+from keras_bert_app.tasks.task import Examples, Task
 
 MULTIPLE_CHOICE = "multiple_choice"
 READS = ("pooling",)
@@ -26,8 +28,12 @@ class Example:
     """A context with its choices.
 
     Attributes:
-        guid: its name in predictions. place: file:line. question: "" where there is none. label: which of the choices
-            is right, from 0; None where it is not known.
+        guid: Name of the example in predictions.
+        context: The text that the choices continue or that the question is about.
+        question: The question; "" if the task has none.
+        choices: tuple of str.
+        label: Index of the right choice; None if it is unknown.
+        place: file:line.
     """
 
     guid: str
@@ -38,28 +44,33 @@ class Example:
     place: str
 
 
-def label_names(task, examples, run):
-    """None: a choice has no name that holds for other examples."""
+def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple:
+    """(), because the choices of different examples share no names."""
     return ()
 
 
-def input_names(examples):
-    """Names of what an export takes of an example."""
+def input_names(examples: Sequence[Example]) -> list[str]:
+    """The names of the inputs of an exported model."""
     return ["context", *(["question"] if any(example.question for example in examples) else []), "choices"]
 
 
-def featurize(task, examples, tokenizer, run, labels, has_labels=True):
-    """Features of examples, a unit of rows for each; where a row is too long the longest of its texts loses its end."""
+def featurize(
+    task: Task, examples: Sequence[Example], tokenizer, run: FinetuningConfig, labels: tuple, has_labels: bool = True
+) -> Features:
+    """The Features of examples, one unit of rows for each.
+
+    If a row is too long, its longest texts lose their ends.
+    """
     contexts = piece_ids(tokenizer, [example.context for example in examples])
     questions = piece_ids(tokenizer, [example.question for example in examples])
     choices = iter(piece_ids(tokenizer, [choice for example in examples for choice in example.choices]))
     builder, units, cut, cut_choices, empty = RowBuilder(tokenizer), [0], 0, 0, []
-    for number, (example, context, question) in enumerate(zip(examples, contexts, questions)):
+    for number, (example, context, question) in enumerate(zip(examples, contexts, questions, strict=True)):
         is_cut = is_choice_cut = False
-        of_choices = [next(choices) for _ in example.choices]
-        if not (len(context) and all(map(len, of_choices)) and (len(question) or not example.question)):
+        own_choices = [next(choices) for _ in example.choices]
+        if not (len(context) and all(map(len, own_choices)) and (len(question) or not example.question)):
             empty.append(number)
-        for choice in of_choices:
+        for choice in own_choices:
             room = run.max_seq_length - (4 if example.question else 3)
             a, b, c = truncated((context, question, choice), room)
             is_cut |= len(a) < len(context)
@@ -82,8 +93,8 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
     )
 
 
-def texts(examples):
-    """All texts, for masked LM on them; a context with several questions once."""
+def texts(examples: Sequence[Example]) -> list[str]:
+    """All texts, for masked LM on them. A context with several questions occurs once."""
     return [
         text
         for text in dict.fromkeys(
@@ -93,76 +104,101 @@ def texts(examples):
     ]
 
 
-def make_head(task, run, labels):
+def make_head(task: Task, run: FinetuningConfig, labels: tuple) -> Head:
     """The Head of a run."""
     return Head(CHOICES, 1, run.layers, run.pooling, "", run.bilstm_units, run.classifier_dropout)
 
 
-def make_objective(task, run, head):
+def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.Classification:
     """Cross-entropy over the choices of an example."""
     return objectives.Classification(consistency_weight=run.consistency_weight)
 
 
-def decode(task, examples, features, logits, run, labels):
-    """Predictions from logits [U, G]: list of dicts with label, an index from 0, and probabilities, a list."""
+def decode(
+    task: Task,
+    examples: Sequence[Example],
+    features: Features,
+    logits: np.ndarray,
+    run: FinetuningConfig,
+    labels: tuple,
+) -> list[dict]:
+    """The predictions from logits.
+
+    Args:
+        task: Task.
+        examples: The examples.
+        features: Features of the examples.
+        logits: float32 [U, G].
+        run: FinetuningConfig.
+        labels: ().
+
+    Returns:
+        list of dicts: label, the index of a choice; probabilities, a list with one entry for each choice.
+    """
     values = logits.astype(np.float64)
     shares = np.exp(values - values.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     return [{"label": int(row.argmax()), "probabilities": row.tolist()} for row in shares]
 
 
-def score(task, examples, predictions, labels):
-    """dict metric -> figure."""
-    gold, found = map(np.array, answers(task, examples, predictions, labels)[:2])
-    return {name: metrics.OF_CLASSES[name](gold, found) for name in task.metrics}
+def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
+    """dict metric -> score."""
+    gold, predicted = map(np.array, answers(task, examples, predictions, labels)[:2])
+    return {name: metrics.CLASS_METRICS[name](gold, predicted) for name in task.metrics}
 
 
-def baseline(task, train_examples, examples, labels):
-    """(what it does, predictions): the position that is most often right in the training examples."""
+def baseline(
+    task: Task, train_examples: Sequence[Example], examples: Sequence[Example], labels: tuple
+) -> tuple[str, list[dict]]:
+    """(description, predictions) of the baseline: the most frequent index of the training examples."""
     counts = collections.Counter(example.label for example in train_examples)
     most = max(sorted(counts), key=counts.get)
     number = len(examples[0].choices)
     return (
         f"always choice {most + 1} of {number}, the most frequent",
-        [{"label": most, "probabilities": [float(at == most) for at in range(number)]}] * len(examples),
+        [{"label": most, "probabilities": [float(index == most) for index in range(number)]}] * len(examples),
     )
 
 
-def answers(task, examples, predictions, labels):
-    """(right positions, predicted ones, names) to draw."""
+def answers(
+    task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple
+) -> tuple[list[int], list[int], tuple[str, ...]]:
+    """(right indices, predicted indices, names of the choices) for the picture."""
     return (
         [example.label for example in examples],
-        [one["label"] for one in predictions],
+        [prediction["label"] for prediction in predictions],
         tuple(f"choice {number + 1}" for number in range(len(examples[0].choices))),
     )
 
 
-def write_predictions(task, directory, examples, predictions):
-    """Writes what the task's own leaderboard takes, and predictions.tsv (index, tab, position from 0) for the others.
+def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
+    """Writes the file for the leaderboard of the task.
 
-    HellaSwag: predictions.csv with annot_id and a probability for each ending (hellaswag_models/README.md of its
-    repository); SWAG: predictions.csv with the number of the row and pred (csv_predict.py of its repository).
+    The default is predictions.tsv (index, tab, choice from 0). For HellaSwag the file is predictions.csv with annot_id
+    and a probability for each ending (hellaswag_models/README.md of its repository). For SWAG it is predictions.csv
+    with the number of the row and pred (csv_predict.py of its repository).
     """
+    pairs = list(zip(examples, predictions, strict=True))
     if task.name == "hellaswag":
         header = ["annot_id", *(f"ending{number}" for number in range(len(examples[0].choices)))]
-        rows = [[example.guid, *one["probabilities"]] for example, one in zip(examples, predictions)]
+        rows = [[example.guid, *prediction["probabilities"]] for example, prediction in pairs]
     else:
         header = ["", "pred"] if task.name == "swag" else ["index", "prediction"]
-        rows = [[example.guid, one["label"]] for example, one in zip(examples, predictions)]
+        rows = [[example.guid, prediction["label"]] for example, prediction in pairs]
     is_csv = task.name in ("swag", "hellaswag")
     name = "predictions.csv" if is_csv else "predictions.tsv"
     with open(os.path.join(directory, name), "w", encoding="utf-8", newline="") as file:
         csv.writer(file, delimiter="," if is_csv else "\t", lineterminator="\n").writerows([header, *rows])
 
 
-def mistakes(task, examples, predictions, most):
-    """The wrong answers of which the model is most sure, as dicts for people to read."""
-    found = [
-        (one["probabilities"][one["label"]], example, one["label"])
-        for example, one in zip(examples, predictions)
-        if one["label"] != example.label
+def mistakes(task: Task, examples: Sequence[Example], predictions: Sequence[dict], most: int) -> list[dict]:
+    """At most `most` wrong answers as dicts, the highest probability first."""
+    wrong = [
+        (prediction["probabilities"][prediction["label"]], example, prediction["label"])
+        for example, prediction in zip(examples, predictions, strict=True)
+        if prediction["label"] != example.label
     ]
-    found.sort(key=lambda entry: -entry[0])
+    wrong.sort(key=lambda entry: -entry[0])
     return [
         {
             "place": example.place,
@@ -171,5 +207,5 @@ def mistakes(task, examples, predictions, most):
             "right": example.choices[example.label],
             "text": " | ".join(filter(None, (example.context, example.question))),
         }
-        for sure, example, label in found[:most]
+        for sure, example, label in wrong[:most]
     ]

@@ -1,42 +1,48 @@
-"""Tasks over questions and texts: the answer is a part of the text, or that there is none.
+"""The family of question answering: the answer is a part of a text, or no part of it.
 
-Windows, labels, n-best answers and null scores are those of google-research/bert run_squad.py. But places are counted
-in characters of the text itself, not in words between white space, so that an answer is cut from the text as it stands
-there, in every script. run_squad.py looks for the normalized answer among the words and gives them whole where it
-fails; of the same logits its answers score the same on English, and less on German and Chinese.
+Windows, labels, n-best answers and null scores are those of google-research/bert run_squad.py, with one exception:
+positions count characters of the original text, not words between white space. An answer is cut from the text
+unchanged, in every script. run_squad.py looks for the normalized answer among the words, and returns whole words if it
+finds none. From the same logits, its answers score the same on English, and lower on German and Chinese.
 """
 
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
 from keras_bert_app.tasks import objectives
-from keras_bert_app.tasks.families import answer_spans, squad_scores
-from keras_bert_app.tasks.families.answer_report import (  # part of a kind of task, as what follows is
-    answers,
-    baseline,
-    mistakes,
-)
+from keras_bert_app.tasks.families import answer_report, answer_spans, squad_scores
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
-from keras_bert_app.tasks.features import RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
-from keras_bert_app.tasks.task import names_in_answers
+from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
+from keras_bert_app.tasks.task import Task, names_in_answers
 
 QUESTION_ANSWERING = "question_answering"
 READS = ("doc_stride", "max_query_length", "max_answer_length", "n_best_size")
 
+# These functions of the family live in a module of their own.
+baseline = answer_report.baseline
+answers = answer_report.answers
+mistakes = answer_report.mistakes
+
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A question on a text.
+    """A question about a text.
 
     Attributes:
-        guid: its id. answers: texts, each of which is right; () where there is none, None where it is not known.
-        span: (start, end) of the first answer, characters of the context; None where there is none. place: file and id.
-        group: its language, where several are scored, each by itself too.
+        guid: The id of the question.
+        question: str.
+        context: The text.
+        answers: tuple of str, all of them right; () if the question has no answer; None if the answers are unknown.
+        span: (first character, character after the last) of the first answer in the context; None without an answer.
+        place: File, line and id.
+        group: Language of the example, if several languages are scored separately; else "".
     """
 
     guid: str
@@ -48,23 +54,26 @@ class Example:
     group: str = ""
 
 
-def label_names(task, examples, run):
-    """(): the two outputs are an answer's first and last token."""
+def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple:
+    """(), because the two outputs are the first and the last token of an answer."""
     return ()
 
 
-def input_names(examples):
-    """Names of what an export takes of an example."""
+def input_names(examples: Sequence[Example]) -> list[str]:
+    """The names of the inputs of an exported model."""
     return ["question", "context"]
 
 
-def featurize(task, examples, tokenizer, run, labels, has_labels=True):
-    """Features of examples: each window [CLS] question [SEP] part of the text [SEP] is a unit.
+def featurize(
+    task: Task, examples: Sequence[Example], tokenizer, run: FinetuningConfig, labels: tuple, has_labels: bool = True
+) -> Features:
+    """The Features of examples: each window [CLS] question [SEP] part of the text [SEP] is a unit.
 
-    Labels are the places of the answer's first and last token in the row; [CLS], twice, in windows without the answer.
+    The labels are the places of the first and last token of the answer in the row. A window without the answer has
+    the place of [CLS] twice.
 
     Raises:
-        UserError: an answer of which the tokenizer leaves nothing; rows too short for a question and a text.
+        UserError: the tokenizer leaves no token of an answer, or rows are too short for a question and a text.
     """
     if run.max_seq_length <= run.max_query_length + 3:
         raise UserError(
@@ -73,50 +82,79 @@ def featurize(task, examples, tokenizer, run, labels, has_labels=True):
         )
     questions = piece_ids(tokenizer, [example.question for example in examples])
     contexts = list(dict.fromkeys(example.context for example in examples))
-    contexts = dict(zip(contexts, pieces_with_spans(tokenizer, contexts)))
-    builder, units, places, spans, is_best = RowBuilder(tokenizer), [], [], [], []
-    cut = in_windows = lost = 0
+    contexts = dict(zip(contexts, pieces_with_spans(tokenizer, contexts), strict=True))
+    windows, units, cut, in_windows, lost = _Windows(RowBuilder(tokenizer)), [], 0, 0, 0
     empty = [
         index
-        for index, (example, question) in enumerate(zip(examples, questions))
+        for index, (example, question) in enumerate(zip(examples, questions, strict=True))
         if not len(question) or not len(contexts[example.context][0])
     ]
-    for index, (example, question) in enumerate(zip(examples, questions)):
-        pieces, of_pieces = contexts[example.context]
+    for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
+        pieces, piece_spans = contexts[example.context]
         cut += len(question) > run.max_query_length
         question = question[: run.max_query_length]
-        answer = _answer_tokens(example, of_pieces) if has_labels and example.span else None
+        answer = _answer_tokens(example, piece_spans) if has_labels and example.span else None
         parts = answer_spans.windows(len(pieces), run.max_seq_length - len(question) - 3, run.doc_stride)
-        offset, found = len(question) + 2, 0
-        for (start, length), best in zip(parts, answer_spans.max_context(parts)):
-            builder.add(question, pieces[start : start + length])
-            has_answer = answer is not None and start <= answer[0] and answer[1] < start + length
-            found += has_answer
-            places.append([place - start + offset for place in answer] if has_answer else [0, 0])
-            outside = np.full((offset, 2), -1, np.int32), np.full((1, 2), -1, np.int32)
-            spans += [outside[0], of_pieces[start : start + length], outside[1]]
-            is_best += [np.zeros(offset, bool), best, np.zeros(1, bool)]
+        has_answer = windows.add(question, pieces, piece_spans, parts, answer)
         units += [index] * len(parts)
         in_windows += len(parts) > 1
-        lost += answer is not None and not found
+        lost += answer is not None and not has_answer
     counts = (
         (cut, f"questions are longer than {run.max_query_length} tokens and were cut"),
         (in_windows, f"texts take several windows, {len(units):,} windows in all"),
         (lost, "answers are in no window as a whole"),
     )
-    return builder.features(
+    return windows.builder.features(
         units,
-        labels={"labels": np.array(places, np.int32)} if has_labels else {},
+        labels={"labels": np.array(windows.places, np.int32)} if has_labels else {},
         notes=[
             *notes_of_empty(examples, empty, "a question or text"),
             *(f"{count:,} of {len(examples):,} {what}" for count, what in counts if count),
         ],
-        for_decode={"spans": np.concatenate(spans), "is_max_context": np.concatenate(is_best)},
+        for_decode={"spans": np.concatenate(windows.spans), "is_max_context": np.concatenate(windows.is_best)},
     )
 
 
+class _Windows:
+    """Collects the rows of all windows, their labels, and the facts about their tokens for decode.
+
+    Attributes:
+        builder: RowBuilder.
+        places: list of [first, last] token of the answer in each row, [0, 0] without the answer.
+        spans: list of int32 [tokens, 2]. The characters of each token in the context; -1 outside of the context.
+        is_best: list of bool [tokens]. Whether the window gives the token the most context.
+    """
+
+    def __init__(self, builder):
+        self.builder, self.places, self.spans, self.is_best = builder, [], [], []
+
+    def add(self, question, pieces, piece_spans, parts, answer):
+        """Adds the windows of one example.
+
+        Args:
+            question: int32 [tokens of the question].
+            pieces: int32 [tokens of the context].
+            piece_spans: int32 [tokens of the context, 2].
+            parts: The result of answer_spans.windows.
+            answer: (first, last) token of the answer in the context, or None.
+
+        Returns:
+            bool. Whether a window contains the whole answer.
+        """
+        offset, is_found = len(question) + 2, False
+        for (start, length), best in zip(parts, answer_spans.max_context(parts), strict=True):
+            self.builder.add(question, pieces[start : start + length])
+            has_answer = answer is not None and start <= answer[0] and answer[1] < start + length
+            is_found |= bool(has_answer)
+            self.places.append([place - start + offset for place in answer] if has_answer else [0, 0])
+            before, after = np.full((offset, 2), -1, np.int32), np.full((1, 2), -1, np.int32)
+            self.spans += [before, piece_spans[start : start + length], after]
+            self.is_best += [np.zeros(offset, bool), best, np.zeros(1, bool)]
+        return is_found
+
+
 def _answer_tokens(example, spans):
-    """(first, last) of the tokens that have a character of the answer."""
+    """(first, last) token that has a character of the answer."""
     start, end = example.span
     tokens = np.flatnonzero((spans[:, 1] > start) & (spans[:, 0] < end))
     if not len(tokens):
@@ -127,36 +165,49 @@ def _answer_tokens(example, spans):
     return tokens[0], tokens[-1]
 
 
-def texts(examples):
-    """All texts, for masked LM on them."""
+def texts(examples: Sequence[Example]) -> list[str]:
+    """All texts, for masked LM on them. A context with several questions occurs once."""
     return list(dict.fromkeys(text for example in examples for text in (example.context, example.question)))
 
 
-def make_head(task, run, labels):
-    """The Head of a run: the logits of an answer's first and last token."""
+def make_head(task: Task, run: FinetuningConfig, labels: tuple) -> Head:
+    """The Head of a run: the logits of the first and the last token of an answer."""
     return Head(TOKENS, 2, run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
 
-def make_objective(task, run, head):
-    """What is minimized."""
+def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.QuestionAnswering:
+    """Cross-entropy of the first and last token of an answer."""
     return objectives.QuestionAnswering(consistency_weight=run.consistency_weight)
 
 
-def decode(task, examples, features, logits, run, labels):
-    """Predictions from logits.
+def decode(
+    task: Task,
+    examples: Sequence[Example],
+    features: Features,
+    logits: Sequence[np.ndarray],
+    run: FinetuningConfig,
+    labels: tuple,
+) -> list[dict]:
+    """The predictions from logits.
 
     Args:
+        task: Task.
+        examples: The examples.
+        features: Features of the examples.
         logits: list of float32 [tokens of the row, 2], one for each window.
+        run: FinetuningConfig.
+        labels: ().
 
     Returns:
-        list of dicts, one for each example: text, the answer; its probability among the n best; start, its first
-        character in the context, -1 for no answer; nbest, list of dicts text, probability, start_logit, end_logit.
-        Where there may be no answer also not_null, the best that is one, and null_odds, how much more no answer scored.
+        list of dicts: text, the answer; probability of the answer among the n best; start, its first character in the
+        context, or -1 for no answer; nbest, a list of dicts with text, probability, start_logit and end_logit. If
+        questions may have no answer, not_null is the best text that is not "". null_odds is the score of no answer
+        minus the score of not_null.
     """
     edges = np.searchsorted(features.examples, np.arange(len(examples) + 1))
     return [
         _prediction(task, example, features, range(first, last), logits, run)
-        for example, first, last in zip(examples, edges, edges[1:])
+        for example, first, last in zip(examples, edges[:-1], edges[1:], strict=True)
     ]
 
 
@@ -166,61 +217,68 @@ def _prediction(task, example, features, units, logits, run):
     kept = answer_spans.n_best(example.context, features, units, logits, run, may_be_null)
     sums = np.array([entry.sum() for entry, _ in kept.values()])
     shares = np.exp(sums - sums.max())
-    shares = dict(zip(kept, (shares / shares.sum()).tolist()))
+    shares = dict(zip(kept, (shares / shares.sum()).tolist(), strict=True))
     best = next(filter(None, kept), "")
-    found = {}
+    null_fields = {}
     text = best
     if may_be_null:
-        found = {"not_null": best, "null_odds": float(kept[""][0].sum() - kept[best][0].sum())}
-        text = "" if found["null_odds"] > run.null_score_diff_threshold else best
+        null_fields = {"not_null": best, "null_odds": float(kept[""][0].sum() - kept[best][0].sum())}
+        text = "" if null_fields["null_odds"] > run.null_score_diff_threshold else best
     nbest = [
-        {"text": one, "probability": shares[one], "start_logit": float(entry[0]), "end_logit": float(entry[1])}
-        for one, (entry, _) in kept.items()
+        {"text": answer, "probability": shares[answer], "start_logit": float(entry[0]), "end_logit": float(entry[1])}
+        for answer, (entry, _) in kept.items()
     ]
-    return {"text": text, "probability": shares[text], "start": kept[text][1], **found, "nbest": nbest}
+    return {"text": text, "probability": shares[text], "start": kept[text][1], **null_fields, "nbest": nbest}
 
 
-def score(task, examples, predictions, labels):
-    """dict metric -> figure; of examples of several groups also metric_group -> that of the group's examples."""
+def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> dict[str, float]:
+    """dict metric -> score. If there are several groups, metric_group is the score of a group's examples."""
     figures = _figures(task, examples, predictions)
     groups = sorted({example.group for example in examples} - {""})
     for group in groups if len(groups) > 1 else ():
-        members = [(example, one) for example, one in zip(examples, predictions) if example.group == group]
-        figures |= {f"{name}_{group}": value for name, value in _figures(task, *zip(*members)).items()}
+        members = [pair for pair in zip(examples, predictions, strict=True) if pair[0].group == group]
+        figures_of_group = _figures(task, *zip(*members, strict=True))
+        figures |= {f"{name}_{group}": value for name, value in figures_of_group.items()}
     return figures
 
 
 def _figures(task, examples, predictions):
-    answers = [example.answers for example in examples]
-    given = [one["text"] for one in predictions]
+    right = [example.answers for example in examples]
+    given = [prediction["text"] for prediction in predictions]
     if not may_have_no_answer(task):
-        return squad_scores.scores_1_1(answers, given)
-    found = squad_scores.scores_2_0(answers, given, *_null_odds(predictions))
-    return {name: found[name] for name in task.metrics if name in found}
+        return squad_scores.scores_1_1(right, given)
+    scores = squad_scores.scores_2_0(right, given, *_null_odds(predictions))
+    return {name: scores[name] for name in task.metrics if name in scores}
 
 
-def tune(examples, predictions):
+def tune(examples: Sequence[Example], predictions: Sequence[dict]) -> dict[str, float]:
     """dict of the fields of FinetuningConfig with which these examples score best."""
-    answers = [example.answers for example in examples]
-    _, threshold = squad_scores.best_threshold(answers, *_null_odds(predictions), which=1)
+    right = [example.answers for example in examples]
+    _, threshold = squad_scores.best_threshold(right, *_null_odds(predictions), which=1)
     return {"null_score_diff_threshold": threshold}
 
 
 def _null_odds(predictions):
-    return [one["not_null"] for one in predictions], [one["null_odds"] for one in predictions]
+    """(not_null of each prediction, null_odds of each prediction)."""
+    return (
+        [prediction["not_null"] for prediction in predictions],
+        [prediction["null_odds"] for prediction in predictions],
+    )
 
 
-def write_predictions(task, directory, examples, predictions):
-    """Writes predictions.json, nbest_predictions.json and, where there may be no answer, null_odds.json.
+def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
+    """Writes predictions.json and nbest_predictions.json, and null_odds.json for squad2.
 
-    From ids to what was found, as run_squad.py writes them and SQuAD's official scripts read them. A question that is
-    left unanswered has "" in the first: with null_odds.json the script finds best_f1 as we do where the threshold is
-    tuned, but no better best_exact than with these answers. Of several languages, whose ids are the same, the language stands before the id.
+    The files map ids to results, as run_squad.py writes them and SQuAD's official scripts read them. An unanswered
+    question has "" in predictions.json. With null_odds.json and a tuned threshold, the official script finds the same
+    best_f1 as this program. Its best_exact is not better than that of these answers. Several languages may use the
+    same ids; the language then stands before the id.
     """
     ids = names_in_answers(examples)
     files = {"predictions": "text", "nbest_predictions": "nbest"}
     if may_have_no_answer(task):
         files["null_odds"] = "null_odds"
     for file_name, key in files.items():
+        by_id = {name: prediction[key] for name, prediction in zip(ids, predictions, strict=True)}
         with open(os.path.join(directory, f"{file_name}.json"), "w", encoding="utf-8") as file:
-            json.dump({name: one[key] for name, one in zip(ids, predictions)}, file, indent=4)
+            json.dump(by_id, file, indent=4)

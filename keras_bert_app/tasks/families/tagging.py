@@ -1,38 +1,43 @@
-"""Tasks over the words of sentences: a tag for each. The functions are those of tasks.sequences.
+"""The family of tagging: a tag for each word of a sentence.
 
-What is predicted at a word's first piece is the word's tag (Devlin et al. 2018, section 5.3). Tags of entities are
-trained as IOB2, whatever scheme a file has, and come back in the file's own.
+The prediction at the first piece of a word is the tag of the word (Devlin et al. 2018, section 5.3). Tags of entities
+are trained as IOB2, whatever the scheme of a file, and predictions are written in the scheme of the file.
 """
 
 import collections
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
 from keras_bert_app.tasks import objectives
 from keras_bert_app.tasks.families import entities, tagging_rows
+from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.readers import conll
+from keras_bert_app.tasks.task import Task
 
 READS = ("doc_stride", "document_context", "text_columns", "label_column")
-ENTITY_F1 = "entity_f1"  # of the metrics of tasks whose tags are those of entities
+ENTITY_F1 = "entity_f1"  # a metric only of tasks whose tags mark entities
 
 
-def has_entities(task):
+def has_entities(task: Task) -> bool:
+    """Whether the tags of a task mark entities."""
     return ENTITY_F1 in task.metrics
 
 
 def _as_trained(task, tags):
-    """Tags as the model knows them: those of entities in IOB2."""
+    """The tags that the model learns: IOB2 for entities, else the tags of the file."""
     return entities.write_tags(entities.spans(tags), len(tags), "IOB2") if has_entities(task) else tags
 
 
-def label_names(task, examples, run):
-    """The tags in the order of the outputs; the first one is that of words of which nothing is known.
+def label_names(task: Task, examples: Sequence[conll.Sentence], run: FinetuningConfig) -> tuple[str, ...]:
+    """The tags in the order of the outputs. The first tag is for words about which nothing is known.
 
-    Of entities that is O, then B- and I- of each type. Other tags stand by how often they come, the most frequent one
-    first.
+    For entities, the first tag is O, followed by B- and I- of each type. Other tags are sorted by frequency, the most
+    frequent tag first.
 
     Raises:
         UserError: all words have the same tag.
@@ -40,8 +45,8 @@ def label_names(task, examples, run):
     tags = collections.Counter(itertools.chain.from_iterable(example.tags for example in examples))
     if len(tags) < 2 and (not has_entities(task) or "O" in tags):
         raise UserError(
-            f"{examples[0].path}: {sum(tags.values()):,} training words with the one tag {min(tags)!r}; a task needs tags to "
-            "tell apart; --label_column is their column"
+            f"{examples[0].path}: {sum(tags.values()):,} training words with the one tag {min(tags)!r}; a task needs "
+            "tags to tell apart; --label_column is their column"
         )
     if not has_entities(task):
         return tuple(sorted(tags, key=lambda tag: (-tags[tag], tag)))
@@ -49,29 +54,36 @@ def label_names(task, examples, run):
     return ("O", *(f"{letter}-{kind}" if kind else letter for kind in kinds for letter in "BI"))
 
 
-def input_names(examples):
-    """Names of what an export takes of an example."""
+def input_names(examples: Sequence[conll.Sentence]) -> list[str]:
+    """The names of the inputs of an exported model."""
     return ["text"]
 
 
-def featurize(task, examples, tokenizer, run, labels, has_labels=True):
-    """Features of sentences; for_decode has words, int32 [T]: the number of the word that is tagged at a token, or -1.
+def featurize(
+    task: Task,
+    examples: Sequence[conll.Sentence],
+    tokenizer,
+    run: FinetuningConfig,
+    labels: tuple[str, ...],
+    has_labels: bool = True,
+) -> Features:
+    """The Features of sentences.
+
+    for_decode["words"], int32 [T], is the number of the word that is tagged at a token, or -1.
 
     Raises:
-        UserError: a tag that is none of the labels; file:line.
+        UserError: a tag is not among the labels; the message has file:line.
     """
     features = tagging_rows.make_rows(examples, tokenizer, run)
     words = features.for_decode["words"]
     num_words = sum(len(example.words) for example in examples)
-    without = np.setdiff1d(np.arange(num_words), words)
-    if len(without):
-        place = next(
-            itertools.islice(
-                (f"{example.path}:{line}" for example in examples for line in example.lines), without[0], None
-            )
-        )
+    without_pieces = np.setdiff1d(np.arange(num_words), words)
+    if len(without_pieces):
+        places = (f"{example.path}:{line}" for example in examples for line in example.lines)
+        place = next(itertools.islice(places, without_pieces[0], None))
         features.notes.append(
-            f"{len(without):,} of {num_words:,} words come to no piece and are tagged {labels[0]}, the first {place}"
+            f"{len(without_pieces):,} of {num_words:,} words come to no piece and are tagged {labels[0]}, the first "
+            f"{place}"
         )
     if has_labels:
         values = _label_values(task, examples, labels)
@@ -83,41 +95,56 @@ def _label_values(task, examples, labels):
     """int32 [W]: the label of each word."""
     index, values = {label: number for number, label in enumerate(labels)}, []
     for example in examples:
-        found = [index.get(tag, -1) for tag in _as_trained(task, example.tags)]
-        if -1 in found:
-            at = found.index(-1)
+        values_of_example = [index.get(tag, -1) for tag in _as_trained(task, example.tags)]
+        if -1 in values_of_example:
+            word = values_of_example.index(-1)
             some = f"{', '.join(labels[:8])}{' and others' if len(labels) > 8 else ''}"
             raise UserError(
-                f"{example.path}:{example.lines[at]}: tag {example.tags[at]!r} is none of the training data's: {some}"
+                f"{example.path}:{example.lines[word]}: tag {example.tags[word]!r} is none of the training data's: "
+                f"{some}"
             )
-        values += found
+        values += values_of_example
     return np.array(values, np.int32)
 
 
-def texts(examples):
+def texts(examples: Sequence[conll.Sentence]) -> list[str]:
     """All texts, for masked LM on them."""
     return [" ".join(example.words) for example in examples]
 
 
-def make_head(task, run, labels):
+def make_head(task: Task, run: FinetuningConfig, labels: tuple[str, ...]) -> Head:
     """The Head of a run."""
     return Head(TOKENS, len(labels), run.layers, bilstm_units=run.bilstm_units, dropout=run.classifier_dropout)
 
 
-def make_objective(task, run, head):
-    """What is minimized."""
+def make_objective(task: Task, run: FinetuningConfig, head: Head) -> objectives.Tagging:
+    """Cross-entropy over the tags."""
     return objectives.Tagging(consistency_weight=run.consistency_weight)
 
 
-def decode(task, examples, features, logits, run, labels):
-    """Predictions from logits: of each word the most probable tag; entities are what conlleval reads in these.
+def decode(
+    task: Task,
+    examples: Sequence[conll.Sentence],
+    features: Features,
+    logits: Sequence[np.ndarray],
+    run: FinetuningConfig,
+    labels: tuple[str, ...],
+) -> list[dict]:
+    """The predictions from logits: the most probable tag of each word.
+
+    Entities are read as conlleval reads them.
 
     Args:
-        logits: list of U arrays float32 [row length, n].
+        task: Task.
+        examples: The sentences.
+        features: Features of the sentences.
+        logits: list of U arrays float32 [tokens of the row, n].
+        run: FinetuningConfig.
+        labels: Names of the outputs.
 
     Returns:
-        list of dicts, one for each example: tags, in the scheme of its file, and the probability that the model gave to
-        the tag of each word (None for words without pieces).
+        list of dicts, one for each sentence: tags, in the scheme of its file; probabilities, the model's probability
+        of the most probable tag of each word, None for words without pieces.
     """
     words = features.for_decode["words"]
     places = np.flatnonzero(words >= 0)
@@ -130,50 +157,60 @@ def decode(task, examples, features, logits, run, labels):
 
 
 def _predictions(task, examples, tags, shares):
-    """Predictions from the trained tags of all words, one after the other."""
-    found, at = [], 0
+    """The predictions from the trained tags of all words, one after the other."""
+    predictions, start = [], 0
     for example in examples:
-        end = at + len(example.words)
-        own = tags[at:end]
+        end = start + len(example.words)
+        own_tags = tags[start:end]
         if has_entities(task):
-            own = entities.write_tags(entities.spans(own), len(own), example.scheme)
-        found.append({"tags": own, "probabilities": shares[at:end]})
-        at = end
-    return found
+            own_tags = entities.write_tags(entities.spans(own_tags), len(own_tags), example.scheme)
+        predictions.append({"tags": own_tags, "probabilities": shares[start:end]})
+        start = end
+    return predictions
 
 
-def score(task, examples, predictions, labels):
-    """dict metric -> figure. Entities are counted as conlleval counts them, sentence by sentence.
+def score(
+    task: Task, examples: Sequence[conll.Sentence], predictions: Sequence[dict], labels: tuple[str, ...]
+) -> dict[str, float]:
+    """dict metric -> score. Entities are counted as conlleval counts them, sentence by sentence.
 
-    The accuracy over words is conlleval's too, but for two things: -DOCSTART- is no word, and where a file's tags break
-    their scheme, what counts is the entities that they tell of.
+    The accuracy over words differs from conlleval's in two points. -DOCSTART- is no word. If the tags of a file break
+    their scheme, the entities count that conlleval reads in them.
     """
-    right, found = [example.tags for example in examples], [one["tags"] for one in predictions]
+    right, predicted = [example.tags for example in examples], [prediction["tags"] for prediction in predictions]
     figures = {}
     if has_entities(task):
-        precision, recall, f1 = entities.precision_recall_f1(entities.count(right, found))
+        precision, recall, f1 = entities.precision_recall_f1(entities.count(right, predicted))
         figures = {ENTITY_F1: f1, "precision": precision, "recall": recall}
         right = [
             entities.write_tags(entities.spans(tags), len(tags), example.scheme)
-            for tags, example in zip(right, examples)
+            for tags, example in zip(right, examples, strict=True)
         ]
-    hits = [tag == answer for pair in zip(right, found) for tag, answer in zip(*pair, strict=True)]
+    hits = [tag == answer for pair in zip(right, predicted, strict=True) for tag, answer in zip(*pair, strict=True)]
     figures["accuracy"] = sum(hits) / len(hits)
     return {name: figures[name] for name in task.metrics}
 
 
-def baseline(task, train_examples, examples, labels):
-    """(what it does, predictions) of a look-up: the tag that a word mostly has; of other words the first label."""
+def baseline(
+    task: Task,
+    train_examples: Sequence[conll.Sentence],
+    examples: Sequence[conll.Sentence],
+    labels: tuple[str, ...],
+) -> tuple[str, list[dict]]:
+    """(description, predictions) of the baseline: the most frequent tag of each word.
+
+    New words get the first label.
+    """
     tags = collections.defaultdict(collections.Counter)
     for example in train_examples:
-        for word, tag in zip(example.words, _as_trained(task, example.tags)):
+        for word, tag in zip(example.words, _as_trained(task, example.tags), strict=True):
             tags[word][tag] += 1
     order = {label: number for number, label in enumerate(labels)}
     best = {word: max(counts.items(), key=lambda item: (item[1], -order[item[0]])) for word, counts in tags.items()}
-    known = [best.get(word, (labels[0], 0)) for example in examples for word in example.words]
+    words = [word for example in examples for word in example.words]
+    known = [best.get(word, (labels[0], 0)) for word in words]
     shares = [
-        count / sum(tags[word].values()) if count else None
-        for (_, count), word in zip(known, itertools.chain.from_iterable(example.words for example in examples))
+        count / sum(tags[word].values()) if count else None for (_, count), word in zip(known, words, strict=True)
     ]
     return (
         "the most frequent tag of each word in the training data",
@@ -181,38 +218,49 @@ def baseline(task, train_examples, examples, labels):
     )
 
 
-def answers(task, examples, predictions, labels):
-    """(right tags, predicted tags, names) of all words, by index."""
+def answers(
+    task: Task, examples: Sequence[conll.Sentence], predictions: Sequence[dict], labels: tuple[str, ...]
+) -> tuple[list[int], list[int], tuple[str, ...]]:
+    """(index of each word's right tag, index of each word's predicted tag, names) for the picture."""
     index = {label: number for number, label in enumerate(labels)}
     right = [index[tag] for example in examples for tag in _as_trained(task, example.tags)]
-    return right, [index[tag] for one in predictions for tag in _as_trained(task, one["tags"])], labels
+    predicted = [index[tag] for prediction in predictions for tag in _as_trained(task, prediction["tags"])]
+    return right, predicted, labels
 
 
-def write_predictions(task, directory, examples, predictions):
-    """Writes the file's lines with the predicted tags; conll.write_tagged says how."""
-    for path, pairs in itertools.groupby(zip(examples, predictions), key=lambda pair: pair[0].path):
+def write_predictions(
+    task: Task, directory: str, examples: Sequence[conll.Sentence], predictions: Sequence[dict]
+) -> None:
+    """Writes the lines of the files with the predicted tags; conll.write_tagged describes the format."""
+    all_pairs = zip(examples, predictions, strict=True)
+    for path, pairs in itertools.groupby(all_pairs, key=lambda pair: pair[0].path):
         pairs = list(pairs)
-        conll.write_tagged(directory, path, (tag for _, one in pairs for tag in one["tags"]), pairs[0][0].tag_column)
+        tags = (tag for _, prediction in pairs for tag in prediction["tags"])
+        conll.write_tagged(directory, path, tags, pairs[0][0].tag_column)
 
 
-def mistakes(task, examples, predictions, most):
-    """The sentences with the wrong tags of which the model is most sure, as dicts; wrong words stand in brackets."""
-    found = []
-    for example, one in zip(examples, predictions):
-        pairs = zip(_as_trained(task, example.tags), _as_trained(task, one["tags"]))
-        wrong = [at for at, (right, answer) in enumerate(pairs) if right != answer]
+def mistakes(task: Task, examples: Sequence[conll.Sentence], predictions: Sequence[dict], most: int) -> list[dict]:
+    """At most `most` sentences with wrong tags as dicts, the highest probability first.
+
+    Brackets mark the wrong words.
+    """
+    sentences = []
+    for example, prediction in zip(examples, predictions, strict=True):
+        pairs = zip(_as_trained(task, example.tags), _as_trained(task, prediction["tags"]), strict=True)
+        wrong = [word for word, (right, answer) in enumerate(pairs) if right != answer]
         if wrong:
-            worst = max(wrong, key=lambda at: one["probabilities"][at] or 0.0)
-            found.append((one["probabilities"][worst] or 0.0, worst, set(wrong), example, one["tags"]))
-    found.sort(key=lambda entry: -entry[0])
+            probabilities = prediction["probabilities"]
+            worst = max(wrong, key=lambda word: probabilities[word] or 0.0)
+            sentences.append((probabilities[worst] or 0.0, worst, set(wrong), example, prediction["tags"]))
+    sentences.sort(key=lambda entry: -entry[0])
     return [
         {
-            "place": f"{example.path}:{example.lines[at]}",
+            "place": f"{example.path}:{example.lines[worst]}",
             "sure": round(sure, 4),
-            "word": example.words[at],
-            "predicted": tags[at],
-            "right": example.tags[at],
+            "word": example.words[worst],
+            "predicted": tags[worst],
+            "right": example.tags[worst],
             "text": " ".join(f"[{word}]" if number in wrong else word for number, word in enumerate(example.words)),
         }
-        for sure, at, wrong, example, tags in found[:most]
+        for sure, worst, wrong, example, tags in sentences[:most]
     ]

@@ -1,4 +1,4 @@
-"""Multiple choice in the official files of SWAG, HellaSwag, DREAM and CODAH."""
+"""Readers of the official files of SWAG, HellaSwag, DREAM and CODAH, for multiple choice."""
 
 import json
 import os
@@ -15,11 +15,11 @@ _CODAH_FOLDS, _CODAH_WHOLE = 5, "full_data.tsv"
 
 
 def _read_swag(path, run, has_labels):
-    """A = sent1, B = sent2 and the ending, which goes on from it (Devlin et al. 2018, section 4.4)."""
+    """Context = sent1; each choice = sent2 and an ending (Devlin et al. 2018, section 4.4)."""
     examples = []
     for number, row in read_rows(path):
-        begun = text_of(path, number, row, "sent2")
-        choices = tuple(f"{begun} {text_of(path, number, row, name)}" for name in _SWAG_ENDINGS)
+        beginning = text_of(path, number, row, "sent2")
+        choices = tuple(f"{beginning} {text_of(path, number, row, name)}" for name in _SWAG_ENDINGS)
         label = _position(path, number, label_of(path, number, row, "label"), choices) if has_labels else None
         examples.append(
             Example(str(len(examples)), text_of(path, number, row, "sent1"), "", choices, label, f"{path}:{number}")
@@ -28,17 +28,17 @@ def _read_swag(path, run, has_labels):
 
 
 def _read_hellaswag(path, run, has_labels):
-    """A = ctx_a, B = ctx_b and the ending; the name in predictions is the split and the number of the row."""
+    """Context = ctx_a; each choice = ctx_b and an ending; name = split and row number."""
     examples = []
     for number, row in read_rows(path):
-        begun, endings = row.get("ctx_b") or "", column_of(path, number, row, "endings")
+        beginning, endings = row.get("ctx_b") or "", column_of(path, number, row, "endings")
         if (
             not isinstance(endings, list)
             or len(endings) != 4
-            or not all(isinstance(text, str) for text in (begun, *endings))
+            or not all(isinstance(text, str) for text in (beginning, *endings))
         ):
             raise UserError(f"{path}:{number}: endings {str(endings)[:40]!r}; expected a list of 4 texts")
-        choices = tuple(f"{begun} {ending}" if begun else ending for ending in endings)
+        choices = tuple(f"{beginning} {ending}" if beginning else ending for ending in endings)
         label = _position(path, number, label_of(path, number, row, "label"), choices) if has_labels else None
         examples.append(
             Example(
@@ -65,23 +65,26 @@ def _read_codah(path, run, has_labels):
 
 
 def _fold(split, examples, run):
-    """Of CODAH's file of all examples 60 % to train, 20 % dev, 20 % test, the shares of its cross-validation; row n is of part n
-    modulo 5. A file of one of its own folds (data/cv_split) is a split as it stands.
+    """The examples of a split of CODAH.
+
+    CODAH's file of all examples is divided as in its cross-validation: 60 % train, 20 % dev, 20 % test. Row n belongs
+    to part n modulo 5. A file of one of CODAH's own folds (data/cv_split) is a whole split.
 
     Raises:
-        UserError: --fold where there is nothing to choose, or the split's own file is not beside the others.
+        UserError: --fold is given for files of one fold, or the split's file is missing beside those of other splits.
     """
     directory, name = os.path.split(examples[0].place.rpartition(":")[0]) if examples else ("", "")
-    of_fold = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
-    if name == _CODAH_WHOLE and of_fold:
+    fold_files = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
+    if name == _CODAH_WHOLE and fold_files:
         raise UserError(
-            f"{os.path.join(directory, _split_file(split))}: is not there, beside {', '.join(of_fold)}; give the directory of one "
-            f"whole fold, or of {_CODAH_WHOLE} alone"
+            f"{os.path.join(directory, _split_file(split))}: is not there, beside {', '.join(fold_files)}; give the "
+            f"directory of one whole fold, or of {_CODAH_WHOLE} alone"
         )
     if name != _CODAH_WHOLE:
         if examples and run.fold:
             raise UserError(
-                f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory of another"
+                f"--fold={run.fold}: {directory} is one fold by itself ({name}); leave it out, or give the directory "
+                "of another"
             )
         return examples
     dev = (run.fold + 1) % _CODAH_FOLDS
@@ -103,7 +106,7 @@ def _position(path, number, value, choices):
 
 
 def _read_dream(path, run, has_labels):
-    """A = the dialogue, turn by turn; an example for each question about it."""
+    """Context = the turns of a dialogue; one example for each question about it."""
     examples = []
     for number, item in _array_items(path):
         try:
@@ -139,10 +142,10 @@ def _read_dream(path, run, has_labels):
 
 
 def _array_items(path):
-    """Yields (line number where it begins, item) of a file that is one JSON array.
+    """Yields (line number of its beginning, item) for each item of a file that is one JSON array.
 
     Raises:
-        UserError: it is none, or is cut off: file:line.
+        UserError: the file is no JSON array, or is incomplete; the message has file:line.
     """
     text = "\n".join(line for _, line in lines_of(path))
     decoder, line, counted = json.JSONDecoder(), 1, 0
@@ -167,7 +170,7 @@ def _array_items(path):
 
 
 def _next(text, at):
-    """Where the next character that is no white space stands."""
+    """The index of the next character that is no white space."""
     while text[at : at + 1].isspace():
         at += 1
     return at

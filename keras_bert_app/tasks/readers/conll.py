@@ -4,14 +4,15 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.readers.tables import lines_of
 
 _WORD, _BLANK, _DOCUMENT, _OTHER = "word", "blank", "document", "other"
-# CoNLL-U (universaldependencies.org/format.html): ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC, between tabs.
+# CoNLL-U (universaldependencies.org/format.html) separates its columns by tabs: ID FORM LEMMA UPOS XPOS FEATS HEAD
+# DEPREL DEPS MISC.
 _FORM, _UPOS, _NUMBER_OF_COLUMNS = 1, 3, 10
 
 
@@ -20,10 +21,14 @@ class Sentence:
     """Words with their tags.
 
     Attributes:
-        guid: its number in the file. path: of the file. lines: line number of each word. document: number of its one.
-        words: tuple of str. tags: tuple of str as the file has them; None where it has no such column.
-        tag_column: number of that column, from 0.
-        scheme: one of entities.SCHEMES that the file's tags are written in; "" where tags are no entities'.
+        guid: Number of the sentence in the file.
+        path: The file.
+        lines: Line number of each word.
+        document: Number of the document in the file.
+        words: tuple of str.
+        tags: tuple of str, as in the file; None if the file has no column of tags.
+        tag_column: Number of the column of tags, from 0.
+        scheme: The key of SCHEMES in which the tags are written; "" if the tags do not mark entities.
     """
 
     guid: str
@@ -36,24 +41,30 @@ class Sentence:
     scheme: str = ""
 
     @property
-    def place(self):
+    def place(self) -> str:
+        """file:line of the first word."""
         return f"{self.path}:{self.lines[0]}"
 
 
-def read_sentences(path, label_column, has_labels, text_columns=()):
-    """The sentences of a file, in their order.
+def read_sentences(
+    path: str, label_column: str, has_labels: bool, text_columns: tuple[str, ...] = ()
+) -> list[Sentence]:
+    """The sentences of a file in their order.
 
-    Columns stand between tabs, or else between spaces, as the first word's line shows. Blank lines end a sentence, and documents begin at
-    -DOCSTART- lines (of CoNLL-U at # newdoc). A line before a sentence that begins with # is a comment, as GermEval 2014 and MultiCoNER
-    have them, where it has not as many columns as the lines of words.
+    The line of the first word decides whether tabs or spaces separate the columns. Blank lines end a sentence.
+    -DOCSTART- lines begin a document; in CoNLL-U these are # newdoc lines. GermEval 2014 and MultiCoNER have
+    comments before sentences: lines that begin with # and have another number of columns than the lines of words.
 
     Args:
-        path: CoNLL-U where it ends in .conllu, else plain columns. label_column: number of the tag's column, from 0;
-            the default of FinetuningConfig is the last one, in CoNLL-U UPOS. has_labels: whether there must be tags.
-        text_columns: (number of the word's column,); () for the first, in CoNLL-U FORM.
+        path: str. CoNLL-U if it ends in .conllu, else plain columns.
+        label_column: str. Number of the column of tags, from 0. The default of FinetuningConfig is the last column,
+            or UPOS in CoNLL-U.
+        has_labels: bool. Whether the file must have tags.
+        text_columns: (number of the column of words,). () for the first column, or FORM in CoNLL-U.
 
     Raises:
-        UserError: more or fewer columns than in the first line, an empty column, no such column; file:line and why.
+        UserError: a line has more or fewer columns than the first one, or a column is empty or missing. The message
+            has file:line.
     """
     word_column, tag_column = _columns(path, label_column, text_columns)
     sentences, document, number_of_columns = [], 0, _NUMBER_OF_COLUMNS if _is_conllu(path) else None
@@ -76,36 +87,32 @@ def read_sentences(path, label_column, has_labels, text_columns=()):
             continue
         number_of_columns = number_of_columns or len(fields)
         if len(fields) != number_of_columns:
-            raise UserError(
-                f"{path}:{number}: has {_columns_text(fields)}; expected {number_of_columns}, "
-                + ("as the lines before" if sentences or words else "between tabs")
-            )
-        if word_column >= len(fields):
-            raise UserError(
-                f"{path}:{number}: has {_columns_text(fields)}; expected a word in column {word_column}, from 0 "
-                "(the run's --text_columns)"
-            )
+            hint = "as the lines before" if sentences or words else "between tabs"
+            raise UserError(f"{path}:{number}: has {_columns_text(fields)}; expected {number_of_columns}, {hint}")
         has_tags = _has_tags(path, number, fields, word_column, tag_column, has_labels)
         for name, column, values in (("word", word_column, words), ("tag", tag_column, tags))[: 1 + has_tags]:
             if not fields[column]:
                 raise UserError(f"{path}:{number}: the column of the {name} is empty; expected a {name} in each line")
-            # The same few words and tags come again and again.
+            # The same words and tags occur many times.
             values.append(sys.intern(fields[column]))
         numbers.append(number)
     end_sentence()
     return sentences
 
 
-def write_tagged(directory, path, tags, tag_column):
-    """Writes the lines of a file with predicted tags; after those of another file, where there are some.
+def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int) -> None:
+    """Writes the lines of a file with predicted tags, or appends them to the lines of an earlier file.
 
-    Plain columns become predictions.txt: each word's line with its tag as a last column, all other lines as they stand
-    (-DOCSTART- lines filled up to as many columns), which is what conlleval reads. It compares the last two columns, so that
-    the right tags of another column than the last are repeated before the predicted ones. CoNLL-U becomes predictions.conllu, the tags
-    in their column.
+    Plain columns go to predictions.txt, which conlleval reads: the line of each word with the predicted tag as an
+    additional last column, and all other lines without a change. -DOCSTART- lines are filled up to the same number of
+    columns. conlleval compares the last two columns. If the right tags are in another column than the last one, they
+    are repeated before the predicted tags. CoNLL-U goes to predictions.conllu, with the tags in their own column.
 
     Args:
-        tags: iterator over those of the file's words; where it ends, the new file does.
+        directory: str. The directory for the predictions.
+        path: str. The file that was tagged.
+        tags: iterator over the tags of the file's words. The new file ends with the last tag.
+        tag_column: int. Number of the column of tags, from 0.
     """
     is_conllu = _is_conllu(path)
     word_line, fields = next((line, fields) for _, line, kind, fields in _lines(path) if kind == _WORD)
@@ -114,7 +121,7 @@ def write_tagged(directory, path, tags, tag_column):
     name = os.path.join(directory, "predictions.conllu" if is_conllu else "predictions.txt")
     with open(name, "a", encoding="utf-8", newline="\n") as file:
         if file.tell():
-            file.write("\n")  # the last sentence of the file before may end without a blank line
+            file.write("\n")  # the last sentence of the previous file may end without a blank line
         for _, line, kind, fields in _lines(path):
             if kind == _WORD:
                 tag = next(tags, None)
@@ -132,30 +139,30 @@ def write_tagged(directory, path, tags, tag_column):
 
 
 def _lines(path):
-    """Yields (number, line, kind, fields); the fields are None but for a word."""
+    """Yields (number, line, kind, fields); fields are None unless the kind is _WORD."""
     is_conllu = _is_conllu(path)
     separator, number_of_columns = ("\t", _NUMBER_OF_COLUMNS) if is_conllu else _layout(path)
     kind = _BLANK
     for number, line in lines_of(path):
-        fields, before = None, kind
+        fields, previous = None, kind
         if not line.strip(" \t"):
             kind = _BLANK
         elif is_conllu and line.startswith("#"):
             kind = _DOCUMENT if line.startswith("# newdoc") else _OTHER
         elif line.startswith("-DOCSTART-") and not is_conllu:
             kind = _DOCUMENT
-        # A range of words that are written as one, and a word that is not written.
+        # A multiword token ("1-2") or an empty node ("1.1") of CoNLL-U.
         elif is_conllu and re.match(r"\d+[-.]\d+\t", line):
             kind = _OTHER
         else:
             kind, fields = _WORD, _fields(line, separator)
-            if line.startswith("#") and before != _WORD and len(fields) != number_of_columns:
+            if line.startswith("#") and previous != _WORD and len(fields) != number_of_columns:
                 kind, fields = _OTHER, None
         yield number, line, kind, fields
 
 
 def _layout(path):
-    """(what stands between the columns, their number) of plain columns, as the first word's line shows; of a # if there is no other."""
+    """(separator, number of columns) by the first line of a word, or else by a line with #."""
     shown = ""
     for _, line in lines_of(path):
         if line.strip(" \t") and not line.startswith("-DOCSTART-"):
@@ -167,7 +174,7 @@ def _layout(path):
 
 
 def _fields(line, separator):
-    # Of spaces there may be several; other white space may be part of a word, or be one.
+    # Several spaces may separate two columns. Other white space may be a word or a part of one.
     return [field for field in line.split(" ") if field] if separator == " " else line.rstrip(" ").split("\t")
 
 
@@ -176,13 +183,13 @@ def _is_conllu(path):
 
 
 def _columns(path, label_column, text_columns):
-    """(number of the word's column, number of the tag's)."""
+    """(number of the column of words, number of the column of tags)."""
     word_column = _FORM if _is_conllu(path) else 0
     if text_columns:
         if len(text_columns) > 1 or not text_columns[0].isdecimal():
             raise UserError(
-                f"--text_columns={','.join(text_columns)}: expected the number of the column with the words, from 0; by "
-                "default it is the first, in CoNLL-U the second"
+                f"--text_columns={','.join(text_columns)}: expected the number of the column with the words, from 0; "
+                "by default it is the first, in CoNLL-U the second"
             )
         word_column = int(text_columns[0])
     if label_column == FinetuningConfig.label_column:
@@ -196,15 +203,24 @@ def _columns(path, label_column, text_columns):
 
 
 def _has_tags(path, number, fields, word_column, tag_column, has_labels):
-    """Whether a line has the tags' column; if labels are not asked for, it need not."""
-    is_there = tag_column < len(fields) and tag_column % len(fields) != word_column
-    if has_labels and not is_there:
+    """Whether a line has a column of tags, apart from the column of words.
+
+    Raises:
+        UserError: the line has no column of words, or has_labels is True and the line has no column of tags.
+    """
+    if word_column >= len(fields):
+        raise UserError(
+            f"{path}:{number}: has {_columns_text(fields)}; expected a word in column {word_column}, from 0 "
+            "(the run's --text_columns)"
+        )
+    has_tags = tag_column < len(fields) and tag_column % len(fields) != word_column
+    if has_labels and not has_tags:
         which = "-1, the last," if tag_column < 0 else f"{tag_column}, from 0"
         raise UserError(
             f"{path}:{number}: has {_columns_text(fields)}; expected a word and a tag, in column {which} "
             "(--label_column)"
         )
-    return is_there
+    return has_tags
 
 
 def _columns_text(fields):

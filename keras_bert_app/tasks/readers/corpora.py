@@ -1,4 +1,4 @@
-"""Tasks over shared corpora, straight from their archives: Reuters-21578 and 20 Newsgroups."""
+"""Tasks over public corpora, read from the files of their archives: Reuters-21578 and 20 Newsgroups."""
 
 import collections
 import html
@@ -16,8 +16,8 @@ _TOPIC = re.compile(r"<D>(.*?)</D>")
 _TEXT = re.compile(r"<TEXT[^>]*>(.*)</TEXT>", re.DOTALL)
 _PARTS = re.compile(r"<(TITLE|BODY)>(.*?)</\1>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-# The topics with a training and a test document in the ModApte split: the field's usual 90 (Yang and Liu 1999). 7,770 of
-# its 9,603 training and 3,019 of its 3,299 test documents have one at least.
+# The 90 topics that have a training and a test document in the ModApte split, as is usual (Yang and Liu 1999). 7,770
+# of its 9,603 training documents and 3,019 of its 3,299 test documents have at least one of these topics.
 REUTERS_TOPICS = tuple(
     """
     acq alum barley bop carcass castor-oil cocoa coconut coconut-oil coffee copper copra-cake corn cotton cotton-oil
@@ -27,22 +27,22 @@ REUTERS_TOPICS = tuple(
     potato propane rand rape-oil rapeseed reserves retail rice rubber rye ship silver sorghum soy-meal soy-oil
     soybean strategic-metal sugar sun-meal sun-oil sunseed tea tin trade veg-oil wheat wpi yen zinc""".split()
 )
-_ONE_IN = 10  # training documents is for dev
+_DEV_PERIOD = 10  # every tenth training document is a dev document
 
 
 def _read_reuters(path, run, has_labels):
     """The documents of the ModApte split with one of the 90 topics; without labels, all documents.
 
-    A text is title and body. Its group is "train" or "test": LEWISSPLIT, where TOPICS is YES.
+    A text is title and body. If TOPICS is YES, the group of a document is its LEWISSPLIT, "train" or "test".
     """
     with open(path, "rb") as file:
-        text = file.read().decode("latin-1")  # one byte of the corpus is no UTF-8
+        text = file.read().decode("latin-1")  # one byte of the corpus is not UTF-8
     before, *documents = text.split("<REUTERS ")
     examples, line = [], 1 + before.count("\n")
     if not documents:
         raise UserError(f"{path}:1: has no document; expected a reut2-*.sgm of Reuters-21578")
-    for found in documents:
-        attributes, _, document = found.partition(">")
+    for marked_up in documents:
+        attributes, _, document = marked_up.partition(">")
         document, end, _ = document.partition("</REUTERS>")
         attributes, topics = dict(_ATTRIBUTE.findall(attributes)), _TOPICS.search(document)
         if not end or topics is None or not {"TOPICS", "LEWISSPLIT", "NEWID"} <= set(attributes):
@@ -61,7 +61,7 @@ def _read_reuters(path, run, has_labels):
                     split if is_of_modapte else "",
                 )
             )
-        line += found.count("\n")
+        line += marked_up.count("\n")
     return examples
 
 
@@ -69,9 +69,9 @@ def _reuters_text(document):
     text = _TEXT.search(document)
     if text is None:
         return ""
-    # A text of TYPE="UNPROC" has no parts.
+    # A text of TYPE="UNPROC" has no title and no body.
     parts = [part for _, part in _PARTS.findall(text[1])] or [_TAG.sub(" ", text[1])]
-    # Control characters of the wire stand there as &#2; and &#3;, which unescape to nothing.
+    # The corpus writes control characters of the news wire as &#2; and &#3;, which html.unescape removes.
     return "\n".join(" ".join(html.unescape(part).split()) for part in parts)
 
 
@@ -99,7 +99,7 @@ def _read_newsgroups(path, run, has_labels):
 
 
 def _part_of_newsgroups(split, examples, run):
-    """The classes in turn, though the files have one after the other: so the first some are of all classes."""
+    """The examples with the classes in turn, because the files are sorted by class."""
     seen, turns = collections.Counter(), []
     for example in (part := _with_dev_of_train(split, examples)):
         turns.append(seen[example.label])
@@ -108,10 +108,14 @@ def _part_of_newsgroups(split, examples, run):
 
 
 def _with_dev_of_train(split, examples):
-    """Of the training examples every tenth, in the order of the files, is dev; the others are train."""
+    """The train or dev part of the training examples: every tenth example is dev."""
     if split not in ("train", "dev"):
         return examples
-    return [example for number, example in enumerate(examples) if (number % _ONE_IN == _ONE_IN - 1) == (split == "dev")]
+    return [
+        example
+        for number, example in enumerate(examples)
+        if (number % _DEV_PERIOD == _DEV_PERIOD - 1) == (split == "dev")
+    ]
 
 
 _SGM = ("reut2-{all}.sgm", "reuters21578/reut2-{all}.sgm")

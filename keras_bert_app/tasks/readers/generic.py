@@ -1,4 +1,4 @@
-"""Tasks over anybody's tables: train, dev and test as .tsv, .csv or .jsonl, columns by name."""
+"""Tasks over tables of the user: train, dev and test as .tsv, .csv or .jsonl, with named columns."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ _FILES = {
 }
 _YES, _NO = ("1", "1.0", "true"), ("0", "0.0", "false")
 _READS = ("text_columns", "label_column")
-# Tried in turn where --text_columns names none.
+# The reader tries these in order if --text_columns is not given.
 _TEXT_COLUMNS = (("text",), ("sentence",), ("text_a", "text_b"), ("sentence1", "sentence2"), ("text_a",), ("review",))
 
 
@@ -49,7 +49,7 @@ def _guessed(path, number, row):
 
 
 def _settled(run, path):
-    """A run that reads the same columns of every file: those that were found in the training examples."""
+    """The run with the text columns of the training file, so that it reads the same columns of every file."""
     number, row = next(read_rows(path), (0, None))
     return (
         run if run.text_columns or row is None else dataclasses.replace(run, text_columns=_guessed(path, number, row))
@@ -57,14 +57,14 @@ def _settled(run, path):
 
 
 def _names(value):
-    """Label names of a cell: joined by commas, or a JSON list, as sequences.write_predictions writes them."""
+    """The label names of a cell, in the format of sequences.write_predictions."""
     if not isinstance(value, str):
         return value
     try:
-        found = json.loads(value) if value.lstrip().startswith("[") else None
+        names = json.loads(value) if value.lstrip().startswith("[") else None
     except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, list) and all(isinstance(name, str) for name in found) else value.split(",")
+        names = None
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else value.split(",")
 
 
 def _label(path, number, value, kind):
@@ -74,12 +74,12 @@ def _label(path, number, value, kind):
             raise UserError(
                 f"{path}:{number}: labels {str(value)[:40]!r}; expected names joined by commas, or a list of them"
             )
-        # A set: in an order of its own, so that the same labels are the same answer.
+        # Sorted, so that the same set of labels is always the same answer.
         return tuple(sorted({_on_one_line(label) for label in labels} - {""}))
     if kind == REGRESSION:
         try:
-            if math.isfinite(number_found := float(value)):
-                return number_found
+            if math.isfinite(label := float(value)):
+                return label
         except (TypeError, ValueError, OverflowError):
             pass
         raise UserError(f"{path}:{number}: label {str(value)[:40]!r}; expected a number")
@@ -89,18 +89,19 @@ def _label(path, number, value, kind):
 
 
 def _marked(path, number, row, names):
-    """The names of those columns that have a 1."""
+    """The names of the columns that hold a 1."""
     values = {name: str(label_of(path, number, row, name)).strip().lower() for name in names}
     for name, value in values.items():
         if value not in (*_YES, *_NO):
             raise UserError(
-                f"{path}:{number}: column {name!r} has {value[:40]!r}; expected 0 or 1, since --label_column names several"
+                f"{path}:{number}: column {name!r} has {value[:40]!r}; expected 0 or 1, since --label_column names "
+                "several"
             )
     return tuple(sorted(_on_one_line(name) for name, value in values.items() if value in _YES))
 
 
 def _on_one_line(text):
-    """Without white space around it, and with one space for each within: predictions are lines of a table."""
+    """The text with single spaces, because predictions are lines of a table."""
     return " ".join(text.split())
 
 

@@ -1,9 +1,12 @@
 """The tasks of GLUE (Wang et al. 2018) and SNLI in their official files.
 
-GLUE's TSV files have no quoting; CoLA's have no header but in the test file; labels stand in the order of the
-original's processors (google-research/bert run_classifier.py).
+GLUE's TSV files have no quoting. CoLA's files have no header, except for the test file. The labels have the order of
+the processors in google-research/bert run_classifier.py.
 """
 
+from collections.abc import Callable
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import sequences
 from keras_bert_app.tasks.families.sequences import CLASSIFICATION, REGRESSION, Example
@@ -12,13 +15,13 @@ from keras_bert_app.tasks.task import Examples, Task
 
 NLI = ("contradiction", "entailment", "neutral")
 _ENTAILS = ("entailment", "not_entailment")
-# One that annotators did not agree on; and a row of GLUE's diagnostic file without any.
+# The annotators did not agree ("-"), or a row of GLUE's diagnostic file has no label ("").
 _NO_LABEL = ("-", "")
 _COLA_COLUMNS = ("source", "label", "star", "sentence")
 _FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 _STS_RANGE = (0.0, 5.0)
-# Columns of the first and second sentence and of the label: GLUE's MNLI, SNLI and XNLI; XNLI's training files; GLUE's
-# diagnostic file.
+# Names of the columns with the first sentence, the second sentence and the label. The first name is that of GLUE's
+# MNLI, SNLI and XNLI, the second that of XNLI's training files, the third that of GLUE's diagnostic file.
 _NLI_COLUMNS = (
     ("sentence1", "premise", "Premise"),
     ("sentence2", "hypo", "Hypothesis"),
@@ -27,11 +30,15 @@ _NLI_COLUMNS = (
 
 
 def _reader(text_a, text_b=None, label="label", kind=CLASSIFICATION, columns=None, leaves_out_ragged=False):
-    """A function (path, run, has_labels) over files with these columns.
+    """A function (path, run, has_labels) that reads files with these columns.
 
     Args:
-        columns: where files have no header. leaves_out_ragged: labelled rows with another number of fields are left
-            out.
+        text_a: str. Column of the first text.
+        text_b: str. Column of the second text; None for single texts.
+        label: str. Column of the label.
+        kind: str. CLASSIFICATION or REGRESSION.
+        columns: Names of the columns of files without header.
+        leaves_out_ragged: bool. Whether labelled rows with a wrong number of fields are left out.
     """
 
     def read(path, run, has_labels):
@@ -57,8 +64,17 @@ def _reader(text_a, text_b=None, label="label", kind=CLASSIFICATION, columns=Non
     return read
 
 
-def read_nli(path, run, has_labels, group_of=lambda row: ""):
-    """Examples of inference; rows without a gold label are left out. Args: group_of: function row -> its group."""
+def read_nli(
+    path: str, run: FinetuningConfig, has_labels: bool, group_of: Callable[[dict], str] = lambda row: ""
+) -> Examples:
+    """Examples of natural language inference, without the rows that have no gold label.
+
+    Args:
+        path: str. The file.
+        run: FinetuningConfig. Not read.
+        has_labels: bool. Whether the file must have labels.
+        group_of: Function row -> group of its example.
+    """
     examples, columns, without_label = [], None, 0
     for count, (number, row) in enumerate(read_rows(path)):
         columns = columns or [next((name for name in names if name in row), names[0]) for names in _NLI_COLUMNS]
@@ -66,7 +82,7 @@ def read_nli(path, run, has_labels, group_of=lambda row: ""):
         if has_labels:
             label_of(path, number, row, columns[2])
             value = text_of(path, number, row, columns[2])
-            # XNLI's training files have another word for it than all others.
+            # Only XNLI's training files write "contradictory".
             value = "contradiction" if value == "contradictory" else value
         if value in _NO_LABEL:
             without_label += 1
@@ -84,8 +100,8 @@ def read_nli(path, run, has_labels, group_of=lambda row: ""):
     return Examples(examples, {"rows without a gold label": without_label} if without_label else {})
 
 
-def guid_of(row, number):
-    """The name of a row in predictions: its index, or its number in the file, from 0."""
+def guid_of(row: dict, number: int) -> str:
+    """The name of a row in predictions: its index or id, or else its number in the file, from 0."""
     return row.get("index") or row.get("id") or str(number)
 
 
@@ -111,7 +127,7 @@ def _glue(
     answer_files=None,
     is_ordered=False,
 ):
-    # GLUE's server knows the answers to a task's test file by the task's name: "SST-2.tsv".
+    # GLUE's server expects files named after the task, such as "SST-2.tsv".
     return Task(
         name,
         summary,
@@ -143,7 +159,7 @@ TASKS = (
         ("accuracy", "f1"),
         ("0", "1"),
     ),
-    # A few questions in the official training file hold an end of line, and are two broken rows each.
+    # A few questions in the official training file contain an end of line, which breaks each of them into two rows.
     _glue(
         "qqp",
         "QQP: do two questions ask the same",

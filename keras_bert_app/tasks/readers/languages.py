@@ -1,7 +1,7 @@
-"""Tasks in several languages: train on one, score on all (zero-shot transfer).
+"""Tasks in several languages: training on one language, scores on all (zero-shot transfer).
 
---language names the language to train on and to choose the best weights by, English by default. At the end of a run the
-split dev_languages is scored, all languages together and each by itself; evaluate --split=test does the same.
+--language names the language that trains the model and chooses the best weights, English by default. A run ends with
+the scores of the split dev_languages, for all languages together and for each one. evaluate --split=test does the same.
 """
 
 import os
@@ -17,10 +17,11 @@ _PAWS_X_LANGUAGES = ("de", "en", "es", "fr", "ja", "ko", "zh")
 
 
 def _read_xnli(path, run, has_labels):
-    # multinli.train.de.tsv; dev and test hold all languages and name them in a column. GLUE's train.tsv is in English.
+    # Only names such as multinli.train.de.tsv have a language. Dev and test files have a column with the language of
+    # each row. GLUE's train.tsv is English.
     parts = os.path.basename(path).split(".")
-    of_file = parts[2] if path.endswith(".tsv") and parts[:2] == ["multinli", "train"] else "en"
-    return read_nli(path, run, has_labels, lambda row: row.get("language", of_file))
+    language = parts[2] if path.endswith(".tsv") and parts[:2] == ["multinli", "train"] else "en"
+    return read_nli(path, run, has_labels, lambda row: row.get("language", language))
 
 
 def _read_paws_x(path, run, has_labels):
@@ -44,9 +45,9 @@ def _of_the_language(split, examples, run):
         return examples
     kept = [example for example in examples if example.group in ("", run.language)]
     if examples and not kept:
-        there = ", ".join(sorted({example.group for example in examples}))
+        languages = ", ".join(sorted({example.group for example in examples}))
         raise UserError(
-            f"--language={run.language}: {examples[0].place.rpartition(':')[0]} has {there}; give one of "
+            f"--language={run.language}: {examples[0].place.rpartition(':')[0]} has {languages}; give one of "
             "these, or '' for all"
         )
     return kept

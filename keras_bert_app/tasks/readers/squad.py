@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) and what has their layout, such as XQuAD (Artetxe et al. 2020)."""
+"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), and XQuAD (Artetxe et al. 2020)."""
 
 import json
 import os
@@ -10,13 +10,17 @@ from keras_bert_app.tasks.families.question_answering import Example
 from keras_bert_app.tasks.task import Task
 
 _XQUAD = re.compile(r"xquad\.(\w+)\.json")
-# A question's id as it stands in a file. Within a text the quotation marks would have backslashes before them.
+# The id of a question in a file. In a text, backslashes would precede the quotation marks.
 _ID = re.compile(r'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)')
 _KINDS = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
 
 
 def _reader(has_null):
-    """A function (path, run, has_labels) over SQuAD's JSON. Args: has_null: whether questions may have no answer."""
+    """A function (path, run, has_labels) that reads SQuAD's JSON.
+
+    Args:
+        has_null: bool. Whether questions may have no answer.
+    """
 
     def read(path, run, has_labels):
         language = _XQUAD.fullmatch(os.path.basename(path))
@@ -45,7 +49,8 @@ def _questions(path):
         content = json.loads(text)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 (byte {error.start}); convert the file") from None
-    except (ValueError, RecursionError) as error:  # of a number of many digits, and of lists in lists, no place is told
+    except (ValueError, RecursionError) as error:
+        # Errors about very long numbers and very deep lists have no line and no column.
         column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UserError(
             f"{path}:{getattr(error, 'lineno', 1)}: is no JSON ({getattr(error, 'msg', error)}{column}); expected "
@@ -53,26 +58,26 @@ def _questions(path):
         ) from None
     lines = _lines_of_ids(text)
     for number, article in enumerate(_value(content, "data", list, path), 1):
-        of_article = f"{path}: article {number}"
-        for count, paragraph in enumerate(_value(article, "paragraphs", list, of_article), 1):
-            of_paragraph = f"{of_article}, paragraph {count}"
-            context = _value(paragraph, "context", str, of_paragraph)
-            for question in _value(paragraph, "qas", list, of_paragraph):
+        article_place = f"{path}: article {number}"
+        for count, paragraph in enumerate(_value(article, "paragraphs", list, article_place), 1):
+            paragraph_place = f"{article_place}, paragraph {count}"
+            context = _value(paragraph, "context", str, paragraph_place)
+            for question in _value(paragraph, "qas", list, paragraph_place):
                 if not isinstance(question, dict) or type(question.get("id")) not in (str, int):
-                    raise UserError(f"{of_paragraph}: has a question without an id; give each an id of its own")
-                of_id = lines.get(question["id"])
-                place = f"{path}:{of_id.pop(0)}" if of_id else path
+                    raise UserError(f"{paragraph_place}: has a question without an id; give each an id of its own")
+                id_lines = lines.get(question["id"])
+                place = f"{path}:{id_lines.pop(0)}" if id_lines else path
                 yield context, question, f"{place}: question {question['id']}"
 
 
 def _lines_of_ids(text):
-    """dict id -> the lines of a file where it stands, in their order."""
-    found, line, at = {}, 1, 0
+    """dict id -> line numbers of this id in a file, in ascending order."""
+    line_numbers, line, position = {}, 1, 0
     for match in _ID.finditer(text):
-        line += text.count("\n", at, match.start())
-        at = match.start()
-        found.setdefault(json.loads(match[1]), []).append(line)
-    return found
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        line_numbers.setdefault(json.loads(match[1]), []).append(line)
+    return line_numbers
 
 
 def _value(of, key, kind, place):
@@ -82,7 +87,7 @@ def _value(of, key, kind, place):
 
 
 def _with_whole_characters(text):
-    """Half a surrogate pair, which JSON can hold and no file can, becomes a question mark; places stay."""
+    """The text with ? for each half of a surrogate pair, which UTF-8 cannot hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -91,7 +96,7 @@ def _shown(of, key):
 
 
 def _answers(question, context, place, has_null):
-    """(texts of the answers, (start, end) of the first in the context); ((), None) where there is none."""
+    """(texts of the answers, (start, end) of the first one in the context); ((), None) without an answer."""
     is_impossible = question.get("is_impossible", False)
     answers = _value(question, "answers", list, place)
     texts = tuple(_value(answer, "text", str, place) for answer in answers)
@@ -102,27 +107,28 @@ def _answers(question, context, place, has_null):
     if not texts and question.get("is_impossible") is False:
         raise UserError(f"{place}: has no answer, but is_impossible is false; give an answer, or true")
     spans = [
-        _span(context, text, _value(answer, "answer_start", int, place), place) for text, answer in zip(texts, answers)
+        _span(context, text, _value(answer, "answer_start", int, place), place)
+        for text, answer in zip(texts, answers, strict=True)
     ]
     return texts, spans[0] if spans else None
 
 
 def _span(context, text, start, place):
-    """(start, end) of an answer in its context; white space may differ."""
+    """(start, end) of an answer in its context. The white space may differ."""
     if 0 <= start and context.startswith(text, start) and text.strip():
         return start, start + len(text)
     characters = r"\s*".join(re.escape(character) for character in text if not character.isspace())
     if not characters:
         raise UserError(f"{place}: has an empty answer; one that has none has no answers in its list")
-    found = re.compile(rf"\s*({characters})").match(context, start) if start >= 0 else None
-    if found:
-        return found.span(1)
-    there = context[start : start + len(text)] if 0 <= start < len(context) else ""
+    match = re.compile(rf"\s*({characters})").match(context, start) if start >= 0 else None
+    if match:
+        return match.span(1)
+    text_at_start = context[start : start + len(text)] if 0 <= start < len(context) else ""
     elsewhere = context.find(text)
     hint = f"it stands at {elsewhere}" if elsewhere >= 0 else "nor anywhere else"
     raise UserError(
         f"{place}: answer {text[:60]!r} is not at answer_start {start} of its context, where "
-        f"{there[:60]!r} stands ({hint}); count Unicode characters from 0"
+        f"{text_at_start[:60]!r} stands ({hint}); count Unicode characters from 0"
     )
 
 
@@ -134,7 +140,8 @@ def _files(version, *dev):
     }
 
 
-# As in run_squad.py, whose other settings are FinetuningConfig's own; epochs as in the paper, sections 4.2 and 4.3.
+# From run_squad.py, whose other settings are the defaults of FinetuningConfig. The number of epochs is that of Devlin
+# et al. 2018, sections 4.2 and 4.3.
 _DEFAULTS = {"max_seq_length": 384, "classifier_dropout": 0.0}
 TASKS = (
     Task(

@@ -1,30 +1,34 @@
-"""Rows of labelled tables: TSV, CSV and JSON lines, with the file and line of each fault."""
+"""Rows of labelled tables: TSV, CSV and JSON lines. Every error message has file and line."""
 
 import csv
 import itertools
 import json
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
 
 
-def read_rows(path, columns=None, ragged=None):
-    """Yields (line number, dict column -> str or JSON value) of a table; its form follows from the file's ending.
+def read_rows(
+    path: str, columns: Sequence[str] | None = None, ragged: list[int] | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number, dict column -> str or JSON value) of a table.
 
-    An empty line is no row, but in a table of one column it is an empty text.
+    The ending of the path decides the format. An empty line is no row. In a table with one column it is an empty text.
 
     Args:
-        path: .tsv or .txt (tabs, no quoting, as GLUE has them), .csv (quoted as spreadsheets do), .jsonl or .json (one
-            object a line); a .txt that begins with a brace holds JSON lines too, as SciBERT's do.
-        columns: names of the columns of a file without header; a first line with one of these names in it is a header
-            all the same. By default the first line is the header.
-        ragged: a list that takes the line numbers of rows with more or fewer fields than columns, which are then left
-            out.
+        path: str. .tsv or .txt: tabs without quoting, as in GLUE. .csv: quoted as spreadsheets do. .jsonl or .json:
+            one object a line. A .txt file that begins with a brace holds JSON lines, too, as SciBERT's files do.
+        columns: Names of the columns of a file without header. If the first line has one of these names, the line is
+            a header nevertheless. By default the first line is the header.
+        ragged: list. Rows with more or fewer fields than columns are skipped, and their line numbers are added to
+            this list. None: such a row is an error.
 
     Raises:
-        UserError: not UTF-8, a row with more or fewer fields than columns, a line that is no JSON object: file:line and
-            why.
+        UserError: the file is not UTF-8, a row has more or fewer fields than columns, or a line is no JSON object.
+            The message has file:line.
     """
     kind = os.path.splitext(path)[1].lower()
     if kind == ".csv":
@@ -39,11 +43,13 @@ def read_rows(path, columns=None, ragged=None):
         yield from _with_columns(path, ((number, line.split("\t")) for number, line in lines), columns, ragged)
 
 
-def lines_of(path):
-    """Yields (line number, line without its end) of UTF-8 text; only \\n ends a line, a \\r before it is dropped.
+def lines_of(path: str) -> Iterator[tuple[int, str]]:
+    """Yields (line number, line without its end) of UTF-8 text.
+
+    Only \\n ends a line; a \\r before it is dropped.
 
     Raises:
-        UserError: a line that is not UTF-8.
+        UserError: a line is not UTF-8.
     """
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -56,22 +62,34 @@ def lines_of(path):
             yield number, text.rstrip("\n").removesuffix("\r")
 
 
-def column_of(path, number, row, name):
-    """The value of a row's column.
+def column_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
+    """The value in a column of a row.
+
+    Args:
+        path: str. The file, for the error message.
+        number: int. The line, for the error message.
+        row: dict column -> value.
+        name: str. The column.
 
     Raises:
-        UserError: there is no such column; the nearest is named.
+        UserError: the column is missing; the message has the nearest name.
     """
     if name not in row:
         raise UserError(f"{path}:{number}: has no column {name!r}: {nearest(name, [str(key) for key in row])}")
     return row[name]
 
 
-def text_of(path, number, row, name):
-    """The text in a row's column; it may be empty.
+def text_of(path: str, number: int, row: dict[str, Any], name: str) -> str:
+    """The text in a column of a row, which may be empty.
+
+    Args:
+        path: str. The file, for the error message.
+        number: int. The line, for the error message.
+        row: dict column -> value.
+        name: str. The column.
 
     Raises:
-        UserError: there is no such column, or no text in it.
+        UserError: the column is missing or holds no text.
     """
     value = column_of(path, number, row, name)
     if not isinstance(value, str):
@@ -79,11 +97,17 @@ def text_of(path, number, row, name):
     return value
 
 
-def label_of(path, number, row, name):
-    """The value of a row's column with the answer.
+def label_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
+    """The value in the column of a row that holds the answer.
+
+    Args:
+        path: str. The file, for the error message.
+        number: int. The line, for the error message.
+        row: dict column -> value.
+        name: str. The column.
 
     Raises:
-        UserError: there is no such column.
+        UserError: the column is missing.
     """
     if name not in row:
         raise UserError(
@@ -107,7 +131,7 @@ def _with_columns(path, rows, columns, ragged):
         if fields == [""] and len(columns) > 1:
             continue
         if len(fields) == len(columns):
-            yield number, dict(zip(columns, fields))
+            yield number, dict(zip(columns, fields, strict=True))
         elif ragged is None:
             raise UserError(
                 f"{path}:{number}: has {len(fields)} fields; expected {len(columns)} ({', '.join(columns)})"
@@ -117,11 +141,11 @@ def _with_columns(path, rows, columns, ragged):
 
 
 def _csv_rows(path):
-    # By default the module refuses fields above 131,072 characters; a document may be longer.
+    # The csv module refuses fields above 131,072 characters by default, and a document may be longer.
     csv.field_size_limit(sys.maxsize)
     reader = csv.reader((line + "\n" for _, line in lines_of(path)), strict=True)
     while True:
-        number = reader.line_num + 1  # a row ends where its quotes do, maybe lines later
+        number = reader.line_num + 1  # a quoted field may span lines
         try:
             fields = next(reader)
         except StopIteration:
@@ -147,6 +171,6 @@ def _json_rows(path, lines):
         yield number, without_surrogates(row) if "\\ud" in line.lower() else row
 
 
-def without_surrogates(value):
-    """A JSON value with ? for each half of a surrogate pair, which JSON's escapes can hold and UTF-8 cannot."""
+def without_surrogates(value: Any) -> Any:
+    """A JSON value with ? for each half of a surrogate pair, which UTF-8 cannot hold."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Tasks that tag words: entities (ner) and parts of speech or any other tag (pos), from files in columns."""
+"""Tasks that tag words, from files in columns: ner for entities, pos for any other tags."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ _ENDINGS = (".txt", ".conll", ".tsv")
 
 
 def _files(endings, pattern=None):
-    """Files of the splits: the same names with all endings, CoNLL-2003's own names, and those of a pattern."""
+    """The files of the splits: usual names with all endings, those of CoNLL-2003, a pattern."""
     files = {
         split: (*(name + ending for name in names for ending in endings), *(f"eng.{name}" for name in names))
         for split, names in _NAMES.items()
@@ -20,29 +20,43 @@ def _files(endings, pattern=None):
     return {split: (*names, pattern.format(split)) if pattern else names for split, names in files.items()}
 
 
-def read_entities(path, label_column, has_labels, advice, text_columns=(), tag_scheme="auto"):
-    """The sentences of a file whose tags are those of entities, with the scheme that they are answered in.
+def read_entities(
+    path: str,
+    label_column: str,
+    has_labels: bool,
+    advice: str,
+    text_columns: tuple[str, ...] = (),
+    tag_scheme: str = "auto",
+) -> list[conll.Sentence]:
+    """The sentences of a file whose tags mark entities, with the scheme in which answers write their tags.
 
-    That is the run's, where the file's tags are not clearly of another one.
+    This is the scheme of the run, unless the tags of the file clearly follow another one.
 
     Args:
-        label_column, has_labels, text_columns: of conll.read_sentences. advice: what to do about a tag that is no entity's, for
-            the error. tag_scheme: the run's, of entities.SCHEMES; auto where it has none.
+        path: str. The file.
+        label_column: str. See conll.read_sentences.
+        has_labels: bool. Whether the file must have tags.
+        advice: str. Part of the error message about a tag that marks no entity.
+        text_columns: See conll.read_sentences.
+        tag_scheme: str. The scheme of the run, a key of SCHEMES; auto if the run has none.
 
     Raises:
-        UserError: see conll.read_sentences; a tag that is no entity's where there must be tags; file:line.
+        UserError: see conll.read_sentences; or has_labels is True and a tag marks no entity (file:line).
     """
     sentences = conll.read_sentences(path, label_column, has_labels, text_columns)
     tags = set().union(*(sentence.tags or () for sentence in sentences))
     strange = {tag for tag in tags if not entities.is_entity_tag(tag)}
     if strange and has_labels:
         line, tag = next(
-            (line, tag) for sentence in sentences for line, tag in zip(sentence.lines, sentence.tags) if tag in strange
+            (line, tag)
+            for sentence in sentences
+            for line, tag in zip(sentence.lines, sentence.tags, strict=True)
+            if tag in strange
         )
         raise UserError(
             f"{path}:{line}: tag {tag!r} is no entity's; expected O, or B-, I-, E- or S- and a type ({advice})"
         )
-    # A file to answer need not have tags, and its last column may be another kind's, such as chunks: the answers are the run's.
+    # A file without labels may have another last column, such as chunks; its answers follow the scheme of the run.
     is_given = tag_scheme != "auto"
     if not is_given or has_labels and not all(entities.is_in(tag_scheme, sentence.tags) for sentence in sentences):
         tag_scheme = "IOB2" if strange else entities.scheme_of([sentence.tags or () for sentence in sentences])
@@ -50,7 +64,7 @@ def read_entities(path, label_column, has_labels, advice, text_columns=(), tag_s
 
 
 def _settled(run, path):
-    """A run that answers in the scheme of its training examples."""
+    """The run with the tag scheme of its training examples."""
     if run.tag_scheme != "auto":
         return run
     sentences = _read_entities(path, run, has_labels=True)

@@ -1,26 +1,28 @@
-"""Adafactor (Shazeer and Stern 2018): second moments kept as means of rows and columns, which take next to no memory."""
+"""Adafactor (Shazeer and Stern 2018), which keeps means of rows and columns as second moments and so saves memory."""
 
 import tensorflow as tf
 
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer, matrices_shape, move, new_slot, num_matrices
 
-# The paper's proposed hyperparameters, algorithm 6.
+# Hyperparameters that the paper proposes (algorithm 6).
 EPSILON_1 = 1e-30  # added to squared gradients
-EPSILON_2 = 1e-3  # the least root mean square that a variable is taken to have
-CLIP_THRESHOLD = 1.0  # of the root mean square of an update, before the learning rate
-DECAY_EXPONENT = 0.8  # beta_2 at step t is 1 - t ** -this
+EPSILON_2 = 1e-3  # lower limit of a variable's root mean square
+CLIP_THRESHOLD = 1.0  # upper limit of an update's root mean square, before the learning rate
+DECAY_EXPONENT = 0.8  # beta_2 at step t is 1 - t ** -DECAY_EXPONENT
 
 
 class Adafactor(Optimizer):
     """Algorithms 4 (matrices) and 5 (vectors) of the paper, with decoupled weight decay and no first moment.
 
     change = max(EPSILON_2, RMS(variable)) * clipped(gradient / sqrt(v)) + weight_decay_rate * variable;
-    variable -= learning_rate * change. The learning rate is a share of what the weights measure (rho in the paper, where
-    it is min(1e-2, 1 / sqrt(step)); here the schedule's). Query, key and value are three matrices.
+    variable -= learning_rate * change.
 
-    keras.optimizers.Adafactor has the same update as long as the rate is below 1 / sqrt(step), its ceiling. It cannot
-    stand here: it keeps v whole beside its factors, sums the gradients over replicas once more, counts its steps itself,
-    and under tf.distribute leaves no way to call an update off.
+    The learning rate is relative to the root mean square of the weights. It follows the schedule; the paper's rho is
+    min(1e-2, 1 / sqrt(step)). Query, key and value are three matrices.
+
+    keras.optimizers.Adafactor has the same update while the rate is below 1 / sqrt(step), its ceiling. It does not
+    serve here, because it keeps all of v besides the factors, sums the gradients over replicas again, counts its steps
+    itself, and cannot skip an update under tf.distribute.
     """
 
     def make_slots(self):
@@ -37,7 +39,7 @@ class Adafactor(Optimizer):
         return slots
 
     def step_terms(self, step):
-        """beta_2 at the update after `step` others; 0 at the first."""
+        """beta_2 of the update after `step` earlier updates; 0 at the first update."""
         return 1.0 - tf.pow(tf.cast(step + 1, tf.float32), -DECAY_EXPONENT)
 
     def update(self, variable, slots, gradient, learning_rate, beta_2, traits):
@@ -52,13 +54,13 @@ class Adafactor(Optimizer):
                 move(slots[name], tf.reduce_mean(square, axis=axis, keepdims=True) + EPSILON_1, beta_2)
                 for name, axis in (("adafactor_rows", 2), ("adafactor_columns", 0))
             )
-            # v = rows x columns / mean of rows, in parts, since their product may be too small for float32.
+            # v = rows * columns / mean of rows. Their product may underflow float32, so the factors apply one by one.
             rows /= tf.reduce_mean(rows, axis=0, keepdims=True)
             update = gradient * tf.math.rsqrt(rows) * tf.math.rsqrt(columns)
         update /= tf.maximum(1.0, _root_mean_square(update) / CLIP_THRESHOLD)
         update *= tf.maximum(EPSILON_2, _root_mean_square(weights))
         change = learning_rate * (update + traits.decay * weights)
-        # Kept for people to watch: it cannot be worked out from the slots.
+        # The log shows this norm, and the slots alone do not determine it.
         slots["adafactor_update_norm"].assign(tf.norm(change))
         variable.assign_sub(tf.reshape(change, variable.shape))
 
@@ -67,5 +69,5 @@ class Adafactor(Optimizer):
 
 
 def _root_mean_square(values):
-    """Of each matrix: [1, M, 1]."""
+    """The root mean square of each matrix of [R, M, C], as [1, M, 1]."""
     return tf.sqrt(tf.reduce_mean(tf.square(values), axis=(0, 2), keepdims=True))

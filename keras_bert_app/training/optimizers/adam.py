@@ -1,5 +1,6 @@
 """BERT's AdamW, and LAMB."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -8,15 +9,18 @@ from keras_bert_app.training.optimizers.optimizer_base import NOT_DECAYED, Optim
 
 
 class AdamTerms(NamedTuple):
-    """What Adam's updates need of the step, float32 scalars.
+    """The numbers of Adam's update that depend on the step, float32 scalars.
 
-    Both corrections are one factor of the direction, and epsilon is scaled to stand beside the corrected root: fewer arrays
-    are written.
+    Bias correction divides m by 1 - beta_1_power and v by 1 - beta_2_power. Here both are one factor of the direction,
+    and epsilon is scaled to match. An update then writes fewer arrays.
 
     Attributes:
-        beta_1, beta_2: as the optimizer has them. beta_1_power, beta_2_power: beta ** n at the n-th update; 0 without bias
-            correction.
-        epsilon: epsilon * sqrt(1 - beta_2_power). correction: sqrt(1 - beta_2_power) / (1 - beta_1_power).
+        beta_1: the optimizer's beta_1.
+        beta_2: the optimizer's beta_2.
+        beta_1_power: beta_1 ** n at the n-th update; 0 without bias correction.
+        beta_2_power: beta_2 ** n at the n-th update; 0 without bias correction.
+        epsilon: the optimizer's epsilon * sqrt(1 - beta_2_power).
+        correction: sqrt(1 - beta_2_power) / (1 - beta_1_power).
     """
 
     beta_1: tf.Tensor
@@ -28,25 +32,31 @@ class AdamTerms(NamedTuple):
 
 
 class AdamWeightDecay(Optimizer):
-    """Adam with decoupled weight decay, as google-research/bert has it: by default without bias correction.
+    """Adam with decoupled weight decay, by default without bias correction, as in google-research/bert.
 
     update = m / (sqrt(v) + epsilon) + weight_decay_rate * variable; variable -= learning_rate * update.
 
     Args:
-        variables, weight_decay_rate, learning_rate_factors, not_decayed: as of Optimizer.
-        bias_correction: whether m and v are divided by 1 - beta ** steps, as in Kingma and Ba 2015.
+        variables: see Optimizer.
+        weight_decay_rate: see Optimizer.
+        beta_1: decay of m, the mean of the gradient.
+        beta_2: decay of v, the mean of the squared gradient.
+        epsilon: small number beside sqrt(v).
+        bias_correction: whether m and v are divided by 1 - beta ** steps (Kingma and Ba 2015).
+        learning_rate_factors: see Optimizer.
+        not_decayed: see Optimizer.
     """
 
     def __init__(
         self,
-        variables,
-        weight_decay_rate=0.01,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
-        bias_correction=False,
-        learning_rate_factors=None,
-        not_decayed=NOT_DECAYED,
+        variables: Mapping[str, tf.Variable],
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = False,
+        learning_rate_factors: Mapping[str, float] | None = None,
+        not_decayed: str = NOT_DECAYED,
     ):
         super().__init__(variables, weight_decay_rate, learning_rate_factors, not_decayed)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
@@ -61,7 +71,7 @@ class AdamWeightDecay(Optimizer):
         }
 
     def step_terms(self, step):
-        """AdamTerms at the n-th update, the one after `step` others."""
+        """AdamTerms of the update after `step` earlier updates."""
         betas = tf.constant(self.beta_1), tf.constant(self.beta_2)
         powers = [
             tf.pow(beta, tf.cast(step + 1, tf.float32)) if self.bias_correction else tf.constant(0.0) for beta in betas
@@ -70,7 +80,7 @@ class AdamWeightDecay(Optimizer):
         return AdamTerms(*betas, *powers, epsilon=self.epsilon * root, correction=root / (1.0 - powers[0]))
 
     def direction(self, variable, slots, terms, traits):
-        """What the learning rate is multiplied with, from the slots after an update."""
+        """The direction of the last update, before the learning rate, from the slots after the update."""
         direction = slots["adam_m"] / (tf.sqrt(slots["adam_v"]) + terms.epsilon)
         if self.bias_correction:
             direction *= terms.correction
@@ -79,8 +89,8 @@ class AdamWeightDecay(Optimizer):
     def update(self, variable, slots, gradient, learning_rate, terms, traits):
         if traits.decay:
             variable.assign_sub(variable * (learning_rate * traits.decay))
-        # With beta powers of 0 the op makes no bias correction; it reads and writes each array once. With them it
-        # corrects v outside the root's sum with epsilon, so that it takes the scaled one too.
+        # The op reads and writes each array once. With beta powers of 0 it corrects no bias. With others it adds
+        # epsilon to the uncorrected root, so it takes the scaled epsilon.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=slots["adam_m"].handle,
@@ -95,20 +105,20 @@ class AdamWeightDecay(Optimizer):
         )
 
     def update_norms(self, learning_rate, step):
-        """Worked out again from the slots, with the weights as they are after the update."""
+        """The norms of the last updates, computed from the slots and from the weights after the update."""
         return [self.norm_of_update(path, learning_rate, step) for path in self.variables_by_path]
 
-    def norm_of_update(self, path, learning_rate, step):
-        """The norm of one variable's last update."""
+    def norm_of_update(self, path: str, learning_rate, step):
+        """The norm of the last update of one variable."""
         terms = self.step_terms(self.updates_of(path, step - 1))
         direction = self.direction(self.variables_by_path[path], self.slots_of(path), terms, self.traits_of(path))
         return learning_rate * self.learning_rate_factors[path] * tf.linalg.global_norm([direction])
 
 
 class Lamb(AdamWeightDecay):
-    """Adam's update scaled for each matrix by ||variable|| / ||update||: LAMB (You et al. 2020, algorithm 2).
+    """LAMB: Adam's update, scaled for each matrix by ||variable|| / ||update|| (You et al. 2020, algorithm 2).
 
-    The ratio is 1 where either norm is 0, and for what is not decayed either. Bias correction is on in the paper.
+    The ratio is 1 if either norm is 0, and for variables that are never decayed. The paper has bias correction on.
     """
 
     def update(self, variable, slots, gradient, learning_rate, terms, traits):

@@ -1,18 +1,27 @@
-"""The optimizers of BERT's pre-training by the names of --optimizer, and what all of them have."""
+"""The optimizer of a run by the name of --optimizer, its learning rates by layer, and norms for the log."""
 
 import functools
 import re
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.adam import AdamWeightDecay, Lamb
 from keras_bert_app.training.optimizers.muon import Muon
+from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 
 
-def make_optimizer(run, variables, num_hidden_layers):
-    """The optimizer that a PretrainingConfig names, of a dict path -> tf.Variable; call it in the strategy's scope."""
+def make_optimizer(run: TrainingConfig, variables: Mapping[str, tf.Variable], num_hidden_layers: int) -> Optimizer:
+    """Makes the optimizer that a run names. Call this function in the strategy's scope.
+
+    Args:
+        run: TrainingConfig, resolved.
+        variables: dict path -> tf.Variable of the variables that are trained.
+        num_hidden_layers: number of the encoder's layers, for layer_decay.
+    """
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
     if run.optimizer == "adafactor":
         return Adafactor(variables, run.weight_decay_rate, factors, run.not_decayed)
@@ -33,43 +42,54 @@ def make_optimizer(run, variables, num_hidden_layers):
     )
 
 
-def learning_rate_factors(paths, num_hidden_layers, layer_decay):
-    """dict path -> factor of the learning rate: 1 for the heads, layer_decay once for each layer further down.
+def learning_rate_factors(paths: Iterable[str], num_hidden_layers: int, layer_decay: float) -> dict[str, float]:
+    """dict path -> factor of the learning rate: 1 for the heads, times layer_decay for each layer below them.
 
-    Layer-wise decay of the rate is that of Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A).
+    Howard and Ruder 2018 and ELECTRA (Clark et al. 2020, appendix A) use such a layer-wise decay.
+
+    Args:
+        paths: paths of the variables.
+        num_hidden_layers: number of the encoder's layers.
+        layer_decay: factor for each layer.
     """
     return {path: layer_decay ** (num_hidden_layers + 1 - depth(path, num_hidden_layers)) for path in paths}
 
 
-def depth(path, num_hidden_layers):
-    """How far up in the model a variable is: 0 for embeddings, 1 for the lowest layer, one more than layers for heads."""
+def depth(path: str, num_hidden_layers: int) -> int:
+    """The height of a variable in the model: 0 in embeddings, 1 in the lowest layer, num_hidden_layers + 1 in heads."""
     if match := re.search(r"layer_(\d+)/", path):
         return 1 + int(match[1])
     return 0 if path.startswith("encoder/embeddings/") else num_hidden_layers + 1
 
 
-def make_norms_call(strategy, optimizer):
-    """A function (learning_rate, step) of global norms for people to watch, called outside of updates.
+def make_norms_call(strategy: tf.distribute.Strategy, optimizer: Optimizer) -> Callable[[float, int], dict[str, float]]:
+    """A function (learning_rate, step) that computes global norms for the log, outside of updates.
 
-    It returns a dict: parameter_norm of the weights, update_norm of the last update, the number `step`.
+    Args:
+        strategy: the devices.
+        optimizer: Optimizer.
+
+    Returns:
+        function that returns a dict: parameter_norm, the norm of the weights, and update_norm, the norm of the last
+            update, number `step`.
     """
-    # A TPU computes what is compiled for it alone, and its weights are too many to be fetched for a figure.
+    # A TPU runs compiled programs alone, and fetching all weights for one figure would take too long.
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     call = norms_function(strategy, optimizer) if is_tpu else functools.partial(_norms, optimizer)
 
     def norms(learning_rate, step):
-        of_weights, of_updates = call(tf.constant(learning_rate, tf.float32), tf.constant(step, tf.int32))
+        weight_norm, update_norms = call(tf.constant(learning_rate, tf.float32), tf.constant(step, tf.int32))
         is_trained = [step > optimizer.first_steps.get(path, 0) for path in optimizer.variables_by_path]
         return {
-            "parameter_norm": float(of_weights),
-            "update_norm": float(np.linalg.norm(of_updates.numpy()[is_trained])),
+            "parameter_norm": float(weight_norm),
+            "update_norm": float(np.linalg.norm(update_norms.numpy()[is_trained])),
         }
 
     return norms
 
 
-def norms_function(strategy, optimizer):
-    """The tf.function that make_norms_call calls on a TPU, of learning_rate float32 and step int32."""
+def norms_function(strategy: tf.distribute.Strategy, optimizer: Optimizer) -> Callable:
+    """The tf.function that make_norms_call calls on a TPU. Its arguments are learning_rate float32 and step int32."""
 
     def replica_norms(learning_rate, step):
         return _norms(optimizer, learning_rate, step)

@@ -1,4 +1,4 @@
-"""Muon: the momentum of a hidden matrix with its singular values made about equal (Jordan et al. 2024)."""
+"""Muon (Jordan et al. 2024): momentum whose singular values are made about equal, for hidden matrices."""
 
 import tensorflow as tf
 
@@ -7,28 +7,30 @@ from keras_bert_app.training.optimizers.adam import AdamWeightDecay
 from keras_bert_app.training.optimizers.optimizer_base import matrices_shape, new_slot
 
 MOMENTUM = 0.95
-# The quintic a x + b x^3 + c x^5 of the reference implementation, steepest at 0: after five times every singular value
-# above some 0.0015 of the matrix's (Frobenius) norm is between 0.68 and 1.2.
+# The quintic a x + b x^3 + c x^5 of the reference implementation, whose slope at 0 is steep. After five iterations
+# every singular value above about 0.0015 of the matrix's Frobenius norm is between 0.68 and 1.2.
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-# Of an update's root mean square, about what AdamW's is, so that both share a rate and a weight decay.
+# Root mean square of an update. It is about that of AdamW, so that both share a learning rate and a weight decay.
 _ROOT_MEAN_SQUARE = 0.2
 
 
 class Muon(AdamWeightDecay):
-    """Muon for the matrices of the encoder's layers, AdamW for all else: embeddings, biases, norms, heads.
+    """Muon for the matrices of the encoder's layers, AdamW for embeddings, biases, norms and heads.
 
-    momentum = 0.95 * momentum + gradient; update = orthogonal(gradient + 0.95 * momentum) * 0.2 * sqrt(max(rows, columns))
-    + weight_decay_rate * variable; variable -= learning_rate * update, with the scale of Liu et al. 2025 (Muon is scalable
-    for LLM training, arXiv:2502.16982). Query, key and value are three matrices.
+    momentum = 0.95 * momentum + gradient;
+    update = orthogonal(gradient + 0.95 * momentum) * 0.2 * sqrt(max(rows, columns)) + weight_decay_rate * variable;
+    variable -= learning_rate * update.
+
+    The scale is that of Liu et al. 2025 (Muon is scalable for LLM training, arXiv:2502.16982). Query, key and value are
+    three matrices. keras.optimizers.Muon has the same update; see Adafactor for why Keras' optimizers do not serve.
 
     Args:
-        compute_dtype: of the products that make a matrix orthogonal; bfloat16 in the reference implementation. All else of its
-            arguments are AdamW's.
-
-    keras.optimizers.Muon has the same update; why Keras' optimizers cannot stand here is said at Adafactor.
+        args: positional arguments of AdamWeightDecay.
+        compute_dtype: type of the products that make a matrix orthogonal; bfloat16 in the reference implementation.
+        kwargs: keyword arguments of AdamWeightDecay.
     """
 
-    def __init__(self, *args, compute_dtype="float32", **kwargs):
+    def __init__(self, *args, compute_dtype: str = "float32", **kwargs):
         super().__init__(*args, **kwargs)
         self.compute_dtype = compute_dtype
 
@@ -54,7 +56,7 @@ class Muon(AdamWeightDecay):
         direction = orthogonalized(direction, self.compute_dtype) * (_ROOT_MEAN_SQUARE * max(rows, columns) ** 0.5)
         direction = tf.reshape(tf.transpose(direction, [1, 0, 2]), variable.shape)
         change = learning_rate * (direction + traits.decay * variable)
-        # Kept for people to watch: it cannot be worked out from the slots.
+        # The log shows this norm, and the slots alone do not determine it.
         slots["muon_update_norm"].assign(tf.norm(change))
         variable.assign_sub(change)
 
@@ -69,8 +71,16 @@ class Muon(AdamWeightDecay):
         ]
 
 
-def orthogonalized(matrices, compute_dtype="float32"):
-    """The matrices float32 [M, R, C], their singular values brought near 1."""
+def orthogonalized(matrices, compute_dtype: str = "float32"):
+    """Brings the singular values of matrices near 1.
+
+    Args:
+        matrices: float32 [M, R, C].
+        compute_dtype: type of the matrix products.
+
+    Returns:
+        float32 [M, R, C].
+    """
     is_tall = matrices.shape[-2] > matrices.shape[-1]
     x = tf.linalg.matrix_transpose(matrices) if is_tall else matrices
     x = tf.cast(x / (tf.norm(x, axis=(-2, -1), keepdims=True) + 1e-7), compute_dtype)

@@ -1,27 +1,29 @@
-"""What the optimizers share: slots for each variable, and an update by each replica that can be called off.
+"""The base of the optimizers: slots for each variable, and an update on each replica that can be skipped.
 
-Slots and updates are written over tf.Variable: Keras' optimizers clip before the sum over replicas and sum once more.
+Slots are tf.Variables. Keras' optimizers do not serve here: they clip before the sum over replicas and sum again.
 """
 
 import contextlib
 import re
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
-from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PLAIN, Execution
 
 NOT_DECAYED = TrainingConfig.not_decayed
 
 
 class Traits(NamedTuple):
-    """What an update needs to know of a variable besides its shape.
+    """Properties of a variable, besides its shape, that its update depends on.
 
     Attributes:
-        decay: its weight decay. is_excepted: whether it is one of those that are never decayed.
-        num_matrices: as how many it is taken by an algorithm that takes each matrix by itself: query, key and value lie in
-            one kernel [H, 3H] but are three.
+        decay: weight decay rate.
+        is_excepted: whether the variable is never decayed.
+        num_matrices: number of matrices that lie side by side in the variable. Query, key and value are three matrices
+            in one kernel [H, 3H].
     """
 
     decay: float
@@ -30,26 +32,34 @@ class Traits(NamedTuple):
 
 
 class Optimizer(tf.Module):
-    """Base of all kinds.
+    """Base class of the optimizers.
 
-    A kind has make_slots(); step_terms(step), what its updates need of the step, worked out once for all variables;
-    update(variable, slots, gradient, learning_rate, terms, traits), which changes one variable and its slots; and
-    update_norms(learning_rate, step), for each variable the norm of its last update, the number `step`.
+    A subclass defines four methods.
+    make_slots() returns the slots.
+    step_terms(step) computes what updates need of the step, once for all variables.
+    update(variable, slots, gradient, learning_rate, terms, traits) changes one variable and its slots.
+    update_norms(learning_rate, step) returns for each variable the norm of its last update, number `step`.
 
     Args:
-        variables: dict path -> tf.Variable, made under the strategy's scope; the slots must be made there too.
-        weight_decay_rate: of variables in whose path the regular expression not_decayed finds no match.
-        learning_rate_factors: dict path -> factor of the rate; 1 for all by default.
+        variables: dict path -> tf.Variable. Make the optimizer in the strategy's scope, where the variables were made.
+        weight_decay_rate: decay of the variables whose path has no match of not_decayed.
+        learning_rate_factors: dict path -> factor of the learning rate; 1 for all by default.
+        not_decayed: regular expression.
 
     Attributes:
-        slots: dict name -> dict path -> tf.Variable, under the names that checkpoints have for them. Not every variable
-            has every slot.
-        first_steps: dict path -> how many updates pass before a variable is trained (gradual unfreezing); until then
-            neither it nor its slots change.
-        average_decay: of the running means that keep_average began; 0 where none are kept.
+        slots: dict name -> dict path -> tf.Variable. Checkpoints use these names. A variable need not have every slot.
+        first_steps: dict path -> number of updates before a variable is trained (gradual unfreezing). Until then
+            neither the variable nor its slots change.
+        average_decay: decay of the running means of keep_average; 0 without running means.
     """
 
-    def __init__(self, variables, weight_decay_rate=0.01, learning_rate_factors=None, not_decayed=NOT_DECAYED):
+    def __init__(
+        self,
+        variables: Mapping[str, tf.Variable],
+        weight_decay_rate: float = 0.01,
+        learning_rate_factors: Mapping[str, float] | None = None,
+        not_decayed: str = NOT_DECAYED,
+    ):
         super().__init__(name="optimizer")
         self.variables_by_path = variables
         self.weight_decay_rate = weight_decay_rate
@@ -59,11 +69,14 @@ class Optimizer(tf.Module):
         self.not_decayed = re.compile(not_decayed)
         self.slots = self.make_slots()
 
-    def keep_average(self, decay):
-        """Keeps a running mean of the weights after each update (Polyak and Juditsky 1992); call it in the strategy's scope.
+    def keep_average(self, decay: float) -> None:
+        """Keeps running means of the weights after each update (Polyak and Juditsky 1992).
 
-        The sums begin with zeros, and beside them grows what they are to be divided by: however many updates are skipped or
-        come late, the mean is one of weights alone.
+        Call this method in the strategy's scope. Each sum begins at zero, and so does the share that divides it. The
+        zeros therefore have no part in a mean, however many updates are skipped or begin late.
+
+        Args:
+            decay: decay of the running means.
         """
         self.average_decay = decay
         for name, is_sum in (("average_sum", True), ("average_share", False)):
@@ -73,58 +86,62 @@ class Optimizer(tf.Module):
             }
 
     @contextlib.contextmanager
-    def averaged_weights(self):
-        """While it lasts the variables have their running means; as they are where none are kept or nothing was updated yet."""
-        kept = {}
+    def averaged_weights(self) -> Iterator[None]:
+        """Gives the variables their running means within the block.
+
+        Variables without a running mean, or without an update so far, keep their values.
+        """
+        saved = {}
         try:
             for path, share in self.slots.get("average_share", {}).items():
                 if share.numpy() > 0.0:
                     variable = self.variables_by_path[path]
-                    kept[path] = variable.numpy()
+                    saved[path] = variable.numpy()
                     variable.assign(self.slots["average_sum"][path].numpy() / share.numpy())
             yield
         finally:
-            for path, value in kept.items():
+            for path, value in saved.items():
                 self.variables_by_path[path].assign(value)
 
-    def apply(self, gradients, learning_rate, step=0, is_good=True, scale=1.0):
+    def apply(self, gradients, learning_rate, step=0, is_good=True, scale=1.0, execution: Execution = PLAIN):
         """One update, called in replica context with gradients that are the same on every replica.
 
         Args:
-            gradients: dense tensors in the order of the variables. learning_rate: float32 scalar.
-            step: how many updates were made before.
+            gradients: dense tensors in the order of the variables.
+            learning_rate: float32 scalar.
+            step: int32, the number of updates before.
             is_good: bool scalar; where it is False nothing changes.
-            scale: float32 scalar, by which the gradients are multiplied.
+            scale: float32 scalar that multiplies the gradients.
+            execution: Execution. With compiled parts the update of each variable is one kernel.
         """
-        # Asked here: replicas run in threads of their own, and what is merged in the one that began them.
-        is_compiled = backend.compiles_parts()
+        is_compiled = execution.compiles_parts
         rates = {factor: learning_rate * factor for factor in set(self.learning_rate_factors.values())}
         tf.distribute.get_replica_context().merge_call(
             self._update_all, args=(is_compiled, gradients, scale, rates, step, tf.convert_to_tensor(is_good))
         )
 
-    def updates_of(self, path, step):
-        """How many updates a variable has had after so many steps: fewer where it was frozen at first."""
+    def updates_of(self, path: str, step):
+        """The number of updates of a variable after `step` steps. It is smaller if the variable was frozen at first."""
         return tf.maximum(step - self.first_steps[path], 0) if path in self.first_steps else step
 
     def without_frozen(self, gradients, step):
-        """The gradients, 0 for variables that are not trained yet."""
+        """The gradients, with zeros for variables that are not trained yet."""
         return [
             gradient * tf.cast(step >= self.first_steps[path], gradient.dtype) if path in self.first_steps else gradient
-            for path, gradient in zip(self.variables_by_path, gradients)
+            for path, gradient in zip(self.variables_by_path, gradients, strict=True)
         ]
 
-    def traits_of(self, path):
-        """Traits of a variable."""
+    def traits_of(self, path: str) -> Traits:
+        """The Traits of a variable."""
         is_excepted = bool(self.not_decayed.search(path))
         return Traits(0.0 if is_excepted else self.weight_decay_rate, is_excepted, num_matrices(path))
 
-    def is_worth_compiling(self, path):
-        """Whether the update of a variable is one kernel where parts are compiled: not what is mostly matrix products."""
+    def is_worth_compiling(self, path: str) -> bool:
+        """Whether compiled parts include the update of a variable. Updates by matrix products are not worth it."""
         del path
         return True
 
-    def slots_of(self, path):
+    def slots_of(self, path: str) -> dict[str, tf.Variable]:
         """dict name -> slot of one variable."""
         return {name: slots[path] for name, slots in self.slots.items() if path in slots}
 
@@ -134,18 +151,18 @@ class Optimizer(tf.Module):
             move(slots["average_sum"], variable, self.average_decay)
             move(slots["average_share"], 1.0, self.average_decay)
 
-    # As one kernel it reads and writes each array once. Variables of one shape and like traits share it.
+    # One kernel reads and writes each array once. Variables with the same shape and traits share a kernel.
     _compiled_update = tf.function(_update, jit_compile=True, autograph=False)
 
     def _update_all(self, strategy, is_compiled, gradients, scale, rates, step, is_good):
         step = tf.convert_to_tensor(step)
         terms = self.step_terms(step)
 
-        # All that may differ from one replica's device to the next is an argument here.
+        # Everything that may differ between the devices of the replicas is an argument of this function.
         def update(variable, slots, gradient, scale, rates, terms, step, path):
             rate, change = rates[self.learning_rate_factors[path]], self._update
             if is_compiled and self.is_worth_compiling(path):
-                # A function that is traced takes a mirrored variable for the copy that it saw first.
+                # A traced function would always use the copy of a mirrored variable that it saw first.
                 copies = strategy.experimental_local_results
                 index = next(
                     index for index, copy in enumerate(copies(self.variables_by_path[path])) if copy is variable
@@ -166,36 +183,50 @@ class Optimizer(tf.Module):
                 changed(terms)
 
         def update_all():
-            for (path, variable), gradient in zip(self.variables_by_path.items(), gradients):
+            for (path, variable), gradient in zip(self.variables_by_path.items(), gradients, strict=True):
                 strategy.extended.update(
                     variable, update, group=False, args=(self.slots_of(path), gradient, scale, rates, terms, step, path)
                 )
 
-        # One condition for all variables: each makes two functions, which for base took as long to trace as the model.
+        # A condition makes two functions. One condition a variable took as long to trace as BERT base itself.
         tf.cond(strategy.experimental_local_results(is_good)[0], update_all, lambda: None)
 
 
-def new_slot(shape, name):
+def new_slot(shape: Any, name: str) -> tf.Variable:
     """A slot of zeros."""
     return tf.Variable(tf.zeros(shape), trainable=False, name=name)
 
 
-def move(slot, value, decay):
-    """Moves a running mean towards a value; returns the new mean."""
+def move(slot: tf.Variable, value, decay):
+    """Moves a running mean towards a value.
+
+    Args:
+        slot: tf.Variable of the mean.
+        value: tensor of the slot's shape.
+        decay: share of the old mean in the new one.
+
+    Returns:
+        the new mean.
+    """
     mean = decay * slot + (1.0 - decay) * value
     slot.assign(mean)
     return mean
 
 
-def num_matrices(path):
-    """How many matrices a variable is: query, key and value, or an LSTM's directions, lie side by side."""
+def num_matrices(path: str) -> int:
+    """The number of matrices side by side in a variable: query, key and value, or the directions of an LSTM."""
     if path.endswith("query_key_value/kernel"):
         return 3
     return 2 if path.endswith(("lstm/kernel", "lstm/recurrent_kernel")) else 1
 
 
-def matrices_shape(variable, number):
-    """[R, M, C], as which a variable is M = number matrices. A vector is one matrix of one column."""
+def matrices_shape(variable: tf.Variable, number: int) -> list[int]:
+    """The shape [R, M, C] of a variable as M matrices side by side. A vector is one matrix of one column.
+
+    Args:
+        variable: tf.Variable.
+        number: M.
+    """
     if variable.shape.rank < 2:
         return [variable.shape.num_elements(), 1, 1]
     columns = variable.shape[-1]

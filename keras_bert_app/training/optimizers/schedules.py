@@ -1,22 +1,25 @@
-"""Learning-rate schedules, as functions of how much of a run is done.
+"""Learning-rate schedules, as functions of the progress of a run from 0 to 1.
 
-Progress counts from 0 to 1: steps by num_train_steps, or for a run with a time budget the time that is spent
-(Izsak et al. 2021, "How to Train BERT with an Academic Budget": the rate falls to 0 just when the time is up).
+Progress is the share of num_train_steps, or in a run with a time budget the share of the time. The rate then falls to 0
+just when the time is up (Izsak et al. 2021, "How to Train BERT with an Academic Budget").
 """
 
 import math
 
 import tensorflow as tf
 
-SLANTED_TRIANGULAR_RATIO = 32.0  # Howard and Ruder 2018, section 3.2: the lowest rate is the peak divided by it
+from keras_bert_app.config.training_config import TrainingConfig
+
+SLANTED_TRIANGULAR_RATIO = 32.0  # peak rate / lowest rate (Howard and Ruder 2018, section 3.2)
 
 
-def learning_rate(run, step, progress):
+def learning_rate(run: TrainingConfig, step, progress):
     """The learning rate of a step.
 
     Args:
-        run: PretrainingConfig, resolved. step: counted from 0. progress: float32 scalar, the share of the run before this
-            step.
+        run: TrainingConfig, resolved.
+        step: number of the step, from 0.
+        progress: float32 scalar. The share of the run before this step.
 
     Returns:
         float32 scalar.
@@ -36,9 +39,10 @@ def learning_rate(run, step, progress):
     return run.learning_rate * factor
 
 
-# What follows the warm-up, in shares of the peak: of progress from the beginning, or of that since the warm-up.
+# The rate after the warm-up, as a share of the peak. The functions take the run, the progress since the beginning of
+# the run, and the progress since the end of the warm-up.
 _SHAPES = {
-    # google-research/bert: the decay counts from step 0 while the warm-up runs.
+    # The decay counts from step 0, not from the end of the warm-up, as in google-research/bert.
     "linear": lambda run, progress, after_warmup: 1.0 - progress,
     "polynomial": lambda run, progress, after_warmup: (1.0 - progress) ** run.decay_power,
     "cosine": lambda run, progress, after_warmup: 0.5 * (1.0 + tf.cos(math.pi * after_warmup)),

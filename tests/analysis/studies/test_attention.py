@@ -1,4 +1,4 @@
-"""Maps of attention: the table, the page and the pictures."""
+"""Attention maps: the table, the page and the pictures."""
 
 import base64
 import dataclasses
@@ -25,17 +25,17 @@ def data_of(html):
 
 
 def test_a_pair_gives_a_page_of_pieces_and_of_words_and_pictures():
-    found = attention_maps.run(SUBJECT, Options(text="The unflapp cat.", text_pair="It sat", num_seeds=1), print)
-    levels = data_of(found.files["attention.html"])["levels"]
+    findings = attention_maps.run(SUBJECT, Options(text="The unflapp cat.", text_pair="It sat", num_seeds=1), print)
+    levels = data_of(findings.files["attention.html"])["levels"]
     assert levels["words"]["tokens"] == ["[CLS]", "The", "unflapp", "cat", ".", "[SEP]", "It", "sat", "[SEP]"]
     assert levels["words"]["special"] == [0, 5, 8] and levels["pieces"]["special"] == [0, 7, 10]
     weights = np.frombuffer(base64.b64decode(levels["words"]["weights"]), "<u2").reshape(3, 2, 9, 9) / 65535
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-3)
-    (table,) = found.tables
+    (table,) = findings.tables
     assert len(table.rows) == 3
     np.testing.assert_allclose(table.rows[1][3], weights[1][..., [0, 5, 8]].sum(axis=-1).mean(), atol=1e-3)
     for name in ("attention_words.png", "attention_pieces.png"):
-        assert found.files[name].startswith(b"\x89PNG") and struct.unpack(">I", found.files[name][16:20])[0] > 500
+        assert findings.files[name].startswith(b"\x89PNG") and struct.unpack(">I", findings.files[name][16:20])[0] > 500
 
 
 def test_no_text_leaves_its_place_in_a_page_and_nothing_is_loaded():

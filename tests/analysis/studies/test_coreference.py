@@ -1,4 +1,4 @@
-"""Mentions and their antecedents, and heads that find them, by hand."""
+"""Mentions, their antecedents, and the answers of heads, by hand."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,10 @@ SECOND = toy.tree(
 
 
 def test_brackets_become_mentions_with_the_head_word_of_each():
-    found = mentions.read_mentions([FIRST, SECOND])
-    assert [(one.entity, one.sentence, one.first, one.end, one.head) for one in found] == [
+    found_mentions = mentions.read_mentions([FIRST, SECOND])
+    assert [
+        (mention.entity, mention.sentence, mention.first, mention.end, mention.head) for mention in found_mentions
+    ] == [
         ("1", 0, 0, 3, 2),
         ("1", 1, 0, 1, 0),
         ("2", 1, 0, 2, 1),
@@ -74,9 +76,9 @@ def test_a_document_too_long_is_cut_between_sentences_and_documents_are_not_join
 def test_a_heads_answer_is_the_candidate_that_it_attends_to_most(tmp_path):
     subject = toy.subject(tmp_path)
     windows, _ = coreference.windows_of(subject, [FIRST, SECOND])
-    found, examples = coreference.head_answers(subject, windows, print)
-    (one,) = encoded_sentences.encode(subject, [windows[0].words], with_attention=True)
-    attention = one.word_attention()[:, :, 1 + 10]
+    is_right, examples = coreference.head_answers(subject, windows, print)
+    (encoded,) = encoded_sentences.encode(subject, [windows[0].words], with_attention=True)
+    attention = encoded.word_attention()[:, :, 1 + 10]
     expected = np.isin(np.array([3, 6, 7, 10])[attention[:, :, [3, 6, 7, 10]].argmax(axis=2)], [3, 6])
-    np.testing.assert_array_equal(found[1], expected)
-    assert found[0].all() and len(examples) == 1 and examples[0][3] == "cat"  # the first question has one candidate
+    np.testing.assert_array_equal(is_right[1], expected)
+    assert is_right[0].all() and len(examples) == 1 and examples[0][3] == "cat"  # the first question has one candidate

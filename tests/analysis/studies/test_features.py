@@ -1,4 +1,4 @@
-"""Token vectors as files: what google-research/bert's extract_features.py writes, with words and places."""
+"""Token vectors as files: the format of google-research/bert's extract_features.py, with words and places."""
 
 import io
 import json
@@ -22,9 +22,9 @@ def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("features")
     (directory / "t.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     options = Options(input_file=str(directory / "t.txt"), layers=("-1", "0", "2"), num_seeds=1)
-    found = feature_vectors.run(SUBJECT, options, lambda line: None)
-    write_files(str(directory), findings.contents(found, options))
-    assert "1 texts of more than 23 tokens lost their last words" in " ".join(found.remarks)
+    findings_of_lines = feature_vectors.run(SUBJECT, options, lambda line: None)
+    write_files(str(directory), findings.contents(findings_of_lines, options))
+    assert "1 texts of more than 23 tokens lost their last words" in " ".join(findings_of_lines.remarks)
     return directory
 
 
@@ -72,7 +72,7 @@ def test_layers_that_are_not_there_are_refused(layers, message):
         feature_vectors.checked_layers(layers, 3)
 
 
-def test_more_vectors_than_memory_holds_are_refused_and_what_would_do_is_said(directory, monkeypatch):
+def test_vectors_beyond_the_memory_limit_are_refused_and_the_message_names_a_remedy(directory, monkeypatch):
     monkeypatch.setattr(feature_vectors, "_MOST_VALUES", 300)
     with pytest.raises(UserError, match="fewer --layers, or --max_sentences=2"):
         feature_vectors.run(SUBJECT, Options(input_file=str(directory / "t.txt"), layers=("-1",)), lambda line: None)

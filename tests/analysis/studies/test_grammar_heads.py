@@ -1,4 +1,4 @@
-"""Heads and grammar: answers of attention by hand, fair counting, the parser of attention alone."""
+"""Heads and grammar: answers by hand, counts in two halves, and the parser of attention alone."""
 
 import numpy as np
 
@@ -20,24 +20,24 @@ def test_a_heads_answer_is_the_word_most_attended_to_but_itself_and_the_specials
         [0.0, 0.1, 0.2, 0.0, 0.7],
         [0.0, 0.9, 0.9, 0.9, 0.0],
     ]
-    found = grammar_heads.answers(attention)
-    assert found[0, 0, 0].tolist() == [2, 0, 1]  # dependent->head
-    assert found[1, 0, 0].tolist() == [1, 2, 0]  # head->dependent: who attends most to w0, w1, w2
+    answers = grammar_heads.answers(attention)
+    assert answers[0, 0, 0].tolist() == [2, 0, 1]  # dependent->head
+    assert answers[1, 0, 0].tolist() == [1, 2, 0]  # head->dependent: the word that attends most to w0, w1, w2
 
 
 def test_offsets_and_relations_are_counted_by_hand():
-    one = tree([1, -1, 1, 2], ["det", "root", "obj", "punct"])
+    sentence = tree([1, -1, 1, 2], ["det", "root", "obj", "punct"])
     names = [grammar_heads.ALL, "det", "obj"]
-    is_of = grammar_heads.relations_of(one, {name: at for at, name in enumerate(names)})
+    is_of = grammar_heads.relations_of(sentence, {name: at for at, name in enumerate(names)})
     assert is_of.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1], [0, 0, 0]]
-    away = (one.heads == np.arange(4) + grammar_heads.offsets()[:, None]) @ is_of
-    assert dict(zip(grammar_heads.offsets(), away.tolist()))[1] == [1, 1, 0]
-    assert dict(zip(grammar_heads.offsets(), away.tolist()))[-1] == [1, 0, 1]
+    away = (sentence.heads == np.arange(4) + grammar_heads.offsets()[:, None]) @ is_of
+    assert dict(zip(grammar_heads.offsets(), away.tolist(), strict=True))[1] == [1, 1, 0]
+    assert dict(zip(grammar_heads.offsets(), away.tolist(), strict=True))[-1] == [1, 0, 1]
 
 
 def test_a_head_is_chosen_on_one_half_and_counted_on_the_other():
     heads, words = np.zeros((2, 2, 1, 2, 1), np.int64), np.array([[10], [10]])
-    heads[0, 0, 0, :, 0], heads[1, 0, 0, :, 0] = [9, 2], [3, 8]  # each head is lucky on one half
+    heads[0, 0, 0, :, 0], heads[1, 0, 0, :, 0] = [9, 2], [3, 8]  # each head is good on one half by chance
     away = np.zeros((2, 20, 1), np.int64)
     away[:, 10] = 4
     row, best = grammar_heads._row("det", 0, (heads, away, words), [heads])

@@ -1,4 +1,4 @@
-"""Importance of heads against differences of the loss, and which heads go."""
+"""Importance of heads against finite differences of the loss, and the choice of heads to prune."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ def options(tmp_path):
 
 
 def tasks(subject):
-    """A task of one row an example, and one of three."""
+    """A task with one row for each example, and one with three."""
     generator = np.random.default_rng(2)
     ids = generator.integers(5, 22, (4, 3, 7)).astype(np.int32)
     choices = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
@@ -65,18 +65,18 @@ def tasks(subject):
 @pytest.mark.parametrize("which", [0, 1])
 def test_importance_is_the_mean_slope_of_each_examples_loss_divided_by_the_norm_of_its_layer(subject, which):
     task, step = list(tasks(subject))[which], 0.005
-    found, (batch,), slopes = head_importance.importance(task, print), task.estimation, np.zeros(6)
+    importance, (batch,), slopes = head_importance.importance(task, print), task.estimation, np.zeros(6)
     for head in range(6):
         for example in range(4):
-            one = {name: values[example : example + 1] for name, values in batch.items()}
+            example_batch = {name: values[example : example + 1] for name, values in batch.items()}
             losses = []
             for gate in (1 + step, 1 - step):
                 gates = np.where(np.arange(6) == head, gate, 1.0).astype(np.float32)
                 with gated_heads(task.model.encoder, tf.split(tf.constant(gates), 3)):
-                    losses.append(float(task.loss(task.outputs(task.model, one), one)))
+                    losses.append(float(task.loss(task.outputs(task.model, example_batch), example_batch)))
             slopes[head] += abs(losses[0] - losses[1]) / (2 * step) / 4
     expected = (slopes.reshape(3, 2) / np.linalg.norm(slopes.reshape(3, 2), axis=1, keepdims=True)).ravel()
-    np.testing.assert_allclose(found, expected, atol=0.005)
+    np.testing.assert_allclose(importance, expected, atol=0.005)
 
 
 def test_layers_are_normalized_by_themselves():
@@ -88,29 +88,32 @@ def test_layers_are_normalized_by_themselves():
 
 def test_the_last_head_of_a_layer_stays():
     order = np.array([2, 0, 1, 4, 3])
-    assert head_pruning.chosen(order, (2, 1, 2), 2) == {0: [0], 2: [1]}  # 2 is alone in its layer, 1 would be then
-    assert head_pruning.chosen(order, (2, 1, 2), 5) == {0: [0], 2: [1]}
-    assert head_pruning.written({0: [1, 3], 2: [5]}) == "0:1,3;2:5"
+    assert head_pruning.heads_to_prune(order, (2, 1, 2), 2) == {
+        0: [0],
+        2: [1],
+    }  # 2 is alone in its layer, and 1 becomes alone
+    assert head_pruning.heads_to_prune(order, (2, 1, 2), 5) == {0: [0], 2: [1]}
+    assert head_pruning.prune_heads_flag({0: [1, 3], 2: [5]}) == "0:1,3;2:5"
 
 
 def test_rows_hold_whole_sentences_of_one_document():
     pieces = [np.arange(size, dtype=np.int32) for size in (3, 4, 2, 5, 1)]
-    found = head_tasks.filled_rows(pieces, [0, 0, 0, 1, 2], 7)
-    assert [len(row) for row in found] == [7, 2, 5, 1]
-    np.testing.assert_array_equal(found[0], [0, 1, 2, 0, 1, 2, 3])
+    rows = head_tasks.filled_rows(pieces, [0, 0, 0, 1, 2], 7)
+    assert [len(row) for row in rows] == [7, 2, 5, 1]
+    np.testing.assert_array_equal(rows[0], [0, 1, 2, 0, 1, 2, 3])
 
 
 def test_curves_of_all_orders_begin_with_the_whole_model(subject, options):
-    found = head_importance.run(subject, options, print)
-    curve = found.values["curves"]["loss"]
+    findings = head_importance.run(subject, options, print)
+    curve = findings.values["curves"]["loss"]
     task = head_tasks.load(subject, options, print)
     assert curve["importance"][0] == pytest.approx(
         task.score(lambda batch: task.outputs(subject.model, batch))["loss"], rel=1e-5
     )
     for end in (0, -1):
         assert curve["random"][end] == [curve["importance"][end]] * 2
-    assert len(set(curve["importance"])) > 3  # closing heads matters
-    assert found.values["closed"] == [0, 1, 1, 2, 2, 3, 4, 4, 5, 5, 6] and sorted(found.values["order"]) == [
+    assert len(set(curve["importance"])) > 3  # closed heads change the loss
+    assert findings.values["closed"] == [0, 1, 1, 2, 2, 3, 4, 4, 5, 5, 6] and sorted(findings.values["order"]) == [
         (0, 0),
         (0, 1),
         (1, 0),
@@ -118,34 +121,34 @@ def test_curves_of_all_orders_begin_with_the_whole_model(subject, options):
         (2, 0),
         (2, 1),
     ]
-    assert found.files["head_importance.png"].startswith(b"\x89PNG")
+    assert findings.files["head_importance.png"].startswith(b"\x89PNG")
 
 
 def test_a_pruned_model_scores_as_the_whole_one_with_those_heads_closed(subject, options):
-    found = head_pruning.run(subject, options, print).values
-    assert found["head_counts"] == [1, 1, 1] and found["difference"] < 1e-5
-    assert found["scores"]["pruned"]["loss"] == pytest.approx(found["scores"]["closed"]["loss"], abs=1e-5)
-    assert found["scores"]["pruned"]["loss"] != pytest.approx(found["scores"]["whole"]["loss"], abs=1e-4)
-    assert found["bytes_of_export"][1] < found["bytes_of_export"][0] and np.shape(found["milliseconds"]) == (2, 2)
+    values = head_pruning.run(subject, options, print).values
+    assert values["head_counts"] == [1, 1, 1] and values["difference"] < 1e-5
+    assert values["scores"]["pruned"]["loss"] == pytest.approx(values["scores"]["closed"]["loss"], abs=1e-5)
+    assert values["scores"]["pruned"]["loss"] != pytest.approx(values["scores"]["whole"]["loss"], abs=1e-4)
+    assert values["bytes_of_export"][1] < values["bytes_of_export"][0] and np.shape(values["milliseconds"]) == (2, 2)
 
 
 def test_the_command_that_writes_a_pruned_model_names_its_path_and_the_parts_that_are_missing(subject):
     model = BertPretrainer(subject.config, parts=("encoder", "masked_lm"))
-    assert head_pruning.command(Options(init_checkpoint="my runs/a/"), model, "0:1;2:0") == (
+    assert head_pruning.convert_command(Options(init_checkpoint="my runs/a/"), model, "0:1;2:0") == (
         "python -m keras_bert_app.cli.convert --input='my runs/a/' --to=workdir --output='my runs/a-pruned' "
         "--prune_heads='0:1;2:0' --allow_missing=pooler,next_sentence"
     )
-    assert head_pruning.command(Options(workdir="run", init_checkpoint="a"), None, "0:1").endswith(
+    assert head_pruning.convert_command(Options(workdir="run", init_checkpoint="a"), None, "0:1").endswith(
         "--input=run --to=workdir --output=run-pruned --prune_heads=0:1"
     )
 
 
-def test_how_much_of_the_text_was_read_is_told_and_0_reads_all_of_it(subject, options, monkeypatch):
-    monkeypatch.setattr(head_tasks, "_BY_ITSELF", 4)
+def test_a_remark_says_how_much_of_the_text_was_read_and_0_reads_all_of_it(subject, options, monkeypatch):
+    monkeypatch.setattr(head_tasks, "_DEFAULT_SENTENCES", 4)
     path = options.input_file
     with open(path, "a") as file:
         file.write("\n" + "the cat " * 20 + "\n")
-    for most, told in (
+    for most, remark in (
         (
             -1,
             f"The first 4 sentences of {path} were read (as many as this analysis takes by itself; "
@@ -155,7 +158,7 @@ def test_how_much_of_the_text_was_read_is_told_and_0_reads_all_of_it(subject, op
         (0, f"All 10 sentences of {path} were read."),
     ):
         task = head_tasks.load(subject, dataclasses.replace(options, max_sentences=most), print)
-        assert task.remarks[0] == told
+        assert task.remarks[0] == remark
     assert task.remarks[1] == "Of 10 sentences 0 without a word and 1 of more than 21 pieces were left out."
 
 

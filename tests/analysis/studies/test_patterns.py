@@ -1,4 +1,4 @@
-"""Patterns of attention: shares by hand, distances against scipy's, clusters that are there."""
+"""Patterns of attention: shares by hand, distances against scipy, and planted clusters."""
 
 import numpy as np
 from scipy.spatial.distance import jensenshannon
@@ -15,23 +15,28 @@ def test_shares_are_those_counted_by_hand():
     attention = np.zeros((1, 1, 4, 4))
     attention[0, 0] = [[0.5, 0.25, 0.25, 0], [0.1, 0.2, 0.3, 0.4], [0, 1, 0, 0], [0.25] * 4]
     is_punctuation = attention_patterns.punctuation_pieces(VOCABULARY)
-    assert [piece for piece, mark in zip(VOCABULARY, is_punctuation) if mark] == [".", ","]
-    found = dict(
-        zip(attention_patterns.PATTERNS, attention_patterns.head_shares(attention, ids, 3, is_punctuation)[0, 0])
+    assert [piece for piece, mark in zip(VOCABULARY, is_punctuation, strict=True) if mark] == [".", ","]
+    shares = dict(
+        zip(
+            attention_patterns.PATTERNS,
+            attention_patterns.head_shares(attention, ids, 3, is_punctuation)[0, 0],
+            strict=True,
+        )
     )
-    assert np.isclose(found["[CLS]"], 0.5 + 0.1 + 0 + 0.25) and np.isclose(found["[SEP]"], 0 + 0.4 + 0 + 0.25)
-    assert np.isclose(found["punctuation"], 0.25 + 0.3 + 0 + 0.25)
-    assert np.isclose(found["previous"], 0.1 + 1 + 0.25) and np.isclose(found["next"], 0.25 + 0.3 + 0)
-    assert np.isclose(found["itself"], 0.5 + 0.2 + 0 + 0.25)
+    assert np.isclose(shares["[CLS]"], 0.5 + 0.1 + 0 + 0.25) and np.isclose(shares["[SEP]"], 0 + 0.4 + 0 + 0.25)
+    assert np.isclose(shares["punctuation"], 0.25 + 0.3 + 0 + 0.25)
+    assert np.isclose(shares["previous"], 0.1 + 1 + 0.25) and np.isclose(shares["next"], 0.25 + 0.3 + 0)
+    assert np.isclose(shares["itself"], 0.5 + 0.2 + 0 + 0.25)
     by_hand = sum(-p * np.log(p) for p in attention.ravel() if p)
-    assert np.isclose(found["entropy"], by_hand)
+    assert np.isclose(shares["entropy"], by_hand)
 
 
 def test_divergences_are_scipys():
     generator = np.random.default_rng(3)
     attention = generator.dirichlet([0.3] * 7, (5, 7))  # [heads, rows, S]
     distances = head_distances.Distances()
-    distances.add(attention[:, :3]), distances.add(attention[:, 3:])
+    distances.add(attention[:, :3])
+    distances.add(attention[:, 3:])
     expected = np.mean(jensenshannon(attention[:, None], attention[None], axis=-1) ** 2, axis=-1)
     np.testing.assert_allclose(distances.matrix(), expected, atol=1e-7)
     apart = np.eye(2)[:, None]
@@ -48,19 +53,19 @@ def test_heads_that_attend_alike_are_in_one_cluster():
     assert head_distances.head_clusters(np.zeros((2, 2))).tolist() == [0, 0]
 
 
-def test_the_analysis_tells_each_share_beside_its_baselines(tmp_path):
+def test_the_table_has_each_share_next_to_its_baselines(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("The cat sat. The unflapp cat was by the river, by the bank.\nA cat.\n" * 3, encoding="utf-8")
-    found = attention_patterns.run(tiny_subject(), Options(input_file=str(path), num_seeds=1), lambda line: None)
-    shares = np.array(found.values["shares"])
-    assert shares.shape == (3, 2, 7) and np.shape(found.values["distances"]) == (6, 6)
-    by_name = {row[0]: row for row in found.tables[0].rows}
+    findings = attention_patterns.run(tiny_subject(), Options(input_file=str(path), num_seeds=1), lambda line: None)
+    shares = np.array(findings.values["shares"])
+    assert shares.shape == (3, 2, 7) and np.shape(findings.values["distances"]) == (6, 6)
+    by_name = {row[0]: row for row in findings.tables[0].rows}
     for at, name in enumerate(attention_patterns.PATTERNS):
         assert np.isclose(by_name[name][1], shares[..., at].mean()) and np.isclose(
             by_name[name][4], shares[..., at].max()
         )
-    assert by_name["entropy"][2] > by_name["entropy"][1]  # nothing is broader than attention alike to all
-    # Sentences come to 6, 16 (un ##fl ##app) and 5 tokens; alike to all, one [CLS] gets one share of each.
+    assert by_name["entropy"][2] > by_name["entropy"][1]  # uniform attention is the broadest
+    # Sentences have 6, 16 (un ##fl ##app) and 5 tokens. With uniform attention, [CLS] gets one share of each.
     assert np.isclose(by_name["[CLS]"][2], 3 / (6 + 16 + 5)) and np.isclose(by_name["itself"][2], 3 / 27)
-    assert [row[0] for row in found.tables[3].rows] == ["trained", "untrained 0"]
-    assert all(found.files[name].startswith(b"\x89PNG") for name in ("patterns.png", "patterns_heads.png"))
+    assert [row[0] for row in findings.tables[3].rows] == ["trained", "untrained 0"]
+    assert all(findings.files[name].startswith(b"\x89PNG") for name in ("patterns.png", "patterns_heads.png"))

@@ -1,4 +1,4 @@
-"""Analyses of trees find what was planted in an encoder, in sentences that they did not learn from, and nothing in noise."""
+"""Analyses of trees find planted information in unseen sentences, and none in noise."""
 
 import dataclasses
 import json
@@ -12,9 +12,8 @@ from keras_bert_app.analysis.studies import attention_probe, edge_probing, gramm
 from keras_bert_app.errors import UserError
 from tests.analysis import planted, toy
 
-LONG = toy.tree(
-    " ".join(["cat"] * 18), [-1, *[0] * 17], ["root", *["obj"] * 17]
-)  # the toy has 19 positions, 2 for specials
+# Too long: the toy has 19 positions, 2 of them for [CLS] and [SEP].
+LONG = toy.tree(" ".join(["cat"] * 18), [-1, *[0] * 17], ["root", *["obj"] * 17])
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +24,9 @@ def trees():
 
 @pytest.fixture
 def files(trees, tmp_path, monkeypatch):
-    """Options with disjoint files; the answers of both are planted."""
-    for name, ours in zip(("train", "dev"), trees):
-        (tmp_path / f"{name}.conllu").write_text(toy.conllu(ours))
+    """Options with disjoint files; the encoder contains the answers for both."""
+    for name, file_trees in zip(("train", "dev"), trees, strict=True):
+        (tmp_path / f"{name}.conllu").write_text(toy.conllu(file_trees))
     planted.plant(monkeypatch, planted.tree_answers([*trees[0], *trees[1]]))
     return Options(
         train_file=str(tmp_path / "train.conllu"), dev_file=str(tmp_path / "dev.conllu"), num_seeds=2, probe_rank=14
@@ -43,14 +42,14 @@ def counts_of(trees, *relations):
 
 
 def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, trees, tmp_path):
-    found = grammar_heads.run(toy.subject(tmp_path), files, quietly)
-    rows = {row[0]: row for row in found.tables[0].rows}
-    for relation, head in zip(planted.RELATIONS, ("2-1", "2-2")):
+    result = grammar_heads.run(toy.subject(tmp_path), files, quietly)
+    rows = {row[0]: row for row in result.tables[0].rows}
+    for relation, head in zip(planted.RELATIONS, ("2-1", "2-2"), strict=True):
         name, words, best, accuracy, _, offset, untrained, _ = rows[relation]
         assert (words, best, accuracy) == (counts_of(trees[1], relation), f"{head} dependent->head", 1.0)
         assert offset < 0.5 and untrained < 0.5
     assert rows[grammar_heads.ALL][1] == counts_of(trees[1], *planted.RELATIONS)
-    assert found.remarks[0].startswith("2 of 2 relations have a head 10 points or more above")
+    assert result.remarks[0].startswith("2 of 2 relations have a head 10 points or more above")
 
 
 def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files, trees, tmp_path):
@@ -59,7 +58,7 @@ def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files,
     away = np.concatenate(
         [
             (tree.heads - np.arange(len(tree)))[
-                [head >= 0 and tag != "PUNCT" for head, tag in zip(tree.heads, tree.tags)]
+                [head >= 0 and tag != "PUNCT" for head, tag in zip(tree.heads, tree.tags, strict=True)]
             ]
             for tree in trees[1]
         ]
@@ -71,8 +70,8 @@ def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files,
 
 
 def test_word_pairs_are_told_apart_by_attention_and_by_nothing_else(files, trees, tmp_path):
-    found = attention_probe.run(toy.subject(tmp_path), files, quietly)
-    any_pair, as_far, which = found.tables[0].rows
+    result = attention_probe.run(toy.subject(tmp_path), files, quietly)
+    any_pair, as_far, which = result.tables[0].rows
     for row in (any_pair, as_far):
         _, pairs, majority, distance, untrained, attention, spread = row
         assert attention > 0.97 and untrained < 0.62 and majority == 0.5 and spread is not None
@@ -80,45 +79,45 @@ def test_word_pairs_are_told_apart_by_attention_and_by_nothing_else(files, trees
     _, pairs, majority, distance, untrained, attention, spread = which
     assert pairs == counts_of(trees[1], *planted.RELATIONS) and attention == 1.0 and spread is None
     assert max(majority, distance, untrained) < 0.65
-    assert len(found.values["accuracy"][attention_probe.TASKS[2]]["attention"]) == 1
+    assert len(result.values["accuracy"][attention_probe.TASKS[2]]["attention"]) == 1
 
 
 def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypatch):
     monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 15)
-    found = structural_probe.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
-    trained, untrained = (np.mean(found.values[name], axis=1) for name in ("trained", "untrained"))
-    neighbours = found.values["neighbours"]["uuas"]
+    result = structural_probe.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
+    trained, untrained = (np.mean(result.values[name], axis=1) for name in ("trained", "untrained"))
+    neighbours = result.values["neighbours"]["uuas"]
     assert trained[:, 0].argmax() == 1 and trained[1, 0] > 0.9 and trained[1, 3] > 0.9  # UUAS, Spearman of depths
     assert max(trained[0, 0], trained[2, 0], untrained[:, 0].max()) < trained[1, 0] - 0.3 and neighbours < 0.6
-    by_length = found.values["by_length"]
+    by_length = result.values["by_length"]
     assert list(by_length) == ["layer 1", f"untrained {untrained[:, 0].argmax()}", "neighbours"]
     assert set(by_length["layer 1"]["depth_spearman"]) == set(range(5, 12))
     assert (
         np.mean(list(by_length["neighbours"]["distance_spearman"].values()))
-        == found.values["neighbours"]["distance_spearman"]
+        == result.values["neighbours"]["distance_spearman"]
     )
-    assert found.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
+    assert result.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize(
-    "module, counted, told",
+    "module, counted, remark",
     [
         (grammar_heads, lambda table: table.rows[0][1], "3 sentences were longer"),
         (attention_probe, lambda table: table.rows[2][1], "(3 were longer"),
         (structural_probe, lambda table: int(table.title.split()[0]), "3 more were longer"),
-        (edge_probing, lambda table: table.rows[1][1] - 30, "3 of them longer"),
+        (edge_probing, lambda table: table.rows[1][1] - 30, "3 of them longer"),  # 30 arcs of punctuation
     ],
-)  # punctuation hangs somewhere too
-def test_sentences_that_do_not_fit_are_asked_of_nobody_and_told(
-    module, counted, told, files, trees, tmp_path, monkeypatch
+)
+def test_sentences_that_do_not_fit_count_nowhere_and_a_remark_says_so(
+    module, counted, remark, files, trees, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
-    for path, ours in zip((files.train_file, files.dev_file), trees):
+    for path, file_trees in zip((files.train_file, files.dev_file), trees, strict=True):
         with open(path, "w") as file:
-            file.write(toy.conllu([*[LONG] * 3, *ours[:30]]))
-    found = module.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
-    assert counted(found.tables[0]) == counts_of(trees[1][:30], *planted.RELATIONS)
-    assert told in " ".join(found.remarks)
+            file.write(toy.conllu([*[LONG] * 3, *file_trees[:30]]))
+    result = module.run(toy.subject(tmp_path), dataclasses.replace(files, num_seeds=1), quietly)
+    assert counted(result.tables[0]) == counts_of(trees[1][:30], *planted.RELATIONS)
+    assert remark in " ".join(result.remarks)
 
 
 @pytest.mark.parametrize("module", [grammar_heads, attention_probe, structural_probe, edge_probing])
@@ -135,18 +134,18 @@ def test_files_of_single_words_are_refused_before_anything_is_encoded(module, fi
 def test_a_single_tree_leaves_no_half_to_choose_by(files, trees, tmp_path):
     with open(files.dev_file, "w") as file:
         file.write(toy.conllu(trees[1][:1]))
-    found = grammar_heads.run(toy.subject(tmp_path), dataclasses.replace(files, train_file=""), quietly)
-    (row,) = found.tables[0].rows
+    result = grammar_heads.run(toy.subject(tmp_path), dataclasses.replace(files, train_file=""), quietly)
+    (row,) = result.tables[0].rows
     assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[5] is row[6] is row[7] is None
-    assert found.files["grammar_heads.png"][:4] == b"\x89PNG"
+    assert result.files["grammar_heads.png"][:4] == b"\x89PNG"
 
 
 def test_short_sentences_have_no_correlation_and_are_drawn_all_the_same(files, trees, tmp_path, monkeypatch):
     monkeypatch.setattr(tree_probe, "MOST_EPOCHS", 1)
     with open(files.dev_file, "w") as file:
         file.write(toy.conllu([tree for tree in trees[1] if len(tree) < 5]))
-    found = structural_probe.run(toy.subject(tmp_path), files, quietly)
-    assert found.values["neighbours"]["distance_spearman"] is None and found.values["neighbours"]["uuas"] > 0
-    assert all(row[3] is row[4] is None for row in found.tables[0].rows)
-    assert all(image[:4] == b"\x89PNG" for image in found.files.values())
-    json.loads(findings.contents(found, files)["structural_probe.json"], parse_constant=pytest.fail)  # NaN is not JSON
+    result = structural_probe.run(toy.subject(tmp_path), files, quietly)
+    assert result.values["neighbours"]["distance_spearman"] is None and result.values["neighbours"]["uuas"] > 0
+    assert all(row[3] is row[4] is None for row in result.tables[0].rows)
+    assert all(image[:4] == b"\x89PNG" for image in result.files.values())
+    json.loads(findings.contents(result, files)["structural_probe.json"], parse_constant=pytest.fail)  # NaN is not JSON

@@ -1,4 +1,4 @@
-"""Edge probing and the probe of attention: they learn what is there, where it is, and nothing else."""
+"""Edge probing and the attention probe learn the information that the vectors contain, and no more."""
 
 import numpy as np
 import pytest
@@ -39,22 +39,22 @@ def test_logits_are_those_of_a_mean_of_the_layers_at_the_start():
     weights = [generator.normal(size=shape) for shape in ((5, 3), (3,), (3, 2), (2,))]
     batch = generator.normal(size=(2, 4, 5))
     hidden = np.maximum(batch.mean(axis=0) @ weights[0] + weights[1], 0)
-    found = edge_probing._logits([tf.zeros(2, tf.float64), *map(tf.constant, weights)], tf.constant(batch))
-    np.testing.assert_allclose(found, hidden @ weights[2] + weights[3])
+    logits = edge_probing._logits([tf.zeros(2, tf.float64), *map(tf.constant, weights)], tf.constant(batch))
+    np.testing.assert_allclose(logits, hidden @ weights[2] + weights[3])
 
 
 def test_items_are_words_pairs_and_names_with_their_vectors(tmp_path):
     subject, path, names = toy.subject(tmp_path), tmp_path / "a.conllu", tmp_path / "names.txt"
     path.write_text(toy.conllu(TREES[:2]))
     names.write_text("the O\nold B-X\ncat I-X\n\nits B-Y\n")
-    tags, pairs = span_items.of_trees(subject, span_items.read_trees(subject, str(path), 0), print)
+    tags, pairs = span_items.items_of_trees(subject, span_items.read_trees(subject, str(path), 0), print)
     assert tags.labels == ["DET", "ADJ", "NOUN", "VERB", "PUNCT", "PRON", "NOUN", "VERB"]
     assert pairs.labels == ["det", "amod", "nsubj", "punct", "nmod", "nsubj"] and pairs.vectors.shape == (3, 6, 28)
     np.testing.assert_array_equal(pairs.vectors[:, 1], np.concatenate([tags.vectors[:, 1], tags.vectors[:, 2]], axis=1))
-    found = span_items.of_names(subject, span_items.read_names(subject, str(names), 0), print)
-    assert found.labels == ["X", "Y"] and found.vectors.shape == (3, 2, 14)
-    first = span_items.of_names(subject, span_items.read_names(subject, str(names), 1), print)
-    assert first.labels == ["X"]
+    named = span_items.items_of_names(subject, span_items.read_names(subject, str(names), 0), print)
+    assert named.labels == ["X", "Y"] and named.vectors.shape == (3, 2, 14)
+    first_named = span_items.items_of_names(subject, span_items.read_names(subject, str(names), 1), print)
+    assert first_named.labels == ["X"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_pairs_that_are_not_related_are_as_far_apart_when_distance_shall_tell_no
     trees = [toy.tree("the old cat sat its dog it .", [2, 2, 3, -1, 5, 3, 3, 3])] * 3
     pairs = attention_probe.pairs_of(trees, attention_probe.TASKS[1], {"dep"}, np.random.default_rng(0))
     assert (pairs.distances()[::2] == pairs.distances()[1::2]).all() and set(pairs.labels) == {"related", "(none)"}
-    for tree, first, second, label in zip(pairs.trees, *pairs.words, pairs.labels):
+    for tree, first, second, label in zip(pairs.trees, *pairs.words, pairs.labels, strict=True):
         heads = trees[tree].heads
         assert first < second and (heads[first] == second or heads[second] == first) == (label == "related")
 
@@ -102,7 +102,7 @@ def test_punctuation_is_in_no_pair():
     for task in attention_probe.TASKS:
         pairs = attention_probe.pairs_of([tree] * 20, task, {"det", "amod", "nsubj"}, np.random.default_rng(0))
         assert set(pairs.words.ravel().tolist()) == {0, 1, 3, 4}
-    assert sorted(set(zip(*pairs.words.tolist(), pairs.labels.tolist()))) == [
+    assert sorted(set(zip(*pairs.words.tolist(), pairs.labels.tolist(), strict=True))) == [
         (0, 3, "det"),
         (1, 3, "amod"),
         (3, 4, "nsubj"),
@@ -121,8 +121,10 @@ def test_names_are_probed_beside_words_and_pairs(tmp_path):
             for name in ("train", "dev")
         },
     )
-    found = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
-    rows = {row[0]: row for row in found.tables[0].rows}
+    findings = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
+    rows = {row[0]: row for row in findings.tables[0].rows}
     assert list(rows) == ["part of speech", "dependency", "named entity"]
-    assert rows["named entity"][1:3] == [18, 0.5] and rows["part of speech"][2] == 14 / 56  # as many names of X as of Y
-    assert found.files["edge_probing.png"][:4] == b"\x89PNG"
+    assert (
+        rows["named entity"][1:3] == [18, 0.5] and rows["part of speech"][2] == 14 / 56
+    )  # X and Y have equally many names
+    assert findings.files["edge_probing.png"][:4] == b"\x89PNG"

@@ -1,4 +1,4 @@
-"""Senses: occurrences, clusters, neighbours and self-similarity, by hand."""
+"""Word senses: occurrences, clusters, neighbours and self-similarity, by hand."""
 
 import json
 
@@ -41,9 +41,9 @@ def test_clusters_are_found_the_largest_first_and_none_of_two_vectors():
     assert sense_scores.sense_clusters(np.ones((11, 5)))[1] is None
 
 
-def test_the_nearest_of_the_same_document_is_counted_beside_chance():
+def test_the_nearest_of_the_same_document_is_counted_next_to_chance():
     vectors = unit(np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [-1, 0.0]]))
-    # Asked are documents with two occurrences: 7 (0 and 1 are nearest) and 8 (2 is nearest to 4, but 3 to 2).
+    # Documents with two occurrences count: 7 (0 and 1 are nearest) and 8 (2 is nearest to 4, but 3 to 2).
     share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 8, 9, 8]), np.arange(5))
     assert (share, asked) == (0.75, 4) and np.isclose(chance, 1 / 4)
     assert sense_scores.same_document(vectors, np.arange(5), np.arange(5)) == (None, None, 0)
@@ -51,10 +51,11 @@ def test_the_nearest_of_the_same_document_is_counted_beside_chance():
 
 def test_two_occurrences_in_one_sentence_are_not_of_the_same_document():
     vectors = unit(np.array([[1, 0], [1, 0.01], [1, 0.1], [0, 1], [0.1, 1]]))
-    # 0 and 1 stand in one sentence, so that the nearest of either is 2, of another document; 3 and 4 are apart in document 8.
+    # 0 and 1 stand in one sentence, so their nearest is 2, of another document. 3 and 4 stand apart in document 8.
     share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 9, 8, 8]), np.array([0, 0, 1, 2, 3]))
     assert (share, asked) == (1.0, 2) and np.isclose(chance, 1 / 4)
-    # With a third one of document 7, in another sentence, all three of it are asked: of 0 and 1 the other is no candidate.
+    # With a third occurrence of document 7 in another sentence, all three count. 0 and 1 are still no candidates for
+    # each other.
     share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 7, 8, 9]), np.array([0, 0, 1, 2, 3]))
     assert (share, asked) == (1.0, 3) and np.isclose(chance, np.mean([1 / 3, 1 / 3, 2 / 4]))
 
@@ -88,7 +89,7 @@ def test_occurrences_are_whole_words_in_the_tokenizers_casing(tmp_path):
     assert len(corpus.places["bank"]) == 17
     assert {corpus.texts[sentence].words()[at] for sentence, at in corpus.places["bank"]} == {"Bank", "bank"}
     assert corpus.documents.tolist() == sorted(corpus.documents) and len(corpus.texts) == 18
-    assert corpus.contexts.tolist() == [*range(16), 0, 17]  # the first sentence is there twice
+    assert corpus.contexts.tolist() == [*range(16), 0, 17]  # the corpus repeats the first sentence
     with pytest.raises(UserError, match="'money' stands 8 times in .*; expected 10"):
         occurrences.find(SUBJECT, corpus_file(tmp_path), ("money",), 0, 0)
 
@@ -119,7 +120,7 @@ def test_words_that_can_be_nowhere_are_refused_with_the_reason(words, message, t
         occurrences.find(SUBJECT, corpus_file(tmp_path), words, 0, 0)
 
 
-def test_a_chinese_character_is_found_among_others_and_what_was_not_taken_is_told(tmp_path, monkeypatch):
+def test_a_chinese_character_is_found_among_others_and_remarks_count_the_rest(tmp_path, monkeypatch):
     (tmp_path / "t.txt").write_text(
         "".join(f"在{'河' * times}行之{'a' * times}\n" for times in range(1, 13)), encoding="utf-8"
     )
@@ -135,22 +136,22 @@ def test_a_chinese_character_is_found_among_others_and_what_was_not_taken_is_tol
 
 def test_vectors_are_the_encoders_and_self_similarity_takes_one_occurrence_a_sentence(tmp_path):
     corpus = occurrences.find(SUBJECT, corpus_file(tmp_path), ("bank",), 0, 0)
-    found = occurrences.vectors(SUBJECT, corpus, 0, lambda line: None)
+    vectors = occurrences.vectors(SUBJECT, corpus, 0, lambda line: None)
     states = {
-        one.number: unit(one.word_states())
-        for one in encode_rows(SUBJECT, [(text.pieces, None) for text in corpus.texts])
+        encoded.number: unit(encoded.word_states())
+        for encoded in encode_rows(SUBJECT, [(text.pieces, None) for text in corpus.texts])
     }
     for number, (sentence, at) in enumerate(corpus.places["bank"]):
-        np.testing.assert_allclose(found.words["bank"][:, number], states[sentence][:, at], atol=1e-5)
-    # "unflapp" is in four sentences, too few; "cat" in four; "river" in four and one of them again; these are in five or more:
-    assert found.num_words == len({"the", "bank", "was", "on", "sat", "a"})
+        np.testing.assert_allclose(vectors.words["bank"][:, number], states[sentence][:, at], atol=1e-5)
+    # "unflapp", "cat" and "river" occur in four different sentences, which is too few. These occur in five or more:
+    assert vectors.num_words == len({"the", "bank", "was", "on", "sat", "a"})
 
 
-def test_the_analysis_gives_each_score_beside_layer_0_and_the_untrained(tmp_path):
+def test_the_table_has_each_score_next_to_layer_0_and_the_untrained(tmp_path):
     found = word_senses.run(
         SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
     )
-    row = dict(zip(range(10), found.tables[0].rows[0]))
+    row = dict(zip(range(10), found.tables[0].rows[0], strict=True))
     scores, other = found.values["scores"]["bank"], found.values["untrained"]["bank"][0]
     assert row[0] == "bank" and row[1] == 17
     assert (row[2], row[3], row[4]) == (scores["silhouette"][-1], scores["silhouette"][0], other["silhouette"][-1])
@@ -180,13 +181,13 @@ def test_the_analysis_gives_each_score_beside_layer_0_and_the_untrained(tmp_path
     assert all(found.files[name].startswith(b"\x89PNG") for name in ("senses.png", "senses_layers.png"))
 
 
-def test_a_text_of_few_sentences_gives_no_figure_where_there_is_none_and_is_json(tmp_path):
+def test_a_short_text_gives_none_for_missing_figures_and_valid_json(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text(
         "The bank was by the river.\nA bank sat on money.\n" * 6, encoding="utf-8"
-    )  # no word in five different ones
+    )  # no word stands in five different sentences
     found = word_senses.run(SUBJECT, Options(input_file=str(path), words=("bank",), num_seeds=1), lambda line: None)
     assert found.values["all_words"] == [None] * 4 and not any("rank correlation" in remark for remark in found.remarks)
     for name, content in contents(found, Options()).items():
         if name.endswith(".json"):
-            json.loads(content, parse_constant=lambda what: pytest.fail(f"{name} has {what}, which is no JSON"))
+            json.loads(content, parse_constant=pytest.fail)

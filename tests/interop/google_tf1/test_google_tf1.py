@@ -1,4 +1,4 @@
-"""Google's TF1 layout: what its own code wrote is read, what we write is named and shaped as its code wants it."""
+"""Tests that Google's checkpoints are read, and that ours have the names and shapes that Google's code expects."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from keras_bert_app.interop import load, tf_checkpoints
 from keras_bert_app.interop.google_tf1 import google_layout
 from tests.interop.conftest import assert_same, make_weights
 
-# modeling.BertConfig.__init__'s arguments, which are all the keys of its to_dict().
+# The arguments of modeling.BertConfig.__init__, which are also all keys of its to_dict().
 GOOGLE_KEYS = {
     "vocab_size",
     "hidden_size",
@@ -41,12 +41,12 @@ TINY = BertConfig(
 
 @pytest.fixture
 def google(golden, tmp_path):
-    """A copy of a checkpoint that Google's own code wrote; parity.npz has its variables and what it computes."""
+    """A copy of a checkpoint that Google's code wrote. Its parity.npz has the variables and the outputs."""
     return shutil.copytree(golden / "google_tf1_tiny", tmp_path / "google")
 
 
 def write_model(directory, **changes):
-    """A tiny model in Google's layout; changes are of its Weights."""
+    """Writes a tiny model in Google's layout. `changes` are new values for fields of its Weights."""
     weights = dataclasses.replace(make_weights(TINY), **changes)
     google_layout.write(weights, directory)
     return weights
@@ -65,7 +65,7 @@ def test_a_checkpoint_that_google_wrote_is_read_bit_for_bit_without_its_slots(go
     weights = google_layout.read(google)
     with np.load(google / "parity.npz") as arrays:
         expected = {name.removeprefix("variables/"): arrays[name] for name in arrays.files if "variables/" in name}
-    assert len(weights.tensors) == len(expected) - 2 * 2 * 2  # query, key and value of two layers are one here
+    assert len(weights.tensors) == len(expected) - 2 * 2 * 2  # Here query, key and value are one tensor, in two layers.
     hidden = weights.config.hidden_size
     for layer in range(2):
         for part in ("kernel", "bias"):
@@ -97,11 +97,11 @@ def test_the_model_computes_what_googles_code_computed(google):
         batch = {name.removeprefix("inputs/"): arrays[name] for name in arrays.files if name.startswith("inputs/")}
         expected = {name.removeprefix("outputs/"): arrays[name] for name in arrays.files if name.startswith("outputs/")}
     outputs = load.build_model(weights)(batch)
-    found = {f"layer_{index}": state for index, state in enumerate(outputs["encoder_outputs"])} | outputs
+    all_outputs = {f"layer_{index}": state for index, state in enumerate(outputs["encoder_outputs"])} | outputs
     assert len(expected) == 6
     for name, values in expected.items():
         limit = 1e-4 if name.endswith("logits") else 1e-5
-        np.testing.assert_allclose(found[name], values, rtol=0, atol=limit, err_msg=name)
+        np.testing.assert_allclose(all_outputs[name], values, rtol=0, atol=limit, err_msg=name)
     assert "38 tensors match (encoder 29, pooler 2, masked_lm 5, next_sentence 2)" in lines[0]
     assert [line for line in lines if "optimizer slots" in line] == ["  left out: 92 optimizer slots (adam_m, adam_v)"]
 
@@ -162,7 +162,7 @@ def test_a_fine_tuned_output_layer_stands_where_googles_scripts_put_it(tmp_path,
     assert load.load_weights(tmp_path / "model", "google_tf1")[0].task == task
 
 
-def test_what_the_layout_cannot_hold_is_said(tmp_path):
+def test_the_writer_lists_the_properties_that_the_layout_cannot_store(tmp_path):
     layer = {"classifier/kernel": np.ones((22, 3), np.float32), "classifier/bias": np.ones(3, np.float32)}
     weights = make_weights(TINY.replace(hidden_act="gelu_exact", layer_norm_eps=1e-5))
     tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("encoder/pooler")}
@@ -214,12 +214,12 @@ def test_other_floating_types_become_float32(google, dtype):
         np.testing.assert_array_equal(read.tensors[path], tf.cast(tf.cast(tensor, dtype), tf.float32), err_msg=path)
 
 
-def test_of_a_runs_checkpoints_the_newest_is_read(google):
+def test_the_newest_checkpoint_of_a_run_is_read(google):
     for step in (90, 1000):
         for suffix in ("index", "data-00000-of-00001"):
             shutil.copy(google / f"model.ckpt-3.{suffix}", google / f"model.ckpt-{step}.{suffix}")
     assert tf_checkpoints.find_prefix(google) == str(google / "model.ckpt-1000")
-    # Google's runs write absolute paths of another machine there.
+    # Google's runs write absolute paths of another machine into this file.
     state = google / "checkpoint"
     state.write_text(
         'model_checkpoint_path: "/elsewhere/run/model.ckpt-90"\n'
@@ -255,7 +255,7 @@ def test_only_googles_own_layout_is_recognized(google, tmp_path):
 def test_names_that_stand_for_nothing_are_unexpected_and_refused_unless_allowed(google):
     checkpoint = tf_checkpoints.open_checkpoint(str(google / "model.ckpt-3"))
     strange = {
-        "bert/encoder/layer_2/output/dense/bias": np.ones(10, np.float32),  # the configuration has two layers
+        "bert/encoder/layer_2/output/dense/bias": np.ones(10, np.float32),  # The configuration has two layers.
         "bert/encoder/layer_01/output/dense/bias": np.ones(10, np.float32),
         "bert/embeddings/embedding_hidden_mapping_in/kernel": np.ones((5, 3), np.float32),
         "output_weights": np.ones(3, np.float32),

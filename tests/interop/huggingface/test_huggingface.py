@@ -1,4 +1,7 @@
-"""Hugging Face's layout against what transformers saved and computed (tests/golden/generate_huggingface_files.py)."""
+"""Tests Hugging Face's layout against files and outputs of transformers.
+
+The script tests/golden/generate_huggingface_files.py wrote them.
+"""
 
 import dataclasses
 import json
@@ -14,7 +17,7 @@ from keras_bert_app.interop.weights import checked, part_of
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 from tests.interop.huggingface_directories import FILES, assert_refused, change_config, change_tensors, copy
 
-# model -> (parts, task, number of outputs, labels)
+# Model -> (parts, task, number of outputs, labels).
 MODELS = {
     "pretraining": (("encoder", "pooler", "masked_lm", "next_sentence"), "", 0, ()),
     "pretraining_sharded": (("encoder", "pooler", "masked_lm", "next_sentence"), "", 0, ()),
@@ -62,8 +65,8 @@ def test_every_class_that_transformers_saves_computes_what_it_computes_there(mod
     outputs = build_model(weights)(
         {name.removeprefix("inputs/"): arrays[name] for name in arrays.files if name.startswith("inputs/")}
     )
-    found = {"last_hidden_state": outputs["sequence_output"]}
-    found |= {
+    by_their_name = {"last_hidden_state": outputs["sequence_output"]}
+    by_their_name |= {
         theirs: outputs[ours]
         for ours, theirs in (
             ("pooled_output", "pooler_output"),
@@ -76,20 +79,20 @@ def test_every_class_that_transformers_saves_computes_what_it_computes_there(mod
         features = outputs["pooled_output" if "pooler" in parts else "sequence_output"]
         logits = features @ weights.tensors["classifier/kernel"] + weights.tensors["classifier/bias"]
         assert logits.shape[-1] == num_outputs
-        found |= {
+        by_their_name |= {
             "question_answering": {"start_logits": logits[..., 0], "end_logits": logits[..., -1]},
             "multiple_choice": {"logits": np.reshape(logits, (-1, 2))},
         }.get(task, {"logits": logits})
-    if model.startswith("masked_lm"):  # where transformers calls them just logits, as for next_sentence
+    if model.startswith("masked_lm"):  # Here transformers names them "logits".
         expected["prediction_logits"] = expected.pop("logits")
     if model == "next_sentence":
         expected["seq_relationship_logits"] = expected.pop("logits")
-    assert found.keys() == expected.keys()
+    assert by_their_name.keys() == expected.keys()
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, atol=1e-5, rtol=0, err_msg=name)
+        np.testing.assert_allclose(by_their_name[name], values, atol=1e-5, rtol=0, err_msg=name)
 
 
-def test_what_a_class_does_not_have_is_missing_by_name():
+def test_parts_that_a_class_lacks_are_named_as_missing():
     with pytest.raises(UserError, match="encoder/pooler/kernel, encoder/pooler/bias: missing .*next_sentence"):
         checked(huggingface_layout.read(FILES / "masked_lm"))
     _, lines = checked(huggingface_layout.read(FILES / "masked_lm"), allow_missing=("pooler", "next_sentence"))
@@ -114,7 +117,7 @@ def test_a_round_trip_keeps_task_and_labels(task, tmp_path):
 
 
 @pytest.mark.parametrize("problem_type", ["multi_label_classification", "regression", ""])
-def test_what_the_outputs_are_comes_along_to_a_run_and_back(problem_type, tmp_path):
+def test_the_problem_type_is_kept_on_the_way_to_a_run_and_back(problem_type, tmp_path):
     task = "sequence_classification"
     weights = with_task(only(make_weights(CONFIGS["three_layers"]), *MODELS[task][0]), *TASKS[task])
     weights = dataclasses.replace(weights, problem_type=problem_type)
@@ -129,10 +132,10 @@ def test_what_the_outputs_are_comes_along_to_a_run_and_back(problem_type, tmp_pa
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if not name.endswith("sharded")])
-def test_what_transformers_wrote_is_written_again_to_the_byte(model, tmp_path):
+def test_files_of_transformers_are_written_again_byte_for_byte(model, tmp_path):
     huggingface_layout.write(huggingface_layout.read(FILES / model), tmp_path / model)
     written, original = (directory / model for directory in (tmp_path, FILES))
-    if model == "masked_lm_untied":  # there transformers has two biases, of which one is never used
+    if model == "masked_lm_untied":  # transformers has two biases here, and never uses one.
         found, expected = (
             safetensors_files.read_header(directory / "model.safetensors") for directory in (written, original)
         )
@@ -190,7 +193,7 @@ def test_the_class_that_holds_most_is_written_and_the_rest_is_said(parts, archit
     assert_same(found, only(weights, *set(parts) - left_out))
 
 
-def test_what_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
+def test_a_model_that_cannot_be_written_leaves_no_files_behind(tmp_path):
     weights = make_weights(CONFIGS["one_layer"])
     for broken, message in (
         (dataclasses.replace(weights, vocabulary=b"[PAD]\na\n"), "cannot be written for transformers"),
@@ -293,7 +296,7 @@ def test_an_untied_decoder_is_kept_with_the_bias_that_it_uses(tmp_path):
     assert "cls.predictions.bias" in weights.unused
 
 
-def test_what_nothing_here_stands_for_is_unexpected_with_its_shape(tmp_path):
+def test_a_tensor_that_a_bert_does_not_have_is_unexpected_with_its_shape(tmp_path):
     directory = copy("pretraining", tmp_path)
     extra = {
         "crf.transitions": np.zeros((3, 5), np.float32),

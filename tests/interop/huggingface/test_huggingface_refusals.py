@@ -1,4 +1,4 @@
-"""What is no BERT, no weights or no honest file in a transformers directory is refused in one line."""
+"""Tests that other models, unsupported formats and hostile files in a transformers directory are refused."""
 
 import json
 import shutil
@@ -159,7 +159,7 @@ def test_an_index_reaches_no_file_outside_and_agrees_with_its_shards(damage, mes
 
 
 def test_the_links_of_the_hub_s_cache_are_followed(tmp_path):
-    """models--X/snapshots/REVISION/FILE -> models--X/blobs/HASH, as huggingface_hub keeps what it fetched."""
+    """huggingface_hub stores a file as a link models--X/snapshots/REVISION/FILE -> models--X/blobs/HASH."""
     blobs, snapshot = tmp_path / "models--x" / "blobs", tmp_path / "models--x" / "snapshots" / "0f"
     blobs.mkdir(parents=True)
     snapshot.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The vocabulary and casing of a transformers directory: read, written, and refused where they contradict."""
+"""Tests that the vocabulary and the casing of a transformers directory are read, written, and checked."""
 
 import json
 import string
@@ -40,7 +40,7 @@ def test_the_tokenizer_json_that_is_written_cuts_text_as_ours_does(model, tmp_pa
     assert sorted(set(whole.type_ids)) == [0, 1]
 
 
-# No capitals, but not the whole alphabet either: neither casing is absurd with it.
+# A vocabulary without capitals and without the whole alphabet fits both values of do_lower_case.
 OF_EITHER_CASING = (*SPECIAL_PIECES, "a", "b", "the", "##s")
 CASED = (*SPECIAL_PIECES, "The", "New", "a")
 
@@ -72,7 +72,7 @@ def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_
     directory = copy("pretraining", tmp_path)
     (directory / "tokenizer.json").unlink()
     (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *string.ascii_lowercase)))
-    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')  # as that of bert-base-chinese
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')  # bert-base-chinese has this value.
     weights = huggingface_layout.read(directory)
     assert weights.config.do_lower_case is True
     assert (
@@ -114,7 +114,7 @@ def test_settings_that_would_cut_text_otherwise_are_said(tmp_path):
 def test_pieces_of_white_space_which_transformers_empties_keep_their_ids(tmp_path):
     directory = copy("pretraining", tmp_path)
     pieces = list(json.loads((directory / "tokenizer.json").read_text())["model"]["vocab"])
-    pieces[7], pieces[9] = "\u2028", "##\u2028"  # as in Google's Chinese vocabulary
+    pieces[7], pieces[9] = "\u2028", "##\u2028"  # Google's Chinese vocabulary has such a piece.
     vocab_of(lambda model: model.update(vocab={piece.strip(): i for i, piece in enumerate(pieces)}))(directory)
     weights = huggingface_layout.read(directory)
     found = weights.vocabulary.decode().split("\n")[:-1]
@@ -127,7 +127,7 @@ def test_pieces_of_white_space_which_transformers_empties_keep_their_ids(tmp_pat
 
 
 def vocab_of(change):
-    """A change of tokenizer.json's vocabulary, dict piece -> id."""
+    """Makes a function that changes the model in tokenizer.json of a directory."""
 
     def apply(directory):
         path = directory / "tokenizer.json"

@@ -1,4 +1,4 @@
-"""The safetensors format: what its own library writes is read, and everything that breaks its rules is refused."""
+"""Tests that files of the safetensors library are read, and that files that break a rule of the format are refused."""
 
 import json
 import struct
@@ -15,7 +15,7 @@ MODELS = ("pretraining", "masked_lm_untied", "encoder", "question_answering")
 
 
 def file_of(directory, header, data=b"", header_size=None):
-    """A file with any header (an object, or bytes as they are) and any data."""
+    """Writes a file with any header and data. The header is an object or bytes."""
     encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
     path = directory / "model.safetensors"
     path.write_bytes(struct.pack("<Q", len(encoded) if header_size is None else header_size) + encoded + data)
@@ -172,7 +172,7 @@ def test_a_header_that_is_too_large_or_longer_than_the_file_is_not_read(header_s
     path = file_of(tmp_path, b"{}", header_size=header_size)
     if header_size == 100_000_001:
         with open(path, "r+b") as file:
-            file.truncate(header_size + 8)  # a file without contents, but as long as the header says
+            file.truncate(header_size + 8)  # A sparse file of the size that the header declares.
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match=message):
@@ -193,6 +193,6 @@ def test_every_file_cut_short_or_with_a_byte_added_is_refused(golden, tmp_path):
 
 def test_a_bucket_s_file_is_read_as_a_local_one(golden):
     source = golden / "huggingface_files" / "encoder" / "model.safetensors"
-    remote = read_all(f"file://{source}")  # tf.io.gfile's way, as for gs://
+    remote = read_all(f"file://{source}")  # tf.io.gfile opens this path, as it opens gs://.
     for name, values in read_all(source).items():
         np.testing.assert_array_equal(remote[name], values)

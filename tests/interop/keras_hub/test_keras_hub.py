@@ -1,3 +1,5 @@
+"""Tests that KerasHub's presets are read and written bit for bit, and that hostile presets are refused."""
+
 import dataclasses
 import json
 import shutil
@@ -16,12 +18,12 @@ from keras_bert_app.interop.weights import checked, part_of
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 
-KERNEL = "layers/dense/vars/0"  # the pooler's in model.weights.h5
+KERNEL = "layers/dense/vars/0"  # The pooler's kernel in model.weights.h5.
 
 
 @pytest.fixture(scope="module")
 def presets(tmp_path_factory):
-    """dict name of CONFIGS -> (Weights, directory of their preset, lines that write() gave)."""
+    """Writes a preset for each of CONFIGS. Gives dict name -> (Weights, directory, lines that write() returned)."""
     found = {}
     for name, config in CONFIGS.items():
         weights, directory = make_weights(config), str(tmp_path_factory.mktemp("presets") / name)
@@ -31,7 +33,7 @@ def presets(tmp_path_factory):
 
 @pytest.fixture
 def preset(presets, tmp_path):
-    """A copy of a preset, to be spoilt."""
+    """A copy of a preset, which a test may damage."""
     return shutil.copytree(presets["one_layer"][1], tmp_path / "preset")
 
 
@@ -50,7 +52,7 @@ def test_a_vocabulary_without_capitals_is_lower_cased_whatever_is_said_and_that_
     keras_hub_layout.write(make_weights(CONFIGS["one_layer"].replace(vocab_size=31)), tmp_path / "preset")
     edit_json(
         tmp_path / "preset" / "tokenizer.json", config=lambda values: {**values["config"], "lowercase": False}
-    )  # as bert_base_zh's
+    )  # bert_base_zh has this value.
     for letters, lower_cased in ((string.ascii_lowercase, True), (string.ascii_lowercase[:-1] + "A", False)):
         (tmp_path / "preset" / "assets/tokenizer/vocabulary.txt").write_text(
             "".join(f"{piece}\n" for piece in (*SPECIAL_PIECES, *letters))
@@ -80,7 +82,7 @@ def test_every_preset_of_kerashub_s_bert_is_a_handle_and_a_file_s_name_is_none()
 def test_a_masked_lm_comes_back_bit_for_bit_but_for_the_next_sentence_head(presets, name):
     weights, directory, _ = presets[name]
     found = keras_hub_layout.read(directory)
-    computed = weights.config.replace(hidden_act="gelu_tanh")  # by KerasHub, whatever the weights were made for
+    computed = weights.config.replace(hidden_act="gelu_tanh")  # KerasHub always computes this form.
     assert_same(found, dataclasses.replace(without(weights, "next_sentence"), config=computed))
     assert not found.unexpected
     assert checked(found, allow_missing=["next_sentence"])[0].parts() == ("encoder", "pooler", "masked_lm")
@@ -101,7 +103,7 @@ def test_keras_hub_loads_what_we_write_and_computes_what_we_do(presets):
     found, ours = model.backbone(inputs), parity.our_outputs(keras_hub_layout.read(directory), batch)
     np.testing.assert_allclose(ours["layer_1"], np.asarray(found["sequence_output"]), atol=1e-5)
     np.testing.assert_allclose(ours["pooled_output"], np.asarray(found["pooled_output"]), atol=1e-5)
-    # The head has constants of its own, so a limit that a wrong tensor would pass by far.
+    # KerasHub's head has other constants, so this limit is larger. A wrong tensor would differ by far more.
     logits = np.asarray(model({**inputs, "mask_positions": batch["masked_lm_positions"]}))
     np.testing.assert_allclose(ours["mlm_logits"], logits, atol=1e-3)
     assert list(model.preprocessor.tokenizer("A b c")) == [
@@ -109,7 +111,7 @@ def test_keras_hub_loads_what_we_write_and_computes_what_we_do(presets):
     ]
 
 
-def test_what_a_preset_cannot_hold_is_said(presets):
+def test_the_writer_lists_the_properties_that_a_preset_cannot_store(presets):
     said = {name: "\n".join(lines) for name, (_, _, lines) in presets.items()}
     assert all("next_sentence is left out" in lines for lines in said.values())
     assert "BEWARE: hidden_act gelu_exact cannot be held" in said["three_layers"]
@@ -163,7 +165,7 @@ def test_shards_in_bfloat16_and_a_tokenizer_of_keras_hubs_own_making_are_read(tm
     np.testing.assert_array_equal(
         found.tensors["encoder/embeddings/word_embeddings"], np.asarray(backbone.token_embedding.embeddings, np.float32)
     )
-    assert "tokenizer.json strip_accents=False" in found.unused  # ours strips accents wherever it lower-cases
+    assert "tokenizer.json strip_accents=False" in found.unused  # Our tokenizer strips accents wherever it lower-cases.
 
 
 def test_other_layouts_and_spoilt_json_are_not_recognized(preset, tmp_path):
@@ -181,7 +183,7 @@ def test_a_model_that_the_backbone_does_not_compute_is_not_written(tmp_path):
 
 
 def _set_dataset(preset, **arguments):
-    """Puts another dataset in the place of the pooler's kernel."""
+    """Replaces the pooler's kernel by another dataset."""
     with h5py.File(preset / "model.weights.h5", "r+") as file:
         del file[KERNEL]
         file.create_dataset(KERNEL, **arguments)
@@ -341,7 +343,7 @@ def test_a_hostile_preset_is_refused_in_a_line_and_nothing_is_deserialized(prese
     assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
-def test_what_no_model_has_is_unexpected_and_training_state_is_left_out(preset):
+def test_a_tensor_that_no_model_has_is_unexpected_and_training_state_is_left_out(preset):
     with h5py.File(preset / "model.weights.h5", "r+") as file:
         file["layers/adapter/vars/0"] = np.zeros([3, 5], np.float32)
         file["layers/dropout/seed_generator/vars/0"] = np.zeros([2], np.uint32)

@@ -1,3 +1,5 @@
+"""Tests that Model Garden's checkpoints are read and written, and that checkpoints of other models are refused."""
+
 import dataclasses
 import json
 import pathlib
@@ -22,7 +24,7 @@ SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def copied(source, target):
-    """A copy of a golden directory, to be spoilt."""
+    """Copies a golden directory, so that a test can damage it."""
     return pathlib.Path(shutil.copytree(source, target / "model"))
 
 
@@ -38,7 +40,7 @@ def edit_yaml(directory, old, new):
 
 
 def write_keys(directory, tensors):
-    """A checkpoint of these keys."""
+    """Writes a checkpoint with these keys."""
     tf.raw_ops.SaveV2(
         prefix=str(directory / "bert_model.ckpt"),
         tensor_names=list(tensors),
@@ -48,7 +50,7 @@ def write_keys(directory, tensors):
 
 
 def object_paths(prefix):
-    """dict path of attributes -> number of its object, as far as a checkpoint's objects tell, circles left out."""
+    """Lists the objects of a checkpoint as dict path of attributes -> number of the object."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
         tf.train.load_checkpoint(prefix).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
     )
@@ -61,7 +63,7 @@ def object_paths(prefix):
 
 
 @pytest.mark.parametrize("directory", [RUN, RELEASED], ids=lambda directory: directory.name)
-def test_what_we_read_computes_what_model_garden_computed(directory):
+def test_a_checkpoint_computes_the_same_here_as_in_model_garden(directory):
     weights, _ = checked(model_garden_layout.read(directory), () if directory == RUN else ["next_sentence"])
     with np.load(directory / "parity.npz") as arrays:
         batch, theirs = (
@@ -104,15 +106,15 @@ def test_nothing_says_the_casing_but_the_vocabulary():
 def test_all_parts_come_back_bit_for_bit(tmp_path, name):
     weights = make_weights(CONFIGS[name])
     lines = model_garden_layout.write(weights, tmp_path / "written")
-    computed = weights.config.replace(hidden_act="gelu_tanh")  # by Model Garden, whatever the weights were made for
+    computed = weights.config.replace(hidden_act="gelu_tanh")  # Model Garden always computes this form.
     assert_same(model_garden_layout.read(tmp_path / "written"), dataclasses.replace(weights, config=computed))
     assert ["BEWARE: hidden_act gelu_exact" in line for line in lines] == [True] * (computed != weights.config)
 
 
-def test_what_we_write_has_every_name_that_model_gardens_objects_ask_for(tmp_path):
+def test_a_written_checkpoint_has_every_name_that_model_gardens_objects_need(tmp_path):
     model_garden_layout.write(make_weights(CONFIGS["three_layers"]), tmp_path / "written")
     paths = object_paths(str(tmp_path / "written" / "bert_model.ckpt"))
-    # BertEncoderV2's attributes and BertEncoder's numbers, under `encoder` and under `model`, are the same objects.
+    # The attributes of BertEncoderV2 and the numbers of BertEncoder lead to the same objects, in `encoder` and `model`.
     for attributes, number in (
         ("_embedding_layer", 0),
         ("_position_embedding_layer", 1),
@@ -130,14 +132,14 @@ def test_what_we_write_has_every_name_that_model_gardens_objects_ask_for(tmp_pat
     assert paths["masked_lm/embedding_table"] == paths["encoder/_embedding_layer/embeddings"]
     assert paths["masked_lm"] == paths["model/masked_lm"]
     assert "masked_lm/output_bias/bias" in paths
-    # Model Garden keeps two poolers; one variable could restore only one of them.
+    # Model Garden has two poolers. One variable could restore only one of them.
     head = "model/classification_heads/0"
     assert paths[f"{head}/dense"] == paths["next_sentence.pooler_dense"] != paths["encoder/_pooler_layer"]
     assert paths[f"{head}/dense/kernel"] != paths["encoder/_pooler_layer/kernel"]
     assert f"{head}/out_proj/kernel" in paths and "save_counter" in paths
 
 
-def test_what_the_layout_cannot_hold_is_said(tmp_path):
+def test_the_writer_lists_the_properties_that_the_layout_cannot_store(tmp_path):
     config = CONFIGS["one_layer"].replace(tie_word_embeddings=False, layer_norm_eps=1e-6)
     weights = make_weights(config)
     tensors = {path: tensor for path, tensor in weights.tensors.items() if not path.startswith("encoder/pooler/")}
@@ -231,7 +233,7 @@ def test_files_that_are_missing_damaged_or_of_another_model_are_refused_in_a_lin
     edit_json(directory, embedding_size=128)
     with pytest.raises(UserError, match="only one width"):
         model_garden_layout.read(directory)
-    edit_json(directory, embedding_size=None, backward_compatible=True)  # as Model Garden's own BertConfig writes it
+    edit_json(directory, embedding_size=None, backward_compatible=True)  # Model Garden's BertConfig writes these keys.
     assert model_garden_layout.read(directory).parts() == ("encoder", "pooler", "masked_lm")
     edit_json(directory, num_hidden_layers=1)
     with pytest.raises(UserError, match="_attention_layer/_key_dense/kernel.* unexpected"):

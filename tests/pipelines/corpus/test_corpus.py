@@ -46,7 +46,7 @@ def test_shards_hold_equally_many_documents_in_shuffled_order(tmp_path):
     shards = read_split(tmp_path, "train")
     assert [len(shard) for shard in shards] == [33, 33, 34]
     order = [documents.index(document) for shard in shards for document in shard]
-    neighbours = sum(abs(a - b) == 1 for a, b in zip(order, order[1:]))
+    neighbours = sum(abs(a - b) == 1 for a, b in zip(order, order[1:], strict=False))
     assert neighbours < 15 and sorted(order) == list(range(100))
 
 
@@ -173,7 +173,7 @@ def test_reports_of_somebody_else_are_not_overwritten(tmp_path, name):
 
 def test_an_existing_corpus_is_not_overwritten(tmp_path):
     prepare_corpus(str(tmp_path), documents=make_documents(5))
-    (tmp_path / ".incomplete/spool").mkdir(parents=True)  # of a run that was killed when all but this was done
+    (tmp_path / ".incomplete/spool").mkdir(parents=True)  # as if a run was killed before its last step
     with pytest.raises(DataError, match="is there already"):
         prepare_corpus(str(tmp_path), documents=make_documents(5))
     assert not (tmp_path / ".incomplete").exists() and load_manifest(str(tmp_path))
@@ -220,7 +220,7 @@ def flip(path):
 
 
 def cut(path, share=None, record=None):
-    """Cut a shard to a share of its bytes, or to so many records."""
+    """Cuts a shard to a share of its bytes, or to a number of records."""
     data = path.read_bytes()
     end = sum(len(text) + 16 for text in list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())[:record])
     path.write_bytes(data[: end if record else int(share * len(data))])
@@ -319,7 +319,7 @@ def test_a_finished_shard_that_is_damaged_is_written_again(tmp_path, monkeypatch
         patch.setattr(shards, "publish", fail)
         prepare_corpus(str(tmp_path / "out"), **arguments)
     flip(tmp_path / "out/.incomplete/shards/train-00001-of-00003.tfrecord")
-    # As if publishing had been under way: one shard is in its place already.
+    # As if the run was stopped while it published: one shard is in its final place already.
     (tmp_path / "out/.incomplete/shards/train-00000-of-00003.tfrecord").rename(
         tmp_path / "out/train-00000-of-00003.tfrecord"
     )

@@ -26,7 +26,7 @@ def test_equal_lines_have_equal_hashes_and_others_different_ones_wherever_they_s
     lines = ["".join(generator.choices("ab \0é中", k=generator.randrange(9))) for _ in range(20_000)]
     records = ["\n".join(lines[i : i + 7]).encode() for i in range(0, len(lines), 7)]
     hashes = entries_and_lines(records)[1]["hash"].tolist()
-    assert len(set(zip(lines, hashes))) == len(set(lines)) == len(set(hashes))
+    assert len(set(zip(lines, hashes, strict=True))) == len(set(lines)) == len(set(hashes))
 
 
 def test_document_keys_ignore_white_space_and_depend_on_the_seed():
@@ -53,10 +53,10 @@ def test_repeated_lines_beyond_memory_are_at_most_the_error_too_low():
     for start in range(0, len(values), 1000):
         lines.add(values[start : start + 1000])
     true = collections.Counter(values.tolist())
-    found = lines.most_common(20)
+    most_common = lines.most_common(20)
     assert 0 < lines.error <= len(values) / 500
-    assert all(true[value] - lines.error <= count <= true[value] for value, count in found)
-    assert {value for value, _ in found[:10]} == {value for value, _ in true.most_common(10)}
+    assert all(true[value] - lines.error <= count <= true[value] for value, count in most_common)
+    assert {value for value, _ in most_common[:10]} == {value for value, _ in true.most_common(10)}
 
 
 def test_lengths_fall_into_powers_of_two():

@@ -23,7 +23,7 @@ def chinese(generator, length):
 
 
 def changed(sentences, alphabet, changes, generator):
-    """The sentences with so many words or characters replaced."""
+    """Replaces a number of words or characters of the sentences."""
     text = "\n".join(sentences)
     separator = " " if " " in text else ""
     parts = text.split(" ") if separator else list(text)
@@ -33,7 +33,7 @@ def changed(sentences, alphabet, changes, generator):
 
 
 def similarity(first, second):
-    """The Jaccard similarity of the sets of runs of five words or characters, by the definition."""
+    """Computes the Jaccard similarity of the sets of runs of five words or characters, by the definition."""
     sets = []
     for sentences in (first, second):
         text = " ".join(sentences).lower()
@@ -104,14 +104,14 @@ def test_near_duplicates_are_dropped_and_different_documents_kept_whatever_their
     assert results[0] == results[1]
 
 
-def test_of_a_cluster_the_document_of_the_smallest_key_is_left():
+def test_the_document_with_the_smallest_key_of_a_cluster_remains():
     base = ["\n".join(english(random.Random(seed), 300)).encode() for seed in (1, 2)]
     records = [base[0], base[1], base[0] + b" x", base[0] + b" y", base[1]]
     signatures = near_duplicates.signatures(records)
     dropped = np.array([False, False, False, False, True])
     keys = np.array([9, 3, 2, 7, 1], np.uint64)
 
-    def found(is_heldout):
+    def dropped_with(is_heldout):
         return near_duplicates.near_duplicates(
             keys,
             np.array(is_heldout),
@@ -120,6 +120,6 @@ def test_of_a_cluster_the_document_of_the_smallest_key_is_left():
             lambda numbers: signatures[numbers],
         ).tolist()
 
-    assert found([False] * 5) == [True, False, False, True, False]
-    # A held-out document never takes a training one away.
-    assert found([False, False, True, False, False]) == [True, False, True, False, False]
+    assert dropped_with([False] * 5) == [True, False, False, True, False]
+    # A held-out document never removes a training document.
+    assert dropped_with([False, False, True, False, False]) == [True, False, True, False, False]

@@ -1,4 +1,4 @@
-"""The dataset: fixed shapes, one stream that is a function of seed and position, nothing lost or seen twice."""
+"""The dataset has fixed shapes and is one stream, a function of seed and position; no example is lost or repeated."""
 
 import numpy as np
 import pytest
@@ -66,13 +66,13 @@ def test_rows_read_as_cls_a_sep_b_sep_with_labels_under_the_masks(make, tokenize
 
 def test_the_stream_goes_on_from_any_position_bit_for_bit(make):
     whole = [(batch, tuple(position.numpy().tolist())) for batch, position in make(with_position=True).take(80)]
-    assert whole[-1][1][0] >= 1  # beyond the first epoch
+    assert whole[-1][1][0] >= 1  # the stream is beyond the first epoch
     for taken in (0, 1, 17, 42, 78):
         resumed = make(with_position=True, position=whole[taken][1]).take(2)
-        for (found, position), (expected, expected_position) in zip(resumed, whole[taken + 1 :]):
+        for (actual, position), (expected, expected_position) in zip(resumed, whole[taken + 1 :], strict=False):
             assert tuple(position.numpy().tolist()) == expected_position
             for name, values in expected.items():
-                np.testing.assert_array_equal(found[name], values)
+                np.testing.assert_array_equal(actual[name], values)
 
 
 def test_the_examples_do_not_depend_on_the_batch_size(make):
@@ -96,7 +96,7 @@ def test_pairs_masks_and_order_are_new_in_every_epoch_and_with_every_seed(make):
 
 def test_every_sentence_of_every_document_is_met_in_an_epoch(make, tokenizer, shards):  # noqa: F811
     documents = [record.numpy().decode() for record in tf.data.TFRecordDataset(shards[0])]
-    # Rows as long as the documents: nothing is cut, and B of an actual pair or the next A holds what follows A.
+    # Rows are as long as the documents: nothing is cut. B of an actual pair, or the next A, continues the text after A.
     dataset = make(max_seq_length=512, epochs=1, masked_lm_prob=0.001, max_predictions_per_seq=1, short_seq_prob=0.0)
     text = []
     for batch in dataset:
@@ -128,7 +128,7 @@ def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
         for document in documents:
             writer.write(document.encode())
-    found, expected = (
+    actual, expected = (
         rows_of(
             pretraining_dataset(
                 [str(tmp_path / name)],
@@ -142,10 +142,10 @@ def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path
         )
         for name in ("a.txt", "a.tfrecord")
     )
-    assert len(found) and found[:, 0].any()
-    np.testing.assert_array_equal(found, expected)
+    assert len(actual) and actual[:, 0].any()
+    np.testing.assert_array_equal(actual, expected)
 
 
-def test_nobody_waits_for_a_tuner_of_the_dataset(make):
-    # It sleeps for up to a minute, and who lets an iterator go may have to wait for it.
+def test_the_dataset_has_no_tuning_thread(make):
+    # The tuning thread sleeps for up to a minute, and deleting an iterator may wait for it.
     assert make().options().autotune.enabled is False

@@ -1,4 +1,4 @@
-"""Dynamic masking: hand-checked rules and counted statistics."""
+"""Dynamic masking follows rules checked by hand, and its statistics are as expected."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ ROWS, SEQ_LENGTH, MAX_PREDICTIONS = 3001, 37, 6
 
 
 def rows(generator=None):
-    """[CLS] pieces [SEP] pieces [SEP] padding, of many lengths."""
+    """Rows [CLS] pieces [SEP] pieces [SEP] padding, of many lengths."""
     generator = generator or np.random.RandomState(5)
     ids = np.zeros((ROWS, SEQ_LENGTH), np.int32)
     lengths = generator.randint(5, SEQ_LENGTH + 1, size=ROWS)
-    for row, length in zip(ids, lengths):
+    for row, length in zip(ids, lengths, strict=True):
         row[:length] = generator.randint(5, VOCAB_SIZE, size=length)
         row[0], row[length // 2], row[length - 1] = CLS, SEP, SEP
     return ids, (np.arange(SEQ_LENGTH) < lengths[:, None]).astype(np.int32)
@@ -37,8 +37,8 @@ def mask(ids, input_mask, seed=(1, 2), **changes):
 
 def test_the_number_of_predictions_is_python_s_round_of_the_share_within_one_and_the_maximum():
     lengths = np.arange(1, 513)
-    found = masking.num_to_predict(tf.constant(lengths), 20, 0.15).numpy()
-    assert found.tolist() == [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
+    actual = masking.num_to_predict(tf.constant(lengths), 20, 0.15).numpy()
+    assert actual.tolist() == [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
 
 
 def test_labels_are_the_original_pieces_at_ascending_positions_that_are_no_special():
@@ -48,7 +48,7 @@ def test_labels_are_the_original_pieces_at_ascending_positions_that_are_no_speci
     original = np.take_along_axis(ids, masked["masked_lm_positions"], axis=1)
     np.testing.assert_array_equal(original[used], masked["masked_lm_ids"][used])
     assert not np.isin(original[used], (0, CLS, SEP)).any()
-    for positions, flags in zip(masked["masked_lm_positions"], used):
+    for positions, flags in zip(masked["masked_lm_positions"], used, strict=True):
         assert (np.diff(positions[flags]) > 0).all()
     for name in ("masked_lm_positions", "masked_lm_ids"):
         assert not masked[name][~used].any()

@@ -1,4 +1,4 @@
-"""A mixture of corpora: shares, and a stream that goes on from any position."""
+"""A mixture of corpora gives each its share, and its stream resumes from any position."""
 
 import numpy as np
 import pytest
@@ -34,10 +34,10 @@ def test_the_mixture_goes_on_from_any_position_bit_for_bit(make):
     assert whole[-1][1][1] >= 1 and whole[-1][1][0] == 60 * BATCH_SIZE  # the first corpus is beyond its first epoch
     for taken in (7, 41):
         resumed = make(with_position=True, position=whole[taken][1]).take(2)
-        for (found, position), (expected, expected_position) in zip(resumed, whole[taken + 1 :]):
+        for (actual, position), (expected, expected_position) in zip(resumed, whole[taken + 1 :], strict=False):
             assert tuple(position.numpy().tolist()) == expected_position
             for name, values in expected.items():
-                np.testing.assert_array_equal(found[name], values)
+                np.testing.assert_array_equal(actual[name], values)
 
 
 def test_each_corpus_gets_its_share_and_its_examples_come_in_its_own_order(make):
@@ -53,6 +53,6 @@ def test_each_corpus_gets_its_share_and_its_examples_come_in_its_own_order(make)
     assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / len(mixed))
 
 
-def test_the_largest_seed_is_one_too(make):
+def test_the_largest_int64_is_a_valid_seed(make):
     (first,), (other,) = make(seed=(1 << 63) - 1).take(1), make(seed=5).take(1)
     assert not np.array_equal(first["input_word_ids"], other["input_word_ids"])

@@ -1,4 +1,4 @@
-"""Packing, against rows written out by hand."""
+"""Packed rows equal rows written by hand."""
 
 import tensorflow as tf
 

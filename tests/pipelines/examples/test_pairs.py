@@ -1,4 +1,4 @@
-"""Next-sentence pairs: a walk worked out sentence by sentence, and counted statistics."""
+"""Next-sentence pairs equal those of a loop over sentences, and their statistics are as expected."""
 
 import collections
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.examples import pairs, walks
+from pipelines.examples import pairs, pointer_jumping
 
 MAX_NUM_TOKENS = 29
 
@@ -14,7 +14,7 @@ MAX_NUM_TOKENS = 29
 def make_pairs(
     documents, seed=(3, 5), max_num_tokens=MAX_NUM_TOKENS, short_seq_prob=0.1, find=pairs.next_sentence_pairs
 ):
-    """SegmentPairs as numpy arrays, from documents given as lists of sentence lengths."""
+    """Makes SegmentPairs as numpy arrays, from documents given as lists of sentence lengths."""
     lengths = [length for document in documents for length in document]
     splits = np.cumsum([0] + [len(document) for document in documents])
     made = find(
@@ -29,7 +29,7 @@ def random_documents(number, generator=None):
 
 
 def test_the_sentences_of_actual_next_pairs_follow_each_other_and_lose_nothing():
-    # 1 document of 7 sentences of 5 tokens, target 15 tokens: chunks of 3 sentences. Chained from what was drawn.
+    # One document of 7 sentences of 5 tokens with a target of 15 tokens has chunks of 3 sentences.
     made = make_pairs([[5] * 7, [5] * 50], max_num_tokens=15, short_seq_prob=0.0)
     position = 0
     for i in range(len(made.a_start)):
@@ -40,7 +40,7 @@ def test_the_sentences_of_actual_next_pairs_follow_each_other_and_lose_nothing()
             assert made.b_start[i] == made.a_start[i] + made.a_length[i]
             assert made.a_length[i] + made.b_length[i] in (15, 10)  # three sentences, or the two left at the end
             position = made.b_start[i] + made.b_length[i]
-        else:  # the displaced sentences go back: the next pair begins right after A
+        else:  # the replaced sentences go back, so the next pair begins right after A
             assert made.b_start[i] >= 35
             position += made.a_length[i]
     assert position == 35
@@ -78,7 +78,7 @@ def test_a_lone_sentence_is_always_paired_with_a_random_one():
 
 
 def test_half_of_the_chunks_with_two_sentences_get_a_random_side():
-    # Sentences of 10 tokens, target 20: every chunk but a document's last lone sentence has two.
+    # With sentences of 10 tokens and a target of 20, every chunk has two, except a lone last sentence of a document.
     made = make_pairs([[10] * 40] * 500, max_num_tokens=20, short_seq_prob=0.0)
     has_two = (made.a_start + 10) % 400 != 0
     share = (made.next_sentence_labels[has_two] == pairs.RANDOM).mean()
@@ -86,10 +86,10 @@ def test_half_of_the_chunks_with_two_sentences_get_a_random_side():
 
 
 def test_short_targets_are_drawn_once_for_a_document():
-    # One-token sentences fill any target exactly: all actual-next pairs of a document but its last have its length.
+    # Sentences of one token reach any target exactly: all actual pairs of a document have that length, except the last.
     made = make_pairs([[1] * 300] * 400, max_num_tokens=60)
     lengths = collections.defaultdict(set)
-    for start, a, b, label in zip(made.a_start, made.a_length, made.b_length, made.next_sentence_labels):
+    for start, a, b, label in zip(made.a_start, made.a_length, made.b_length, made.next_sentence_labels, strict=True):
         if label == pairs.NEXT and start % 300 + a + b < 300:
             lengths[start // 300].add(a + b)
     assert all(len(seen) == 1 for seen in lengths.values())
@@ -107,12 +107,13 @@ def test_a_and_b_are_cut_from_the_longer_one_token_at_a_time():
                         kept_a -= 1
                     else:
                         kept_b -= 1
-                found = pairs.truncated_lengths(tf.constant(a), tf.constant(b), limit)
-                assert (int(found[0]), int(found[1])) == (kept_a, kept_b)
+                actual = pairs.truncated_lengths(tf.constant(a), tf.constant(b), limit)
+                assert (int(actual[0]), int(actual[1])) == (kept_a, kept_b)
 
 
 def test_cut_tokens_come_from_front_and_back_alike():
-    # Two sentences of 100 tokens, 21 kept: A loses 89 or 90, its start moves by a binomial of one half.
+    # Two sentences of 100 tokens are cut to 21 tokens together. A loses 89 or 90, and its start moves by a binomial of
+    # one half.
     made = make_pairs([[100, 100]] * 2000, max_num_tokens=21, short_seq_prob=0.0)
     moved = (made.a_start % 100)[made.a_length == 11]
     assert len(moved) > 1000
@@ -128,14 +129,14 @@ def test_pairs_are_a_function_of_the_seed_alone():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_walk_visits_what_a_loop_over_the_links_visits(seed):
+def test_pointer_jumping_visits_the_positions_that_a_loop_visits(seed):
     generator = np.random.RandomState(seed)
     following = np.minimum(np.arange(997) + generator.randint(1, 7, 997), 997)
     expected, sentence = [], 0
     while sentence < 997:
         expected.append(sentence)
         sentence = following[sentence]
-    assert walks.places_met(tf.constant(following, tf.int32)).numpy().tolist() == expected
+    assert pointer_jumping.visited_positions(tf.constant(following, tf.int32)).numpy().tolist() == expected
 
 
 def test_sentence_order_takes_neighbours_and_swaps_half_of_them():
@@ -160,14 +161,15 @@ def test_sentence_order_uses_every_token_once_when_nothing_is_too_long():
     used = sorted(
         token
         for start, length in ((made.a_start, made.a_length), (made.b_start, made.b_length))
-        for a, n in zip(start, length)
+        for a, n in zip(start, length, strict=True)
         for token in range(a, a + n)
     )
     # The chunk 6 + 6 + 6 loses 5 of its 18 to truncation.
     assert len(used) == len(set(used)) == 39 - 5
-    # The sentence of 5 was cut within; the one of 1 has no order.
+    # The sentence of 5 tokens was cut in two; the sentence of one token has no order.
     by_start = {
-        min(a, b) if n else a: (m, n) for a, m, b, n in zip(made.a_start, made.a_length, made.b_start, made.b_length)
+        min(a, b) if n else a: (m, n)
+        for a, m, b, n in zip(made.a_start, made.a_length, made.b_start, made.b_length, strict=True)
     }
     assert sum(by_start[9]) == 5 and by_start[9][1] > 0
     assert by_start[14] == (1, 0)
@@ -180,16 +182,16 @@ def test_full_sentences_fill_rows_over_the_ends_of_documents_and_lose_nothing():
     starts, sizes = made.a_start.numpy(), made.a_length.numpy()
     np.testing.assert_array_equal(starts, np.cumsum(sizes) - sizes)
     assert sizes.sum() == lengths.sum() and sizes.max() <= 29 and not made.b_length.numpy().any()
-    # The next whole sentence, or part of one that was too long, would not have fitted.
+    # The next whole sentence, or the next part of a sentence that is too long, does not fit into the row.
     parts = np.concatenate([[29] * (n // 29) + [n % 29] * int(n % 29 > 0) for n in lengths])
     part_starts = np.cumsum(parts) - parts
-    following = dict(zip(part_starts, parts))
-    assert all(size + following.get(start + size, 29) > 29 for start, size in zip(starts, sizes))
+    following = dict(zip(part_starts, parts, strict=True))
+    assert all(size + following.get(start + size, 29) > 29 for start, size in zip(starts, sizes, strict=True))
     assert set(starts) <= set(part_starts)
 
 
 def test_full_sentences_are_shortened_as_often_as_asked():
     lengths = tf.ones([40_000], tf.int32)
     sizes = pairs.full_sentences(lengths, tf.constant([1, 2]), 30, 0.2).a_length.numpy()
-    # 2 to 30 are drawn equally often, so that a full row comes from a draw as well once in 29.
+    # Lengths from 2 to 30 are equally likely, so one draw in 29 also gives a full row.
     assert abs((sizes < 30).mean() - 0.2 * 28 / 29) < 0.03

@@ -1,4 +1,4 @@
-"""Units of masking: words, spans, phrases, a segmenter's words; and how they are chosen."""
+"""Units of masking are words, spans, phrases and a segmenter's words; whole units are chosen."""
 
 import numpy as np
 import pytest
@@ -62,11 +62,11 @@ def test_the_longest_phrase_from_the_left_wins_and_ends_where_words_end(tokenize
     texts = ["the new york city the", "new yorkers", "new york", "中国人民银行", "中国人民", "city the a"]
     sentences = tokenizer.tokenize(texts)
     ends = tf.gather(tf.cast(sentences.row_limits(), tf.int32), sentences.value_rowids())
-    found = lexicon.beginnings(sentences.flat_values, begins_word(sentences.flat_values), ends)
-    assert sentences.with_flat_values(found).to_list() == [
+    beginnings_found = lexicon.beginnings(sentences.flat_values, begins_word(sentences.flat_values), ends)
+    assert sentences.with_flat_values(beginnings_found).to_list() == [
         [True, True, False, False, True],  # the | new york city | the
         [True, True, False, False],  # new | yorkers: no phrase ends inside a word
-        [True, False],  # new york, and nothing over the end of the sentence
+        [True, False],  # new york: the phrase does not extend over the end of the sentence
         [True, False, True, False, False, False],
         [True, False, True, True],
         [True, True, True],
@@ -81,10 +81,10 @@ def test_phrases_found_in_random_text_are_those_of_a_plain_loop(tokenizer):
     texts = [" ".join(generator.choice(letters, generator.randint(1, 40))) for _ in range(97)]
     sentences = tokenizer.tokenize(texts)
     ends = tf.gather(tf.cast(sentences.row_limits(), tf.int32), sentences.value_rowids())
-    found = sentences.with_flat_values(
+    beginnings_found = sentences.with_flat_values(
         lexicon.beginnings(sentences.flat_values, begins_word(sentences.flat_values), ends)
     ).to_list()
-    for text, beginnings in zip(texts, found):
+    for text, beginnings in zip(texts, beginnings_found, strict=True):
         words, place, expected = text.split(), 0, []
         while place < len(words):
             size = max(
@@ -115,7 +115,7 @@ def test_spans_have_lengths_in_proportion_to_one_over_n_and_stay_in_their_senten
     every_second = tf.constant(np.arange(num_words) % 2 == 0)
     starts = np.asarray(units.span_beginnings(begins, every_second, [1, 2], 3))
     assert starts[::2].all()
-    # Words of two pieces are never cut.
+    # A word of two pieces is never cut.
     starts = np.asarray(units.span_beginnings(every_second, sentence, [1, 2], 3))
     assert not starts[1::2].any() and 0.4 < starts[::2].mean() < 0.7
 
@@ -124,7 +124,7 @@ ROWS, SEQ_LENGTH, MAX_PREDICTIONS = 2003, 41, 7
 
 
 def masked_units(seed=(3, 4), masked_lm_prob=0.15):
-    """(ids, unit of each position or -1, what mask_tokens made of them) for random rows."""
+    """Makes (ids, unit of each position or -1, lengths, result of mask_tokens) for random rows."""
     generator = np.random.RandomState(7)
     ids = generator.randint(5, 1000, (ROWS, SEQ_LENGTH))
     lengths = generator.randint(3, SEQ_LENGTH + 1, ROWS)
@@ -167,9 +167,9 @@ def test_units_are_taken_whole_and_one_that_does_not_fit_is_passed_over(masked_l
         wanted = min(MAX_PREDICTIONS, max(1, round(int(lengths[row]) * masked_lm_prob)))
         room = wanted - len(taken)
         assert room >= 0
-        assert (sizes[taken_sizes == 0] > room).all()  # whatever was left out did not fit
+        assert (sizes[taken_sizes == 0] > room).all()  # every unit that was left out did not fit
         np.testing.assert_array_equal(made["masked_lm_ids"][row][used[row]], ids[row, taken])
-    # Nothing but what is labelled was touched.
+    # Only labelled positions change.
     changed = made["input_word_ids"] != ids
     labelled = np.zeros_like(changed)
     labelled[np.nonzero(used)[0], made["masked_lm_positions"][used]] = True
@@ -232,13 +232,13 @@ def test_every_masking_goes_with_every_objective(tokenizer, objective, kind):
     assert len(ids) and not (ids == ID["[MASK]"]).any()
     lengths = made["input_mask"].sum(axis=1)
     assert (ids[:, 0] == ID["[CLS]"]).all() and (ids[np.arange(len(ids)), lengths - 1] == ID["[SEP]"]).all()
-    # Masked runs begin and end where units do.
+    # A masked run begins and ends where a unit does.
     whole = {"lexicon": ("new york", "人 民 银 行"), "segmented": ("人 民 银 行", "york ##er")}.get(
         kind, ("york ##er",)
     )
     for phrase in whole if kind != "piece" else ():
         phrase = [ID[piece] for piece in phrase.split()]
-        for row, positions, flags in zip(ids, made["masked_lm_positions"], used):
+        for row, positions, flags in zip(ids, made["masked_lm_positions"], used, strict=True):
             chosen = set(positions[flags])
             for start in range(len(row) - len(phrase) + 1):
                 if row[start : start + len(phrase)].tolist() == phrase and not (

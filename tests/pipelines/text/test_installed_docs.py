@@ -1,4 +1,4 @@
-"""The default corpus: sentences of docstrings, worked out by hand on small source trees."""
+"""The default corpus holds the sentences that were written down by hand for small source trees."""
 
 import sysconfig
 

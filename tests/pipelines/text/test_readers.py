@@ -312,7 +312,7 @@ def test_splitting_loses_nothing_but_white_space():
         "😀",
     ] + [chr(c) for c in range(1, 128)]
     texts = ["".join(rng.choices(alphabet, k=rng.randrange(60))) for _ in range(20_000)]
-    for text, sentences in zip(texts, split(*texts)):
+    for text, sentences in zip(texts, split(*texts), strict=True):
         assert "".join("".join(sentences).split()) == "".join(text.split())
         assert all(sentences) and not any("\n" in s for s in sentences)
 

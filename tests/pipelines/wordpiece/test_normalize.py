@@ -1,4 +1,4 @@
-"""Normalization against Python's own unicodedata, for every code point there is."""
+"""Normalization equals Python's own unicodedata for every code point."""
 
 import unicodedata
 
@@ -9,7 +9,8 @@ import tensorflow_text as tf_text
 from pipelines.wordpiece import normalize, unicode_14
 
 CODE_POINTS = [code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
-# No version assigns anything else than letters, or anything at all, to the rest of the planes; a part of it stands for it.
+# The other planes hold only letters or unassigned code points in every version of Unicode, so a sample of them is
+# enough.
 DISTINCT_CODE_POINTS = [
     code for code in CODE_POINTS if code < 0x32400 or 0xE0000 <= code < 0xE1000 or code % 37 == 0 or code > 0x10EFF0
 ]
@@ -29,7 +30,7 @@ CJK_BLOCKS = (
 
 
 def words_by_unicodedata(text, do_lower_case):
-    """BERT's basic tokenization written down from its description, one character at a time."""
+    """BERT's basic tokenization, written from its description, one character at a time."""
     kept = "".join(
         " " if c in "\t\n\r" or unicodedata.category(c) == "Zs" else c
         for c in text
@@ -60,10 +61,10 @@ def test_every_code_point_inside_a_word_is_normalized_as_unicodedata_says(do_low
     for start in range(0, len(DISTINCT_CODE_POINTS), 1 << 16):
         codes = DISTINCT_CODE_POINTS[start : start + (1 << 16)]
         texts = [f"A{chr(code)}b" for code in codes]
-        for code, text, words in zip(codes, texts, normalized(tf.constant(texts)).to_list()):
-            found = [word.decode() for word in words]
-            if found != words_by_unicodedata(text, do_lower_case):
-                different.append((hex(code), found))
+        for code, text, words in zip(codes, texts, normalized(tf.constant(texts)).to_list(), strict=True):
+            actual = [word.decode() for word in words]
+            if actual != words_by_unicodedata(text, do_lower_case):
+                different.append((hex(code), actual))
     assert not different
 
 
@@ -72,21 +73,25 @@ def test_every_code_point_inside_a_word_is_normalized_as_unicodedata_says(do_low
 def test_lower_case_and_decomposition_of_every_code_point_are_python_s_in_every_surrounding(context):
     texts = [context.replace("{}", chr(code)) for code in CODE_POINTS if code]
     expected = [unicodedata.normalize("NFD", text.lower()).encode() for text in texts]
-    found = tf.function(unicode_14.lower_and_decompose)(tf.constant(texts)).numpy().tolist()
-    assert [text for text, ours, theirs in zip(texts, found, expected) if ours != theirs] == []
+    actual = tf.function(unicode_14.lower_and_decompose)(tf.constant(texts)).numpy().tolist()
+    assert [text for text, ours, theirs in zip(texts, actual, expected, strict=True) if ours != theirs] == []
 
 
 @IS_REFERENCE
 def test_the_tables_name_just_the_code_points_on_which_tensorflow_and_unicode_14_differ():
     texts = tf.constant([chr(code) for code in CODE_POINTS])
     lowered = tf.strings.lower(texts, encoding="utf-8").numpy().tolist()
-    capitals = {code for code, small in zip(CODE_POINTS, lowered) if code and small != chr(code).lower().encode()}
+    capitals = {
+        code for code, small in zip(CODE_POINTS, lowered, strict=True) if code and small != chr(code).lower().encode()
+    }
     assert capitals == {code for first, last, _ in unicode_14.CAPITALS for code in range(first, last + 1)}
     newer = set()
     for context in ("{}", "a\u0345{}", "a{}\u0334"):
         contexts = [context.replace("{}", chr(code)) for code in CODE_POINTS]
-        for code, text, found in zip(CODE_POINTS, contexts, tf_text.normalize_utf8(contexts, "NFD").numpy().tolist()):
-            if found != unicodedata.normalize("NFD", text).encode():
+        for code, text, actual in zip(
+            CODE_POINTS, contexts, tf_text.normalize_utf8(contexts, "NFD").numpy().tolist(), strict=True
+        ):
+            if actual != unicodedata.normalize("NFD", text).encode():
                 newer.add(code)
     assert newer == {code for first, last in unicode_14.NEWER_MARKS for code in range(first, last + 1)}
 

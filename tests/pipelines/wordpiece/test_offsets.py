@@ -1,4 +1,4 @@
-"""Offsets of pieces in the original text."""
+"""Offsets give the place of each piece in the original text."""
 
 import json
 
@@ -10,14 +10,14 @@ from pipelines import BertTokenizer
 
 
 def spans_of(tokenizer, text):
-    """[(piece, text by characters, text by bytes)]"""
+    """Returns [(piece, its text by character offsets, its text by byte offsets)]."""
     ids, start_bytes, end_bytes, start_chars, end_chars = (
         row.to_list()[0] for row in tokenizer.tokenize_with_offsets(tf.constant([text]))
     )
     raw = text.encode()
     return [
         (tokenizer.vocabulary[i], text[a:b], raw[c:d].decode())
-        for i, a, b, c, d in zip(ids, start_chars, end_chars, start_bytes, end_bytes)
+        for i, a, b, c, d in zip(ids, start_chars, end_chars, start_bytes, end_bytes, strict=True)
     ]
 
 
@@ -45,9 +45,9 @@ def tokenizer(tmp_path):
     ],
 )
 def test_each_piece_points_at_what_it_was_made_from(tokenizer, text, expected):
-    found = spans_of(tokenizer, text)
-    assert [(piece, original) for piece, original, _ in found] == expected
-    assert all(original == raw for _, original, raw in found)
+    actual = spans_of(tokenizer, text)
+    assert [(piece, original) for piece, original, _ in actual] == expected
+    assert all(original == raw for _, original, raw in actual)
 
 
 def test_ids_are_those_of_tokenize_for_whole_batches(golden):
@@ -57,9 +57,9 @@ def test_ids_are_those_of_tokenize_for_whole_batches(golden):
         ids, start_bytes, end_bytes, start_chars, end_chars = tokenizer.tokenize_with_offsets(texts)
         assert ids.to_list() == tokenizer.tokenize(texts).to_list()
         for text, *spans in zip(
-            texts, start_bytes.to_list(), end_bytes.to_list(), start_chars.to_list(), end_chars.to_list()
+            texts, start_bytes.to_list(), end_bytes.to_list(), start_chars.to_list(), end_chars.to_list(), strict=True
         ):
-            for a, b, c, d in zip(*spans):
+            for a, b, c, d in zip(*spans, strict=True):
                 assert text.encode()[a:b].decode() == text[c:d] != ""
 
 
@@ -69,7 +69,8 @@ def test_special_pieces_in_text_have_their_own_span(golden):
     ids, start_bytes, end_bytes, start_chars, end_chars = tokenizer.tokenize_with_offsets(texts)
     assert ids.to_list() == tokenizer.tokenize(texts).to_list()
     originals = [
-        [text[a:b] for a, b in zip(*spans)] for text, *spans in zip(texts, start_chars.to_list(), end_chars.to_list())
+        [text[a:b] for a, b in zip(*spans, strict=True)]
+        for text, *spans in zip(texts, start_chars.to_list(), end_chars.to_list(), strict=True)
     ]
     assert originals == [
         ["é", "[MASK]", "é", "[SEP]", "a"],
@@ -79,8 +80,8 @@ def test_special_pieces_in_text_have_their_own_span(golden):
         ["中", "[PAD]", "[UNK]", "x", "[MASK]"],
     ]
     raw = [
-        [text.encode()[a:b].decode() for a, b in zip(*spans)]
-        for text, *spans in zip(texts, start_bytes.to_list(), end_bytes.to_list())
+        [text.encode()[a:b].decode() for a, b in zip(*spans, strict=True)]
+        for text, *spans in zip(texts, start_bytes.to_list(), end_bytes.to_list(), strict=True)
     ]
     assert raw == originals
 
@@ -100,7 +101,7 @@ def test_spans_are_those_of_hugging_face_s_tokenizer_on_plain_prose(shared):
     theirs = tokenizers.BertWordPieceTokenizer(vocab_file, lowercase=True)
     lines = (shared / "data/text/sample_text.txt").read_text(encoding="utf-8").split("\n")
     ids, _, _, starts, ends = BertTokenizer(vocab_file).tokenize_with_offsets(lines)
-    for line, row, first, last in zip(lines, ids.to_list(), starts.to_list(), ends.to_list()):
+    for line, row, first, last in zip(lines, ids.to_list(), starts.to_list(), ends.to_list(), strict=True):
         encoding = theirs.encode(line, add_special_tokens=False)
         assert encoding.ids == row
-        assert encoding.offsets == list(zip(first, last))
+        assert encoding.offsets == list(zip(first, last, strict=True))

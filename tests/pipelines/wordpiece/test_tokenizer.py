@@ -1,4 +1,4 @@
-"""The tokenizer against google-research/bert's FullTokenizer (tests/golden/generate_tokenization.py) and itself."""
+"""The tokenizer equals google-research/bert's FullTokenizer (tests/golden/generate_tokenization.py) and itself."""
 
 import json
 import string
@@ -30,14 +30,18 @@ def tokenizer(vocab_file):
 def test_pieces_are_google_s_on_every_adversarial_string(golden, vocab_file, casing):
     cases = json.loads((golden / "tokenization.json").read_text(encoding="utf-8"))["cases"]
     tokenizer = BertTokenizer(vocab_file, do_lower_case=casing == "lower", verify_casing=False)
-    found = pieces_of(tokenizer, [case["text"] for case in cases])
-    different = [(case["text"], case[casing], pieces) for case, pieces in zip(cases, found) if pieces != case[casing]]
+    actual = pieces_of(tokenizer, [case["text"] for case in cases])
+    different = [
+        (case["text"], case[casing], pieces)
+        for case, pieces in zip(cases, actual, strict=True)
+        if pieces != case[casing]
+    ]
     assert not different
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_the_short_way_of_plain_text_gives_what_the_long_way_gives_for_every_character(tmp_path, do_lower_case):
-    # With no entry but these, pieces show the borders of words and nothing of what is in them; x and y are inside.
+def test_the_fast_path_of_plain_text_equals_the_slow_path_for_every_character(tmp_path, do_lower_case):
+    # With only these entries the pieces show where words begin and end, not the letters in them. x and y lie inside.
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nx\ny\n中\n")
     tokenizer = BertTokenizer(str(tmp_path / "vocab.txt"), do_lower_case)
     characters = tf.constant([chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF])
@@ -50,12 +54,12 @@ def test_the_short_way_of_plain_text_gives_what_the_long_way_gives_for_every_cha
     lowered = normalize.lower_and_strip_accents_of_plain(texts) if do_lower_case else texts
     _, starts, ends = tokenizer._splitting_wordpiece.tokenize_with_offsets(lowered)
     starts, ends = tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)
-    found = tf.strings.substr(
+    actual = tf.strings.substr(
         tf.gather(lowered, starts.value_rowids()), starts.flat_values, (ends - starts).flat_values
     )
-    # The longest match takes nothing apart here: a word is one piece or [UNK], which spans it whole.
+    # No word is cut here: each is one piece, or [UNK] with the span of the whole word.
     tf.debugging.assert_equal(words.row_splits, starts.row_splits)
-    tf.debugging.assert_equal(words.flat_values, found)
+    tf.debugging.assert_equal(words.flat_values, actual)
 
 
 @pytest.mark.parametrize("do_lower_case", [True, False])
@@ -172,8 +176,8 @@ def test_a_saved_model_holds_the_tokenizer_with_its_vocabulary(vocab_file, tmp_p
     )
     tf.saved_model.save(module, str(tmp_path / "saved"))
     loaded = tf.saved_model.load(str(tmp_path / "saved"))
-    for found, expected in zip(loaded.cut(tf.constant(texts)), tokenizer.tokenize_with_offsets(texts)):
-        assert found.to_list() == expected.to_list()
+    for actual, expected in zip(loaded.cut(tf.constant(texts)), tokenizer.tokenize_with_offsets(texts), strict=True):
+        assert actual.to_list() == expected.to_list()
     assert (
         loaded.text(tf.constant(texts)).numpy().tolist()
         == tokenizer.detokenize(tokenizer.tokenize(texts)).numpy().tolist()

@@ -1,6 +1,7 @@
-"""Random strings and code points in context against the reference's pieces (tests/golden/tokenization_random.npz).
+"""Random strings and code points in context have the reference's pieces (tests/golden/tokenization_random.npz).
 
-The golden file holds checksums; on a failure `python -m benchmarks.tokenizer.tokenizer_exactness` prints both sides' pieces.
+The golden file holds checksums. If a test fails, `python -m benchmarks.tokenizer.tokenizer_exactness` prints the pieces
+of both sides.
 """
 
 import json
@@ -16,9 +17,9 @@ from tests import random_text
 
 @pytest.fixture(scope="module", params=["synthetic", "character"])
 def vocab_file(request, tmp_path_factory):
-    """(name of the vocabulary in the golden file, its path)."""
+    """Returns (name of the vocabulary in the golden file, its path)."""
     if request.param == "synthetic":
-        return request.param, str(request.path.parents[1] / "golden" / "tokenization_vocab.txt")
+        return request.param, str(request.path.parents[2] / "golden" / "tokenization_vocab.txt")
     path = tmp_path_factory.mktemp("vocabulary") / "character.txt"
     entries = random_text.character_vocabulary()
     path.write_text("".join(entry + "\n" for entry in entries), encoding="utf-8", newline="\n")
@@ -27,22 +28,24 @@ def vocab_file(request, tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["lower", "cased"])
 def tokenizer(request, vocab_file):
-    """(key of the golden arrays, tokenizer)."""
+    """Returns (key of the golden arrays, tokenizer)."""
     name, path = vocab_file
     return f"{name}_{request.param}", BertTokenizer(path, do_lower_case=request.param == "lower", verify_casing=False)
 
 
 @pytest.fixture(scope="module")
 def reference(request):
-    with np.load(request.path.parents[1] / "golden" / "tokenization_random.npz") as arrays:
+    with np.load(request.path.parents[2] / "golden" / "tokenization_random.npz") as arrays:
         return {name: arrays[name] for name in arrays} | {"metadata": json.loads(str(arrays["metadata"]))}
 
 
 def checksums(ids, rows_per_block):
-    """CRC-32 of each block of rows of a ragged tensor, as the generator makes it: -1 ends each row."""
+    """Computes the CRC-32 of each block of rows of a ragged tensor as the generator does: -1 ends each row."""
     ended = tf.concat([ids, tf.fill([ids.nrows(), 1], -1)], axis=1)
     values, splits = ended.flat_values.numpy().astype("<i4"), ended.row_splits.numpy()[::rows_per_block]
-    return np.array([zlib.crc32(values[start:end]) for start, end in zip(splits[:-1], splits[1:])], np.uint32)
+    return np.array(
+        [zlib.crc32(values[start:end]) for start, end in zip(splits[:-1], splits[1:], strict=True)], np.uint32
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,7 @@ def random_texts(reference):
 
 @pytest.fixture(scope="module")
 def code_point_texts(reference):
-    """One string for each code point."""
+    """Makes one string for each code point."""
     metadata = reference["metadata"]
     return tf.constant(
         [
@@ -84,5 +87,5 @@ def test_an_invalid_sequence_counts_as_a_replacement_character(tokenizer):
     _, tokenizer = tokenizer
     strings = [random_text.random_bytes(seed=5, number=number) for number in range(3000)]
     replaced = tokenizer.tokenize([string.decode("utf-8", "replace") for string in strings]).to_list()
-    found = tokenizer.tokenize(strings).to_list()
-    assert [string for string, ours, expected in zip(strings, found, replaced) if ours != expected] == []
+    actual = tokenizer.tokenize(strings).to_list()
+    assert [string for string, ours, expected in zip(strings, actual, replaced, strict=True) if ours != expected] == []

@@ -1,4 +1,7 @@
-"""For any bytes, no way of calling the tokenizer crashes or changes its answer, and offsets are places in the bytes."""
+"""Properties of the tokenizer for any bytes.
+
+All ways of calling it give the same answer without an error, and offsets are places in the bytes.
+"""
 
 import functools
 
@@ -13,7 +16,7 @@ from tests import random_text
 from tests.conftest import GOLDEN
 
 _NUMBERS = st.integers(0, 10**6)
-# What hypothesis thinks of (it shrinks well), and the strings on which tokenizers are known to differ.
+# Strings that hypothesis makes (they shrink well), and strings on which tokenizers are known to differ.
 VALID = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=30).map(str.encode),
     st.text("aAéÉ\u0301 [MASK]Σ中한\U0001f600\xad\n.", max_size=30).map(str.encode),
@@ -34,7 +37,7 @@ ROWS = tf.RaggedTensorSpec([None, None], tf.string)
 
 
 class Ways:
-    """One tokenizer and the ways of calling it, each traced once."""
+    """One tokenizer and the ways of calling it, each of which is traced once."""
 
     def __init__(self, do_lower_case, special_tokens_in_text):
         self.tokenizer = BertTokenizer(
@@ -45,7 +48,7 @@ class Ways:
 
         @tf.function(input_signature=[ROWS])
         def in_tf_data(rows):
-            """Each row of strings as an element of a tf.data pipeline: [rows, (strings), (pieces)]."""
+            """Takes each row of strings as an element of a tf.data pipeline: [rows, (strings), (pieces)]."""
             dataset = tf.data.Dataset.from_tensor_slices(rows).map(self.tokenizer.tokenize)
             return dataset.ragged_batch(rows.nrows()).get_single_element()
 
@@ -75,17 +78,17 @@ def test_every_way_of_calling_gives_the_same_ids(ways, strings):
 
 
 def test_eager_calls_give_the_same_ids(ways):
-    # Slow, so that one batch must do.
+    # Eager calls are slow, so there is one batch only.
     strings = [b"", *(random_text.random_bytes(2, number) for number in range(300)), "a [MASK] ΟΔΟΣ".encode()]
     in_a_function = ways.with_offsets(strings)
     assert ways.tokenizer.tokenize(strings).to_list() == in_a_function[0].to_list()
-    for eager, traced in zip(ways.tokenizer.tokenize_with_offsets(strings), in_a_function):
+    for eager, traced in zip(ways.tokenizer.tokenize_with_offsets(strings), in_a_function, strict=True):
         assert eager.to_list() == traced.to_list()
 
 
 @pytest.fixture(scope="module")
 def of_words():
-    """One of the tokenizers' tokenize_words_with_offsets and tokenize_with_offsets."""
+    """Returns tokenize_words_with_offsets and tokenize_with_offsets of one tokenizer."""
     ways = ways_of(True, False)
     return tf.function(ways.tokenizer.tokenize_words_with_offsets, input_signature=[ROWS]), ways.with_offsets
 
@@ -93,25 +96,27 @@ def of_words():
 @check
 @given(strings=BATCHES, lengths=st.lists(st.integers(0, 3), min_size=1, max_size=6))
 def test_ragged_rows_of_words_give_what_the_words_give(of_words, strings, lengths):
-    # The strings as words of rows, some of them empty; what is left is the last row.
+    # The strings are words of rows, some of which are empty; the remaining strings are the last row.
     splits = [0]
     for length in lengths:
         splits.append(min(splits[-1] + length, len(strings)))
     splits.append(len(strings))
     of_rows, of_strings = of_words
-    for found, flat in zip(of_rows(tf.RaggedTensor.from_row_splits(strings, splits)), of_strings(strings)):
+    for actual, flat in zip(
+        of_rows(tf.RaggedTensor.from_row_splits(strings, splits)), of_strings(strings), strict=True
+    ):
         flat = flat.to_list()
-        assert found.to_list() == [flat[start:end] for start, end in zip(splits, splits[1:])]
+        assert actual.to_list() == [flat[start:end] for start, end in zip(splits, splits[1:], strict=False)]
 
 
 @check
 @given(strings=BATCHES)
 def test_offsets_are_ordered_places_in_the_string(ways, strings):
     _, *spans = (values.to_list() for values in ways.with_offsets(strings))
-    for string, start_bytes, end_bytes, start_chars, end_chars in zip(strings, *spans):
+    for string, start_bytes, end_bytes, start_chars, end_chars in zip(strings, *spans, strict=True):
         num_chars = len(string.decode("utf-8", "replace"))
         for starts, ends, length in ((start_bytes, end_bytes, len(string)), (start_chars, end_chars, num_chars)):
-            assert all(0 <= start < end <= length for start, end in zip(starts, ends))
+            assert all(0 <= start < end <= length for start, end in zip(starts, ends, strict=True))
             if not any(character in string.decode("utf-8", "replace") for character in random_text.ORDERED_MARKS):
                 assert starts == sorted(starts) and ends == sorted(ends)
 

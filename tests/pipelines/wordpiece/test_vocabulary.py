@@ -1,4 +1,4 @@
-"""Vocabulary files: every fault is named with its line."""
+"""Every fault of a vocabulary file is named with its line."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_all_faults_are_listed_and_runs_of_lines_are_one():
     ]
 
 
-def test_of_a_file_with_carriage_returns_nothing_else_is_said():
+def test_a_file_with_carriage_returns_has_no_other_fault():
     faults = vocabulary.parse_vocabulary((SPECIALS + "a\n").replace("\n", "\r\n").encode())[1]
     assert faults == ["lines 1 to 6 end with a carriage return"]
 
@@ -89,9 +89,9 @@ def test_entries_that_no_text_can_give_are_found(do_lower_case, expected):
         "x" * 200,
         "x" * 201,
     ]
-    found = vocabulary.never_produced(pieces, do_lower_case)
-    assert [piece for _, piece in found] == expected
-    assert all(pieces[i] == piece for i, piece in found)
+    actual = vocabulary.never_produced(pieces, do_lower_case)
+    assert [piece for _, piece in actual] == expected
+    assert all(pieces[i] == piece for i, piece in actual)
 
 
 def test_no_entry_of_a_real_vocabulary_that_a_text_gives_is_said_to_be_impossible(shared):
@@ -103,5 +103,5 @@ def test_no_entry_of_a_real_vocabulary_that_a_text_gives_is_said_to_be_impossibl
     whole = [piece for piece in pieces if not piece.startswith(("##", "["))]
     tokens = BertTokenizer(path).tokenize(whole).to_list()
     assert never.intersection(whole) == {
-        piece for piece, ids in zip(whole, tokens) if [pieces[i] for i in ids] != [piece]
+        piece for piece, ids in zip(whole, tokens, strict=True) if [pieces[i] for i in ids] != [piece]
     }

@@ -1,4 +1,4 @@
-"""Extending a vocabulary: the words that save most, in the right places, and nothing else moved."""
+"""Extending a vocabulary adds the words that save most in the right places, and moves no other entry."""
 
 import pytest
 
@@ -39,8 +39,8 @@ def test_words_fill_unused_entries_in_order_then_the_end_and_no_entry_moves(voca
     assert extension.after.pieces_per_word == 1
 
 
-def test_what_a_longer_word_saves_is_counted_anew_after_its_beginning_was_chosen(vocab_file, tmp_path):
-    # Alone "fevers" would save 5 x 5; behind "fever" it is "fever ##s" and saves 5, less than "ague".
+def test_the_saving_of_a_longer_word_is_counted_again_after_its_beginning_was_chosen(vocab_file, tmp_path):
+    # Alone "fevers" would save 5 x 5. After "fever" it is "fever ##s" and saves 5, less than "ague".
     extension, _ = extend(vocab_file, tmp_path, "fever " * 9 + "fevers " * 5 + "ague " * 5, 2)
     assert [added.word for added in extension.added] == ["fever", "ague"]
     assert extension.before.pieces - extension.after.pieces == 9 * 4 + 5 * 4 + 5 * 3

@@ -1,4 +1,4 @@
-"""The report's figures against a text counted by hand, and against the tokenizer on the whole text."""
+"""The report's figures equal those counted by hand, and those of the tokenizer on the whole text."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def tokenizer(tmp_path):
 
 
 def test_figures_are_those_counted_by_hand(tokenizer):
-    # the cats , un##a##ware 中 [文] α [β] the : 9 words, 12 pieces
+    # the cats , un##a##ware 中 [文] α [β] the: 9 words, 12 pieces
     report = vocabulary_report.vocabulary_report(tokenizer, [["The cats, unaware", "中文"], ["α β the"]])
     assert (report["words"], report["pieces"], report["unknown_words"]) == (9, 12, 2)
     assert report["pieces_per_word"] == 12 / 9 and report["unknown_piece_share"] == 2 / 12
     assert report["words_by_pieces"] == {"1": 5, "2": 1, "3": 1, "[UNK]": 2}
-    assert report["entries"] == 15 and report["entries_used"] == 10  # [UNK] among them
+    assert report["entries"] == 15 and report["entries_used"] == 10  # including [UNK]
     assert report["longest_splits"] == [{"word": "unaware", "pieces": ["un", "##a", "##ware"], "count": 1}]
     assert list(report["scripts"]) == ["Latin", "Greek", "Han", "punctuation and symbols"]
     assert report["scripts"]["Han"] == {

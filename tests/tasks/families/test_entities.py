@@ -1,4 +1,4 @@
-"""Entities in tags: spans, counts and schemes are those of conlleval and seqeval."""
+"""Entities in tags: spans, counts and schemes equal those of conlleval and seqeval."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_the_counts_of_any_tags_are_those_of_conlleval(references):
     assert sum(values[2] for case in references["counts"] for values in case["counts"].values()) > 600
 
 
-def test_each_scheme_is_read_told_and_written_as_seqeval_has_it(references):
+def test_each_scheme_is_recognized_read_and_written_as_in_seqeval(references):
     assert {case["scheme"] for case in references["schemes"]} == set(entities.SCHEMES) - {"BMES"}
     for case in references["schemes"]:
         sentences = tags_of(case["sentences"])
@@ -53,14 +53,14 @@ def test_tags_of_chinese_words_are_a_scheme_too_with_and_without_types():
     "sentences, scheme",
     [
         (["O O", "O"], "IOB2"),
-        (["B-PER I-PER O I-PER"], "IOB2"),  # one stray I- makes no IOB1
+        (["B-PER I-PER O I-PER"], "IOB2"),  # a single stray I- does not make a file IOB1
         (["I-PER B-PER", "I-LOC O"], "IOB1"),
         (["I-PER O I-LOC"], "IOB1"),
         (["S-PER O"], "BIOES"),
         (["O U-PER B-PER L-PER"], "BILOU"),
     ],
 )
-def test_a_scheme_is_told_by_the_letters_and_by_what_begins_with_b(sentences, scheme):
+def test_the_letters_and_the_uses_of_b_decide_the_scheme(sentences, scheme):
     assert entities.scheme_of(tags_of(sentences)) == scheme
 
 
@@ -76,10 +76,10 @@ def test_without_entities_all_figures_are_zero_and_a_half_right_answer_counts_as
 
 
 @pytest.mark.parametrize("tag", ["O", "B", "B-x-y", "U-PER", "M-PER"])
-def test_tags_of_entities_are_known(tag):
+def test_tags_of_entities_are_recognized(tag):
     assert entities.is_entity_tag(tag)
 
 
 @pytest.mark.parametrize("tag", ["NN", "-LRB-", "B-", "O-PER", "b-PER", "_"])
-def test_what_is_no_tag_of_an_entity_is_known(tag):
+def test_tags_that_mark_no_entity_are_recognized(tag):
     assert not entities.is_entity_tag(tag)

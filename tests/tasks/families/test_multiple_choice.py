@@ -39,7 +39,7 @@ def test_swag_sets_the_first_sentence_against_the_second_with_each_ending(tmp_pa
         read("swag", path)
 
 
-def test_hellaswag_joins_the_begun_sentence_to_each_ending_where_there_is_one(tmp_path):
+def test_hellaswag_joins_the_beginning_of_a_sentence_to_each_ending(tmp_path):
     row = {"ind": 4, "ctx_a": "A b.", "ctx_b": "the man", "endings": list("cdef"), "split": "val", "label": 3}
     rows = (row, {**row, "ctx_b": "", "label": "1"})
     path = written(tmp_path, "hellaswag_val.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
@@ -90,7 +90,7 @@ def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
         assert [one.context for one in found] == [f"He {which}"] * 2 and found[0].label == number
     with pytest.raises(UserError, match="^--fold=1: .*fold_0 is one fold by itself"):
         split("codah", tmp_path / "fold_0", "dev", fold=1)
-    # Rows of the whole file would be of the fold's training examples, too.
+    # The file of all examples also contains the training examples of the fold.
     written(tmp_path, "fold_0/full_data.tsv", "o\tHe\ta\tb\tc\td\t1\n" * 5)
     for missing, message in (("dev", "train.tsv, test.tsv"), ("train", "test.tsv")):
         (tmp_path / "fold_0" / f"{missing}.tsv").unlink()
@@ -187,7 +187,7 @@ def test_the_context_loses_its_end_first_and_it_is_said_what_was_cut():
 
 
 @pytest.mark.parametrize("given", [{"context": "\u200b"}, {"choices": ("c", "", "f")}, {"question": "\u200b"}])
-def test_a_text_of_which_nothing_is_left_is_said_with_its_place(given):
+def test_a_note_names_the_place_of_a_text_without_tokens(given):
     assert featurized(example(), example(**given)).notes == [
         "1 of 2 have a context, question or choice of which no token is left, the first dir/dev.csv:2"
     ]
@@ -231,7 +231,7 @@ def test_predictions_are_written_as_the_leaderboard_takes_them(tmp_path, task, n
     assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == {name: content}
 
 
-def test_the_texts_of_examples_are_each_there_once():
+def test_each_text_of_the_examples_occurs_once():
     assert multiple_choice.texts([example(question="q"), example(question="q?", choices=("c", ""))]) == [
         "a b",
         "q",
@@ -270,7 +270,7 @@ def test_the_model_gives_each_choice_a_number_and_learns_which_is_right():
             outputs = model(batch)
             sums = objective.loss_sums(outputs, batch)
             loss = objective.mean_loss(sums, objective.counts(batch)[0])
-        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+        for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
             variable.assign_sub(0.2 * tf.convert_to_tensor(gradient))
         return loss, outputs["logits"]
 

@@ -1,4 +1,4 @@
-"""Questions on texts: windows, labels and answers are google-research/bert's, cut from the text as it stands there."""
+"""Question answering: windows, labels and answers equal google-research/bert's, with answers cut from the text."""
 
 import dataclasses
 import io
@@ -19,13 +19,13 @@ from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.families import answer_spans
 from keras_bert_app.tasks.families import question_answering as qa
 from keras_bert_app.tasks.families.question_answering import Example
-from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.tasks.scoring import FinetunedRun
+from tests.tasks.conftest import finetuned
 
 GOLDEN_DIR = pathlib.Path(__file__).parents[2] / "golden"
 TEXTS = str(GOLDEN_DIR / "squad_texts.json")
 GOLDEN = json.loads((GOLDEN_DIR / "squad.json").read_text(encoding="utf-8"))
-# The golden texts come to the same pieces with more behind them.
+# More pieces at the end of the vocabulary leave the pieces of the golden texts unchanged.
 MORE = ("mad", "##ame", "cure", "curie", "japan", "##ese", "cafe", "at", *"他们在北京大学")
 VOCABULARY = (GOLDEN_DIR / "squad_vocab.txt").read_bytes() + "".join(f"{piece}\n" for piece in MORE).encode()
 RUN = FinetuningConfig(**GOLDEN["metadata"]["settings"])
@@ -35,7 +35,7 @@ TASKS = {"1.1": ONE, "2.0": TWO}
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return run_tokenizer(VOCABULARY, do_lower_case=True)  # that of the runs here too, traced once
+    return run_tokenizer(VOCABULARY, do_lower_case=True)  # the runs of this module share this tokenizer and its trace
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +85,11 @@ def test_answers_n_best_and_null_odds_are_those_of_google(version, tokenizer, ex
     kept = [example for example in examples if example.guid in golden["predictions"]]
     logits = [
         np.array(eighths, np.float32).T / 8
-        for eighths, of in zip(GOLDEN["logits"], GOLDEN["features"])
-        if of["question"] in golden["predictions"]
+        for eighths, window in zip(GOLDEN["logits"], GOLDEN["features"], strict=True)
+        if window["question"] in golden["predictions"]
     ]
     found = qa.decode(task, kept, qa.featurize(task, kept, tokenizer, RUN, (), has_labels=False), logits, RUN, ())
-    for example, one in zip(kept, found):
+    for example, one in zip(kept, found, strict=True):
         expected = golden["nbest"][example.guid]
         assert one["nbest"] == [
             {**entry, "probability": pytest.approx(entry["probability"], abs=1e-9)} for entry in expected
@@ -145,7 +145,7 @@ def test_an_answer_that_is_in_no_window_as_a_whole_is_said_and_labelled_as_none(
     assert not features.labels["labels"].any()
 
 
-def test_an_answer_of_which_no_token_is_left_is_refused(tokenizer):
+def test_an_answer_without_tokens_is_refused(tokenizer):
     with pytest.raises(UserError, match="texts.json: question q: nothing is left of answer '\\\\x07\\\\x08'"):
         qa.featurize(ONE, [example_of("old \x07\x08 cafe", "\x07\x08")], tokenizer, RUN, ())
 
@@ -163,7 +163,7 @@ def test_windows_never_leave_out_a_token_nor_go_beyond_the_text():
             covered = sorted({token for start, length in parts for token in range(start, start + length)})
             assert covered == list(range(num_tokens)) and all(length <= room for _, length in parts)
             best = np.zeros(num_tokens, int)
-            for (start, length), is_best in zip(parts, answer_spans.max_context(parts)):
+            for (start, length), is_best in zip(parts, answer_spans.max_context(parts), strict=True):
                 best[start : start + length] += is_best
             assert np.all(best == 1)
 
@@ -171,13 +171,14 @@ def test_windows_never_leave_out_a_token_nor_go_beyond_the_text():
 def test_a_much_shorter_window_needs_more_context_to_be_the_best():
     parts = answer_spans.windows(208, 200, 128)
     assert parts == [(0, 200), (128, 80)]
-    # Token 164: context 35 + 0.01 * 200 in the first, 36 + 0.01 * 80 in the second; token 165: 34 + 2 against 37 + 0.8.
+    # Token 164 scores 35 + 0.01 * 200 in the first window and 36 + 0.01 * 80 in the second; token 165 scores 34 + 2 and
+    # 37 + 0.8.
     first, second = answer_spans.max_context(parts)
     assert first[:165].all() and not first[165:].any()
     assert not second[: 165 - 128].any() and second[165 - 128 :].all()
 
 
-def test_where_the_best_places_are_all_in_the_question_the_best_that_is_possible_is_given(tokenizer):
+def test_the_best_possible_answer_is_given_if_the_best_places_are_all_in_the_question(tokenizer):
     example = example_of("at old cafe", "old")
     features = qa.featurize(TWO, [example], tokenizer, RUN, ())
     first = len("[CLS] who was it ? [SEP]".split())
@@ -191,7 +192,7 @@ def test_where_the_best_places_are_all_in_the_question_the_best_that_is_possible
     assert null["nbest"][0]["text"] == ""
 
 
-def test_an_answer_is_there_to_measure_no_answer_by_though_one_alone_is_kept(tokenizer):
+def test_one_real_answer_is_kept_to_compare_no_answer_with_even_if_n_best_is_one(tokenizer):
     example = example_of("at old cafe", "old")
     features = qa.featurize(TWO, [example], tokenizer, RUN, ())
     logits = logits_for(features, 7, 8, at_0=6.5)  # null 13, answer 10
@@ -224,7 +225,7 @@ def test_a_text_without_tokens_has_no_answer(tokenizer):
         assert task is ONE or found[0]["null_odds"] == 0.0
 
 
-def test_questions_and_texts_of_which_nothing_is_left_are_said_with_the_place_of_the_first(tokenizer):
+def test_a_note_names_the_place_of_the_first_question_or_text_without_tokens(tokenizer):
     asked = [example_of("paris"), example_of("", guid="no text"), example_of("paris", question=" ", guid="no question")]
     places = [one.place for one in asked]
     assert qa.featurize(TWO, asked, tokenizer, RUN, ()).notes == [
@@ -264,13 +265,13 @@ def predictions_for(examples, texts):
             "null_odds": odds,
             "nbest": [{"text": text, "probability": share, "start_logit": 1.0, "end_logit": 2.0}],
         }
-        for example, (text, share), odds in zip(examples, texts, (-4.0, -3.0, -1.0, 2.0))
+        for example, (text, share), odds in zip(examples, texts, (-4.0, -3.0, -1.0, 2.0), strict=False)
     ]
 
 
 @pytest.fixture
 def answered(examples):
-    """Four questions with what was answered: right, in part, an answer where there is none, none where there is one."""
+    """Four questions and their answers: right, in part, an answer to an impossible question, and no answer."""
     kept = [example for example in examples if example.guid in ("q0-0", "q0-5", "q0-7", "q3-1")]
     given = [("Edda Stone,", 0.9), ("keeper's dog greets them", 0.95), ("dog", 0.8), ("", 0.7)]
     return kept, predictions_for(kept, given)
@@ -289,10 +290,11 @@ def test_mistakes_are_the_wrong_answers_the_surest_and_furthest_first(answered):
 
 def test_the_picture_shows_what_became_of_answers_by_their_length(answered):
     gold, given, names = qa.answers(TWO, *answered, ())
-    pairs = [(names[0][right], names[1][one]) for right, one in zip(gold, given)]
+    pairs = [(names[0][right], names[1][one]) for right, one in zip(gold, given, strict=True)]
     assert pairs == [("2 words", "exact"), ("3 to 5", "in part"), ("no answer", "another"), ("2 words", "no answer")]
     assert draw_answers(gold, given, names, "squad2").startswith(b"\x89PNG")
-    nothing = predictions_for(answered[0][2:], [("the", 0.9)])  # scored as no answer, but it was given
+    # The scores treat "the" as no answer, but the picture does not.
+    nothing = predictions_for(answered[0][2:], [("the", 0.9)])
     assert qa.answers(TWO, answered[0][2:3], nothing, ())[1] == [names[1].index("another")]
     chinese = example_of("他们在北京大学", "北京")
     assert qa.answers(ONE, [chinese], predictions_for([chinese], [("北京", 1.0)]), ())[:2] == ([1], [0])
@@ -301,7 +303,7 @@ def test_the_picture_shows_what_became_of_answers_by_their_length(answered):
 def test_scores_and_tuned_threshold_are_of_the_predictions(answered):
     scores = qa.score(TWO, *answered, ())
     assert list(scores) == list(TWO.metrics)
-    # Best is to answer the first two alone, whose odds are the lowest.
+    # The best choice is to answer only the first two questions, which have the lowest odds.
     assert scores["exact"] == 0.25 and scores["no_answer_exact"] == 0.0
     assert scores["best_f1"] == pytest.approx(scores["f1"] + 0.25) and scores["best_exact"] == 0.5
     assert qa.tune(*answered) == {"null_score_diff_threshold": -2.0}
@@ -309,7 +311,7 @@ def test_scores_and_tuned_threshold_are_of_the_predictions(answered):
     assert qa.score(ONE, *with_answer, ()) == {"exact": 0.5, "f1": pytest.approx((1 + 2 / 3) / 2)}
 
 
-def test_the_trivial_answers_need_no_model(examples):
+def test_the_baselines_need_no_model(examples):
     what, found = qa.baseline(TWO, [], examples, ())
     assert what == "never an answer"
     assert qa.score(TWO, examples, found, ())["best_f1"] == pytest.approx(3 / 19)
@@ -346,7 +348,7 @@ def test_several_languages_are_scored_and_written_each_by_itself_too(tmp_path, a
     examples, predictions = answered
     examples = [
         dataclasses.replace(example, guid=f"q{number % 2}", group=group)
-        for number, (example, group) in enumerate(zip(examples, ("de", "de", "zh", "zh")))
+        for number, (example, group) in enumerate(zip(examples, ("de", "de", "zh", "zh"), strict=True))
     ]
     scores = qa.score(TWO, examples, predictions, ())
     assert (scores["exact"], scores["exact_de"], scores["exact_zh"]) == (0.25, 0.5, 0.0)
@@ -384,12 +386,12 @@ def test_a_run_keeps_the_threshold_that_was_tuned_and_answers_with_it(tmp_path, 
         seed=3,
     )
     output, workdir = io.StringIO(), str(tmp_path / "run")
-    figures = finetune(workdir, config, run, VOCABULARY, stream=output)
+    figures = finetuned(workdir, config, run, VOCABULARY, stream=output)
     threshold = figures["tuned"]["null_score_diff_threshold"]
     assert f"tuned on dev: null_score_diff_threshold {threshold:.4f}" in output.getvalue()
-    # A threshold of the user's own is kept.
+    # A threshold of the user is not tuned.
     own = dataclasses.replace(run, null_score_diff_threshold=-3.5, num_train_steps=1)
-    assert "tuned" not in finetune(str(tmp_path / "own"), config, own, VOCABULARY, stream=io.StringIO())
+    assert "tuned" not in finetuned(str(tmp_path / "own"), config, own, VOCABULARY, stream=io.StringIO())
     assert FinetunedRun(str(tmp_path / "own")).run.null_score_diff_threshold == -3.5
     finished = FinetunedRun(workdir)
     assert finished.run.null_score_diff_threshold == threshold != run.null_score_diff_threshold

@@ -1,4 +1,4 @@
-"""Classes, numbers and sets of labels for texts: labels, features, decoding, scores, files."""
+"""Classes, numbers and label sets for texts: labels, features, decoding, scores, files."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ def examples_of(labels, groups=None, text_b=None):
 
 
 def classes(*labels, sure=0.75):
-    """Predictions of "no" or "yes"."""
+    """Predictions of the classes "no" and "yes"."""
     return [
         {"label": label, "probabilities": {name: sure if name == label else 1 - sure for name in ("no", "yes")}}
         for label in labels
@@ -38,17 +38,14 @@ def classes(*labels, sure=0.75):
 def test_labels_are_in_alphabetical_order_and_numbers_by_their_size():
     assert sequences.label_names(CLASSES, examples_of(["b", "a", "b"]), RUN) == ("a", "b")
     assert sequences.label_names(CLASSES, examples_of(["10", "9", "1"]), RUN) == ("1", "9", "10")
-    # Equal as numbers: the order must not hang on that of a set, which is another in each process.
+    # These labels are equal as numbers. Their order must not depend on the order of a set, which varies by process.
     assert sequences.label_names(CLASSES, examples_of([f"{'0' * zeros}1" for zeros in range(9)]), RUN) == tuple(
         f"{'0' * zeros}1" for zeros in range(8, -1, -1)
     )
     assert sequences.label_names(SETS, examples_of([("b",), (), ("a", "c")]), RUN) == ("a", "b", "c")
-    of_columns = dataclasses.replace(RUN, label_column="c,a, b")
-    assert sequences.label_names(SETS, examples_of([("c",), (), ("a", "c")]), of_columns) == (
-        "a",
-        "b",
-        "c",
-    )  # b is 0 in all rows
+    with_columns = dataclasses.replace(RUN, label_column="c,a, b")
+    # The column of "b" is 0 in all rows.
+    assert sequences.label_names(SETS, examples_of([("c",), (), ("a", "c")]), with_columns) == ("a", "b", "c")
     assert sequences.label_names(NUMBERS, examples_of([1.0]), RUN) == ()
     labels = ("contradiction", "entailment", "neutral")
     assert sequences.label_names(registry.find("mnli"), examples_of(["neutral"]), RUN) == labels
@@ -85,7 +82,7 @@ def test_pairs_are_cut_to_the_row_and_it_is_said_how_many():
     ]
 
 
-def test_what_a_model_is_to_answer_is_a_number_or_a_row_of_zeros_and_ones():
+def test_labels_are_numbers_or_rows_of_zeros_and_ones():
     def labels(task, values, names):
         return sequences.featurize(task, examples_of(values), tokenizer(), RUN, names).labels["labels"]
 
@@ -127,11 +124,11 @@ def test_logits_become_labels_with_probabilities():
     json.dumps(found)
 
 
-def test_the_top_scores_are_left_out_where_there_are_no_more_classes_than_that():
+def test_top_k_scores_are_left_out_if_the_task_has_no_more_than_k_classes():
     scores = sequences.score(CLASSES, examples_of(["no", "yes", "yes"]), classes("no", "no", "yes"), ("no", "yes"))
     assert scores == {"accuracy": pytest.approx(2 / 3), "macro_f1": pytest.approx(2 / 3)}
     labels = tuple("abcd")
-    predictions = [{"label": "a", "probabilities": dict(zip(labels, (0.4, 0.3, 0.2, 0.1)))}] * 4
+    predictions = [{"label": "a", "probabilities": dict(zip(labels, (0.4, 0.3, 0.2, 0.1), strict=True))}] * 4
     scores = sequences.score(CLASSES, examples_of(list(labels)), predictions, labels)
     assert scores["accuracy"] == 0.25 and scores["top_3"] == 0.75 and "top_5" not in scores
 
@@ -167,7 +164,7 @@ def test_the_baseline_is_the_most_frequent_answer_of_training():
     assert what == "mean of the training values" and found == [{"value": 2.5}]
 
 
-def test_the_baselines_top_answers_are_the_most_frequent_ones():
+def test_the_top_answers_of_the_baseline_are_the_most_frequent_classes():
     training, labels = examples_of(list("aggggggffffeee")), ("a", "e", "f", "g")
     scores = sequences.score(CLASSES, training, sequences.baseline(CLASSES, training, training, labels)[1], labels)
     assert scores["accuracy"] == pytest.approx(6 / 14) and scores["top_3"] == pytest.approx(13 / 14)
@@ -240,11 +237,11 @@ def test_mistakes_are_the_wrong_answers_the_surest_first():
     assert (first["sure"], first["predicted"], first["right"]) == (2.0, "4", "2")
 
 
-def test_what_is_drawn_of_sets_is_each_label_against_itself_or_none():
+def test_the_picture_of_label_sets_pairs_each_label_with_itself_or_none():
     found = [{"labels": ["a"]}, {"labels": ["b", "c"]}]
     gold, predicted, names = sequences.answers(SETS, examples_of([("a", "b"), ("c",)]), found, ("a", "b", "c"))
     assert names == ("a", "b", "c", "none")
-    assert list(zip(gold, predicted)) == [(0, 0), (1, 3), (3, 1), (2, 2)]
+    assert list(zip(gold, predicted, strict=True)) == [(0, 0), (1, 3), (3, 1), (2, 2)]
 
 
 def test_every_family_has_the_functions_of_this_one():

@@ -1,4 +1,4 @@
-"""Scores of answers: those of SQuAD's official scripts."""
+"""Scores of answers equal those of SQuAD's official scripts."""
 
 import json
 import pathlib
@@ -51,23 +51,23 @@ def test_the_best_threshold_answers_what_the_official_one_does_and_scores_what_i
     _, threshold = squad_scores.best_threshold(ANSWERS, NOT_NULL, NULL_ODDS, which)
     official = GOLDEN["2.0 best"][f"final_{name}_thresh"]
     assert official > 0
-    given = [text if odds <= threshold else "" for text, odds in zip(NOT_NULL, NULL_ODDS)]
-    assert given == [text if odds <= official else "" for text, odds in zip(NOT_NULL, NULL_ODDS)]
-    # The official scripts promise too little where "" is right though the question has an answer: of which nothing is
-    # left without punctuation and articles.
+    given = [text if odds <= threshold else "" for text, odds in zip(NOT_NULL, NULL_ODDS, strict=True)]
+    assert given == [text if odds <= official else "" for text, odds in zip(NOT_NULL, NULL_ODDS, strict=True)]
+    # If an answer has only punctuation and articles, "" is right although the question has an answer. The official
+    # script then reports a share that is too low, so these questions are left out here.
     plain = [number for number, right in enumerate(ANSWERS) if not right or all(map(squad_scores.normalized, right))]
     answers, not_null, null_odds = ([values[number] for number in plain] for values in (ANSWERS, NOT_NULL, NULL_ODDS))
     share, threshold = squad_scores.best_threshold(answers, not_null, null_odds, which)
-    given = [text if odds <= threshold else "" for text, odds in zip(not_null, null_odds)]
+    given = [text if odds <= threshold else "" for text, odds in zip(not_null, null_odds, strict=True)]
     assert squad_scores.scores_2_0(answers, given, not_null, null_odds)[name] == pytest.approx(share, abs=1e-12)
 
 
-def test_where_it_is_best_to_answer_nothing_the_threshold_is_below_all_odds():
+def test_the_threshold_is_below_all_odds_if_it_is_best_to_answer_nothing():
     share, threshold = squad_scores.best_threshold([(), (), ("two",)], ["one", "one", "three"], [-2.0, 1.0, -7.0], 1)
     assert share == pytest.approx(2 / 3) and threshold < -7.0
 
 
-def test_where_it_is_best_to_answer_all_the_threshold_is_above_all_odds():
+def test_the_threshold_is_above_all_odds_if_it_is_best_to_answer_everything():
     share, threshold = squad_scores.best_threshold([("one",), ("two",)], ["one", "two"], [5.0, -3.0], 0)
     assert share == 1.0 and threshold > 5.0
 

@@ -1,4 +1,4 @@
-"""Tagging: which piece a word is tagged at, windows, document context, decoding and scores."""
+"""Tagging: the tagged pieces, windows, document context, decoding and scores."""
 
 import dataclasses
 import io
@@ -13,7 +13,6 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
 from keras_bert_app.tasks.families import tagging
-from keras_bert_app.tasks.finetune import finetune
 from keras_bert_app.tasks.readers.conll import Sentence
 from keras_bert_app.tasks.scoring import Ensemble, FinetunedRun
 from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -25,7 +24,7 @@ WORDS = ("anna", "ben", "smith", "young", "paris", "rome", "met", "in", "saw", "
 PIECES = (*SPECIAL_PIECES, "ba", "##na", "##s", *WORDS, *NUMBERS)
 VOCABULARY = "".join(f"{piece}\n" for piece in PIECES).encode()
 LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-CLEANED_AWAY = "\u200b"  # a format character alone
+CLEANED_AWAY = "\u200b"  # a single format character, which the tokenizer removes
 NER, POS = registry.find("ner"), registry.find("pos")
 
 
@@ -45,7 +44,7 @@ def features_of(tokenizer, examples, labels=LABELS, task=NER, **settings):
 
 
 def rows_of(features):
-    """The rows as lists of pieces."""
+    """The rows of Features as lists of pieces."""
     return [
         [PIECES[piece] for piece in features.token_ids[start:end]]
         for start, end in itertools.pairwise(features.row_splits)
@@ -53,10 +52,10 @@ def rows_of(features):
 
 
 def logits_for(features, tags, labels=LABELS, sure=3.0):
-    """Logits [row length, n] of each row under which each word has its tag, from a flat list of tags."""
+    """Logits [tokens of the row, n] of each row that predict the tag of each word, from a flat list of tags."""
     flat = np.zeros((len(features.token_ids), len(labels)), np.float32)
     for token, word in enumerate(features.for_decode["words"]):
-        # A model says something of every token; what it says where no word is tagged must not matter.
+        # A model has logits for every token. Those of untagged tokens must have no effect.
         flat[token, labels.index(tags[word]) if word >= 0 else -1] = sure
     return np.split(flat, features.row_splits[1:-1])
 
@@ -72,7 +71,7 @@ def test_a_words_label_is_on_its_first_piece_and_minus_one_on_all_else(tokenizer
         ["[CLS]", "anna", "saw", "ba", "##na", "##na", "##s", "[SEP]"],
         ["[CLS]", "smith", "[SEP]"],
     ]
-    # An I- that nothing comes before begins an entity, and is learned so.
+    # An I- at the beginning of a sentence starts an entity and is trained as B-.
     assert features.token_labels["token_labels"].tolist() == [-1, 3, 0, 1, -1, -1, -1, -1, -1, 3, -1]
     assert features.for_decode["words"].tolist() == [-1, 0, 1, 2, -1, -1, -1, -1, -1, 3, -1]
     assert features.examples.tolist() == [0, 1] and not features.notes
@@ -113,7 +112,7 @@ def test_a_word_is_tagged_in_the_window_where_it_has_most_context(tokenizer, doc
         for token in np.flatnonzero(features.for_decode["words"] >= 0)
     }
     for word in set(words).difference(others):
-        # google-research/bert run_squad.py, _check_is_max_context, by its words.
+        # The rule of _check_is_max_context in google-research/bert run_squad.py.
         context = [
             min(row.index(word), len(row) - 1 - row.index(word)) + 0.01 * len(row) if word in row else -1.0
             for row in rows
@@ -143,10 +142,10 @@ def test_document_context_fills_both_sides_of_a_sentence_and_stops_at_its_docume
     features = features_of(tokenizer, examples, max_seq_length=13, document_context=True)
     rows = [row[1:-1] for row in rows_of(features)]
     assert rows[1] == list(NUMBERS[1:12])  # 11 tokens: 3 to the left, 4 to the right
-    assert rows[0] == list(NUMBERS[:11])  # nothing to the left: all to the right
+    assert rows[0] == list(NUMBERS[:11])  # no words to the left, so all context is to the right
     assert rows[4] == list(NUMBERS[9:20])  # the last of its document
     assert rows[5] == list(NUMBERS[20:31])  # the first of the next
-    # Only the sentence itself is tagged, and labelled, in its row.
+    # A row tags and labels only its own sentence.
     labelled = features.token_labels["token_labels"].reshape(10, 13) >= 0
     assert labelled.sum() == 40 and labelled[1].tolist() == [False] * 4 + [True] * 4 + [False] * 5
 
@@ -267,14 +266,14 @@ def test_mistakes_are_the_sentences_with_the_wrong_word_that_was_surest():
 
 
 def write_split(directory, name, count, seed):
-    """Sentences with names of one or two words, and places that only the word before them tells from names."""
+    """Writes sentences with names of one or two words, and places that differ from names by the word before."""
     generator, lines = np.random.default_rng(seed), []
     for number in range(count):
         lines += [] if number % 4 else ["-DOCSTART- -X- O", ""]
         person = [(generator.choice(("anna", "ben")), "B-PER")]
         if generator.random() < 0.5:
             person.append((generator.choice(("smith", "young")), "I-PER"))
-        # "anna" and "ben" after "in" are places.
+        # After "in", "anna" and "ben" are places.
         place = (generator.choice(("paris", "rome", "anna", "ben")), "B-LOC")
         lines += [f"{word} - {tag}" for word, tag in (*person, ("met", "O"), ("in", "O"), place, (".", "O"))] + [""]
     with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
@@ -286,7 +285,9 @@ def test_a_run_learns_what_a_look_up_cannot_and_writes_what_conlleval_reads(tmp_
     write_split(tmp_path, "valid.txt", 24, 2)
     workdir, output = str(tmp_path / "run"), io.StringIO()
     run = FinetuningConfig(**{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_epochs": 3.0})
-    figures = finetune(workdir, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=output)
+    figures = conftest.finetuned(
+        workdir, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=output
+    )
     assert figures["metric"] == "entity_f1" and figures["dev"]["entity_f1"] > 0.95
     assert figures["baseline"]["what"] == "the most frequent tag of each word in the training data"
     assert figures["baseline"]["entity_f1"] < 0.9
@@ -314,7 +315,9 @@ def test_several_runs_tag_each_token_by_the_mean_of_their_logits(tmp_path):
         run = FinetuningConfig(
             **{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_steps": 1, "seed": seed}
         )
-        finetune(directory, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=io.StringIO())
+        conftest.finetuned(
+            directory, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=io.StringIO()
+        )
     examples = NER.read_file(str(tmp_path / "valid.txt"), run)
     one, other = (FinetunedRun(directory).logits(examples) for directory in directories)
     together = Ensemble(directories).logits(examples)

@@ -1,4 +1,4 @@
-"""Files of words and tags in columns: what is read of them, what is refused, and what predictions look like."""
+"""Files of words and tags in columns: sentences, error messages, and files of predictions."""
 
 import itertools
 import os
@@ -46,7 +46,7 @@ CONLL_U = """# newdoc id = one
 
 @pytest.fixture
 def write(tmp_path):
-    """A function that writes a file and gives its path."""
+    """A function that writes a file and returns its path."""
 
     def write_file(text, name="train.txt"):
         path = tmp_path / name
@@ -61,7 +61,7 @@ def read(path, task="ner", has_labels=True, **settings):
 
 
 def written(directory, examples, tags, task="ner"):
-    """What is written for predicted tags of all words, as text."""
+    """(name, text) of the file that is written for the predicted tags of all words."""
     tags = iter(tags)
     predictions = [{"tags": list(itertools.islice(tags, len(example.words)))} for example in examples]
     tagging.write_predictions(registry.find(task), str(directory), examples, predictions)
@@ -137,16 +137,16 @@ def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_has_clearl
     task = registry.find("ner")
     run = task.settle(FinetuningConfig(task="ner"), path)
     assert run.tag_scheme == "BIOES" and task.settle(run, "nowhere") is run
-    assert (
-        task.settle(FinetuningConfig(task="ner"), write("\n", "empty.txt")).tag_scheme == "auto"
-    )  # and the reader says that it is empty
+    # The reader later refuses an empty file.
+    assert task.settle(FinetuningConfig(task="ner"), write("\n", "empty.txt")).tag_scheme == "auto"
 
     def scheme(text, has_labels, tag_scheme="BIOES"):
         return read(write(text, "other.txt"), has_labels=has_labels, tag_scheme=tag_scheme)[0].scheme
 
     assert scheme("中\n国\n", False) == "BIOES" and scheme("中\n国\n", False, "auto") == "IOB2"
-    assert scheme("Anna I-NP\nran I-VP\n", False, "IOB2") == "IOB2"  # chunks, of a file whose last column is gone
-    # Without an entity of three characters BMES and BIOES have the same letters.
+    # The tags are chunks, because the file has no column of entities.
+    assert scheme("Anna I-NP\nran I-VP\n", False, "IOB2") == "IOB2"
+    # BMES and BIOES use the same letters if no entity has three characters.
     assert [scheme(train, True, name) for name in ("BMES", "BIOES", "auto")] == ["BMES", "BIOES", "BIOES"]
     assert scheme("Anna B-PER\nSmith I-PER\n", True) == "IOB2" and scheme("Anna I-PER\n", True, "IOB2") == "IOB1"
 
@@ -154,7 +154,7 @@ def test_answers_are_in_the_scheme_of_the_training_file_unless_a_file_has_clearl
 def test_tabs_chinese_characters_and_lines_of_windows_are_read(write):
     sentences = read(write(BC5CDR))
     assert sentences[0].words == ("Naloxone", "reverses") and sentences[0].tags == ("I-Entity", "O")
-    # An ideographic space is a word here, and two spaces between columns are as good as one.
+    # An ideographic space is a word here. Two spaces separate columns like one space.
     (sentence,) = read(write("\ufeff中 B-ORG\r\n国  I-ORG\r\n\u3000 O\r\n"))
     assert sentence.words == ("中", "国", "\u3000") and sentence.tags == ("B-ORG", "I-ORG", "O")
 
@@ -204,7 +204,7 @@ BRUSSELS NNP B-NP B-LOC B-LOC
     )
 
 
-def test_right_tags_of_another_column_than_the_last_stand_beside_the_predicted_ones(write, tmp_path):
+def test_right_tags_from_an_inner_column_are_repeated_before_the_predicted_tags(write, tmp_path):
     examples = read(write(CONLL_2003), "pos", label_column="2")
     _, text = written(tmp_path, examples, ["B-NP", "O", "B-NP", "I-NP", "O"], "pos")
     assert text.splitlines()[:4] == [
@@ -251,7 +251,7 @@ def test_several_files_are_answered_one_after_the_other_and_share_no_sentence_or
     assert written(tmp_path, examples, ["O", "B-ORG"])[1] == "EU B-ORG O\n\nEU B-ORG B-ORG\n"
 
 
-def test_what_was_not_predicted_is_not_written(write, tmp_path):
+def test_sentences_without_predictions_are_not_written(write, tmp_path):
     assert written(tmp_path, read(write(CONLL_2003))[:1], ["B-ORG", "O"])[1].endswith("rejects VBZ B-VP O O\n\n")
 
 

@@ -1,4 +1,4 @@
-"""Reuters-21578 and 20 Newsgroups: documents, splits, and the counts of the real archives."""
+"""Reuters-21578 and 20 Newsgroups: documents, splits, and the sizes of the real archives."""
 
 import json
 import tarfile
@@ -100,7 +100,7 @@ def test_every_tenth_training_document_over_all_files_is_dev(tmp_path):
         ),
     ],
 )
-def test_a_file_that_is_cut_off_or_another_is_named_by_file_and_line(tmp_path, content, message):
+def test_an_incomplete_or_foreign_file_is_named_by_file_and_line(tmp_path, content, message):
     path = written(tmp_path, "reut2-000.sgm", content)
     with pytest.raises(UserError) as error:
         read("reuters", path)
@@ -134,10 +134,10 @@ def extracted(shared, name, directory):
 def test_the_real_reuters_has_the_counts_and_topics_of_its_modapte_split(shared, tmp_path):
     directory, task = extracted(shared, "reuters21578.tar.xz", tmp_path), registry.find("reuters")
     everything = task.read_file(f"{directory}/reuters21578/reut2-*.sgm", FinetuningConfig())
-    of = {group: [example for example in everything if example.group == group] for group in ("train", "test")}
-    assert len(of["train"]) == 7770 and len(of["test"]) == 3019 and len(everything) == 10_789
+    by_group = {group: [example for example in everything if example.group == group] for group in ("train", "test")}
+    assert len(by_group["train"]) == 7770 and len(by_group["test"]) == 3019 and len(everything) == 10_789
     # Each of the 90 topics has a document on both sides.
-    for examples in of.values():
+    for examples in by_group.values():
         assert {label for example in examples for label in example.label} == set(corpora.REUTERS_TOPICS)
     assert len(corpora.REUTERS_TOPICS) == 90 and all(example.text_a for example in everything)
     assert len(task.part("dev", everything, None)) == 777 and len(task.part("train", everything, None)) == 6993

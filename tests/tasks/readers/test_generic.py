@@ -1,4 +1,4 @@
-"""Tasks over anybody's tables."""
+"""Tasks over tables of the user."""
 
 import pytest
 
@@ -159,11 +159,11 @@ def test_numbers_are_read_from_text_and_json(tmp_path):
         ("regression", f'{{"text": "a", "label": 1{"0" * 400}}}', f"a.jsonl:1: label '1{'0' * 39}'; expected a number"),
     ],
 )
-def test_what_is_no_label_or_no_text_is_named_by_file_and_line(tmp_path, task, content, message):
+def test_an_invalid_label_or_text_is_named_by_file_and_line(tmp_path, task, content, message):
     assert refusal(tmp_path, task, "a.jsonl", content + "\n") == message
 
 
-def test_columns_that_are_not_there_or_too_many_are_refused(tmp_path):
+def test_missing_columns_and_more_than_two_columns_are_refused(tmp_path):
     content = "text\tlabel\tkind\na\t1\tx\n"
     assert refusal(tmp_path, "classification", "a.tsv", content, text_columns=("txt",)) == (
         "a.tsv:2: has no column 'txt': did you mean 'text'?"

@@ -1,4 +1,4 @@
-"""GLUE's official files: layouts, faults that they are known for, counts of the real ones."""
+"""GLUE's official files: formats, known faults, and the sizes of the real files."""
 
 import json
 
@@ -15,7 +15,7 @@ _MNLI = (
 )
 _STS = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2"
 
-# Task, file, header and a row as the official files have them; what is read of them.
+# (task, file, header, row, expected example): headers and rows have the format of the official files.
 LAYOUTS = [
     ("cola", "dev.tsv", "", "gj04\t1\t\ta b.", ("0", "a b.", None, "1")),
     ("cola", "train.tsv", "", "gj04\t0\t*\ta b.", ("0", "a b.", None, "0")),
@@ -97,7 +97,7 @@ def test_an_official_file_is_read(tmp_path, task, name, header, row, expected):
     assert example.place == f"{path}:{1 + bool(header)}"
 
 
-def test_every_task_is_one_of_these():
+def test_the_layouts_cover_every_task():
     assert {task for task, *_ in LAYOUTS} == {task.name for task in registry.glue.TASKS}
 
 
@@ -126,7 +126,7 @@ def test_rows_of_inference_without_a_gold_label_are_left_out_counted_and_said(tm
     features = task.family.featurize(task, examples, tokenizer(), FinetuningConfig(), task.labels)
     assert features.notes == examples.notes() and features.labels["labels"].tolist() == [2, 1]
     assert len(read("mnli", path, has_labels=False)) == 4
-    # SNLI's rows have no number of their own: they are counted as they stand in the file.
+    # Rows of SNLI have no number; their name is their position in the file.
     rows = "".join(
         json.dumps({"sentence1": "a", "sentence2": "b", "gold_label": label}) + "\n"
         for label in ("neutral", "-", "neutral")
@@ -182,7 +182,7 @@ def test_a_label_of_another_task_is_named_by_file_and_line(tmp_path):
     assert str(error.value) == f"{path}:2: label 'neutral' is none of entailment, not_entailment"
 
 
-def test_a_missing_file_is_named_beside_what_is_there(tmp_path):
+def test_the_error_about_a_missing_file_names_the_existing_files(tmp_path):
     written(tmp_path, "dev.csv", "")
     with pytest.raises(UserError, match=r"task sst-2 expects dev.tsv there \(found: dev.csv\)"):
         split("sst-2", tmp_path, "dev")
@@ -190,7 +190,7 @@ def test_a_missing_file_is_named_beside_what_is_there(tmp_path):
         split("sst-2", tmp_path, "dve")
 
 
-# ../shared/README.md; train, dev, test.
+# (directory, train, dev, test) as in ../shared/README.md.
 COUNTS = {
     "cola": ("CoLA", 8551, 1043, 1063),
     "sst-2": ("SST-2", 67349, 872, 1821),
@@ -205,7 +205,7 @@ COUNTS = {
 def test_the_real_files_of_glue_have_the_counts_that_are_published(shared, name):
     directory, *counts = COUNTS[name]
     task, run = registry.find(name), FinetuningConfig()
-    for which, count in zip(("train", "dev", "test"), counts):
+    for which, count in zip(("train", "dev", "test"), counts, strict=True):
         examples = task.read_split(str(shared / "data" / "tasks" / "glue" / directory), which, run, which != "test")
         assert len(examples) == count and examples.notes() == []
         if which != "test":

@@ -1,4 +1,4 @@
-"""Tasks in several languages: which files and rows are for training, which for scores."""
+"""Tasks in several languages: the files and rows for training and for scores."""
 
 import pytest
 
@@ -17,7 +17,7 @@ _XNLI = (
 
 @pytest.fixture
 def xnli(tmp_path):
-    """A directory as XNLI-1.0 and XNLI-MT-1.0 leave it: three languages."""
+    """A directory with the files of XNLI-1.0 and XNLI-MT-1.0 in three languages."""
     rows = "".join(
         f"{language}\t{label}\t\t\t\t\ta {language}\tb\t1\t1\tfacetoface\t\t\t\t\t\ta\tb\tTrue\n"
         for label in ("neutral", "entailment")
@@ -36,7 +36,7 @@ def xnli(tmp_path):
 
 @pytest.fixture
 def paws_x(tmp_path):
-    """A directory as x-final: two languages."""
+    """A directory with the layout of x-final in two languages."""
     for language, train in (("de", "translated_train"), ("en", "train")):
         for name in (train, "dev_2k", "test_2k"):
             written(tmp_path, f"{language}/{name}.tsv", f"id\tsentence1\tsentence2\tlabel\n7\ta {language}\tb\t1\n")
@@ -75,7 +75,7 @@ def test_english_is_trained_on_unless_another_language_is_asked_for():
     assert registry.find("xnli").defaults == registry.find("paws-x").defaults == {"language": "en"}
 
 
-def test_a_language_that_is_not_there_is_named_beside_those_that_are(xnli, paws_x):
+def test_the_error_about_a_missing_language_names_the_existing_languages(xnli, paws_x):
     with pytest.raises(
         UserError, match=r"--language=fr: .*xnli.dev.tsv has de, en, sw; give one of these, or '' for all"
     ):

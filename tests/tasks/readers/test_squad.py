@@ -1,4 +1,4 @@
-"""SQuAD's files: what is read from them, and what is refused and why."""
+"""SQuAD's files: questions, answers, and the error messages about faulty files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def question(text="Otto", start=12, **changes):
 
 @pytest.fixture
 def read(tmp_path):
-    """A function of questions (dicts), a task and whether they have labels, that reads them from a file."""
+    """A function that writes questions (dicts) to a file and reads them as examples of a task."""
 
     def read(*questions, task="squad1", has_labels=True, context=CONTEXT):
         path = tmp_path / "questions.json"
@@ -59,7 +59,7 @@ def test_an_answer_may_differ_in_white_space(read, text, start, expected):
     assert example.answers == (text,)
 
 
-def test_half_a_surrogate_pair_is_a_character_that_no_file_chokes_on(read):
+def test_half_of_a_surrogate_pair_becomes_a_question_mark(read):
     (example,) = read(question("x\ud83dy", 1, question="\ude00?"), context="\udfffx\ud83dy")
     assert (example.context, example.question, example.answers) == ("?x?y", "??", ("x?y",)) and example.span == (1, 4)
 
@@ -122,7 +122,7 @@ def test_a_question_that_contradicts_itself_or_the_layout_is_refused(read, chang
         read(question(**changes), task="squad2")
 
 
-def test_an_id_that_stands_twice_is_refused(read):
+def test_a_repeated_id_is_refused(read):
     with pytest.raises(UserError, match="question q1: stands there twice"):
         read(question(), question())
 
@@ -139,10 +139,11 @@ def test_a_question_is_named_with_the_line_of_its_id(tmp_path, ids):
         assert example.place == f"{path}:{of_id}: question {one}"
 
 
-def test_of_an_id_that_stands_twice_the_second_line_is_named(tmp_path):
+def test_the_error_about_a_repeated_id_names_the_second_line(tmp_path):
     path = tmp_path / "questions.json"
-    one = json.dumps({"question": "Who?", "id": "q"})
-    path.write_text('{"data": [{"paragraphs": [{"context": "c", "qas": [\n%s,\n%s]}]}]}' % (one, one), encoding="utf-8")
+    item = json.dumps({"question": "Who?", "id": "q"})
+    paragraph = f'{{"context": "c", "qas": [\n{item},\n{item}]}}'
+    path.write_text(f'{{"data": [{{"paragraphs": [{paragraph}]}}]}}', encoding="utf-8")
     with pytest.raises(UserError, match=r"questions.json:3: question q: stands there twice"):
         registry.find("squad1").read_file(str(path), RUN, False)
 

@@ -1,4 +1,4 @@
-"""Rows of tables in their forms, and what is said of files that are none."""
+"""Rows of tables in all formats, and the error messages about faulty files."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def rows(tmp_path, name, content, **arguments):
 
 
 def refusal(tmp_path, name, content, **arguments):
-    """The refusal of a file, from its name on."""
+    """The error message about a file, without the directory."""
     with pytest.raises(UserError) as error:
         rows(tmp_path, name, content, **arguments)
     return str(error.value).removeprefix(f"{tmp_path}/")

@@ -1,5 +1,8 @@
-"""BERT's optimizer against google-research/bert's own (tests/golden/generate_optimizer.py), Adafactor and Muon against
-Keras', the others against their papers."""
+"""Optimizers against references.
+
+AdamW is compared with google-research/bert (tests/golden/generate_optimizer.py), Adafactor and Muon with Keras, the
+others with their papers.
+"""
 
 import keras
 import numpy as np
@@ -8,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.modeling import backend
+from keras_bert_app.modeling.execution import PARTS, UNCOMPILED
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.adam import AdamWeightDecay, Lamb
@@ -16,7 +19,7 @@ from keras_bert_app.training.optimizers.muon import Muon, orthogonalized
 from keras_bert_app.training.optimizers.schedules import learning_rate
 from tests.training.conftest import two_replicas
 
-# Google's variable names, and what such weights are called here.
+# Google's names of variables, and the names of the same weights here.
 PATHS = {"layer/kernel": "layer/kernel", "layer/LayerNorm/gamma": "layer/layer_norm/gamma", "layer/bias": "layer/bias"}
 
 
@@ -62,22 +65,22 @@ def test_biases_and_layer_norms_of_a_bert_are_not_decayed_and_all_else_is(kind):
 
 
 def steps_of(optimizer_class, path, num_steps=7, **arguments):
-    """(variable after each step as optimizer_class makes it, initial value, gradients)"""
+    """(values of a variable after each step of an optimizer, initial value, gradients)."""
     generator = np.random.RandomState(3)
     initial = generator.normal(size=(5, 6)).astype(np.float32)
     gradients = generator.normal(size=(num_steps, 5, 6)).astype(np.float32)
     variable = tf.Variable(initial)
-    optimizer, found = optimizer_class({path: variable}, **arguments), []
+    optimizer, values = optimizer_class({path: variable}, **arguments), []
     for step, gradient in enumerate(gradients):
         optimizer.apply([tf.constant(gradient)], tf.constant(0.01), tf.constant(step))
-        found.append(variable.numpy())
-    return found, initial.astype(np.float64), gradients.astype(np.float64)
+        values.append(variable.numpy())
+    return values, initial.astype(np.float64), gradients.astype(np.float64)
 
 
 def test_bias_correction_is_that_of_kingma_and_ba_with_epsilon_beside_the_corrected_root():
-    found, weights, gradients = steps_of(AdamWeightDecay, "layer/kernel", bias_correction=True, epsilon=1e-2)
+    values, weights, gradients = steps_of(AdamWeightDecay, "layer/kernel", bias_correction=True, epsilon=1e-2)
     m = v = 0.0
-    for step, (gradient, after) in enumerate(zip(gradients, found), start=1):
+    for step, (gradient, after) in enumerate(zip(gradients, values, strict=True), start=1):
         m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
         update = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-2)
         weights = weights - 0.01 * (update + 0.01 * weights)
@@ -117,9 +120,9 @@ def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_valu
         ("encoder/layer_0/attention/query_key_value/kernel", 3),
         ("layer/bias", 0),
     ):
-        found, weights, gradients = steps_of(Lamb, path, bias_correction=True)
+        values, weights, gradients = steps_of(Lamb, path, bias_correction=True)
         m = v = 0.0
-        for step, (gradient, after) in enumerate(zip(gradients, found), start=1):
+        for step, (gradient, after) in enumerate(zip(gradients, values, strict=True), start=1):
             m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
             update = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6) + (
                 0.01 if parts else 0.0
@@ -132,7 +135,15 @@ def test_lamb_scales_each_matrix_by_its_trust_ratio_and_takes_query_key_and_valu
 
 
 def assert_equal_to_keras_own(make_ours, make_theirs, cases, num_steps, atol):
-    """Steps at a rate of 0.02 with gradients of very different sizes. cases: (shape, path, matrices side by side)."""
+    """Compares steps at a rate of 0.02 with gradients of very different sizes.
+
+    Args:
+        make_ours: function of dict path -> tf.Variable that makes an Optimizer.
+        make_theirs: function that makes a Keras optimizer.
+        cases: list of (shape, path, number of matrices side by side).
+        num_steps: number of steps.
+        atol: largest absolute difference.
+    """
     generator = np.random.RandomState(5)
     for shape, path, parts in cases:
         initial = generator.normal(size=shape).astype(np.float32)
@@ -150,7 +161,7 @@ def assert_equal_to_keras_own(make_ours, make_theirs, cases, num_steps, atol):
 
 
 def test_adafactor_equals_keras_own_and_takes_query_key_and_value_apart():
-    # Of gradients of such sizes some updates are clipped.
+    # Some updates are clipped with gradients of such sizes.
     assert_equal_to_keras_own(
         lambda variables: Adafactor(variables, weight_decay_rate=0.0),
         lambda: keras.optimizers.Adafactor(0.02, relative_step=False),
@@ -182,7 +193,7 @@ def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
         "encoder/layer_0/output/kernel",
     ]
     initial = np.random.RandomState(4).normal(size=(3, 5)).astype(np.float32)
-    found = []
+    results = []
     for kind in (AdamWeightDecay, Muon):
         variables = {path: tf.Variable(initial[0] if "bias" in path else initial) for path in paths}
         optimizer = kind(variables)
@@ -190,8 +201,8 @@ def test_muon_is_adamw_for_all_but_the_matrices_of_layers():
             optimizer.apply(
                 [variable * (step + 1.0) for variable in variables.values()], tf.constant(0.01), tf.constant(step)
             )
-        found.append([variable.numpy() for variable in variables.values()])
-    assert [np.array_equal(adam, muon) for adam, muon in zip(*found)] == [True, True, True, False]
+        results.append([variable.numpy() for variable in variables.values()])
+    assert [np.array_equal(adam, muon) for adam, muon in zip(*results, strict=True)] == [True, True, True, False]
 
 
 def test_orthogonalized_keeps_directions_and_evens_out_their_sizes():
@@ -202,11 +213,11 @@ def test_orthogonalized_keeps_directions_and_evens_out_their_sizes():
         (matrices.transpose(0, 2, 1), "float32", 1e-3),
         (matrices, "bfloat16", 0.04),
     ):
-        found = orthogonalized(tf.constant(values, tf.float32), dtype).numpy()
-        assert found.dtype == np.float32
+        result = orthogonalized(tf.constant(values, tf.float32), dtype).numpy()
+        assert result.dtype == np.float32
         left, _, right = np.linalg.svd(values, full_matrices=False)
-        sizes = np.einsum("mrk,mrc,mkc->mk", left, found, right)
-        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, sizes, right), found, atol=error)
+        sizes = np.einsum("mrk,mrc,mkc->mk", left, result, right)
+        np.testing.assert_allclose(np.einsum("mrk,mk,mkc->mrc", left, sizes, right), result, atol=error)
         assert 0.65 < sizes.min() and sizes.max() < 1.25
     assert not orthogonalized(tf.zeros([1, 3, 4])).numpy().any()
 
@@ -220,23 +231,23 @@ def test_adafactor_gives_one_and_two_replicas_the_same_weights_and_slots():
     gradients = [
         [generator.normal(size=value.shape).astype(np.float32) for value in initial.values()] for _ in range(3)
     ]
-    found = []
-    for strategy in (tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas()):
+
+    def weights_and_slots(strategy):
         with strategy.scope():
             variables = {path: tf.Variable(value) for path, value in initial.items()}
             optimizer = Adafactor(variables, learning_rate_factors={"a/query_key_value/kernel": 1.0, "a/bias": 0.5})
 
         @tf.function
-        def step(values, at):
-            strategy.run(lambda: optimizer.apply(values, tf.constant(0.1), at))
+        def take_step(values, step):
+            strategy.run(lambda: optimizer.apply(values, tf.constant(0.1), step))
 
-        for at, values in enumerate(gradients):
-            step([tf.constant(value) for value in values], tf.constant(at))
-        found.append(
-            [variable.numpy() for by_path in (variables, *optimizer.slots.values()) for variable in by_path.values()]
-        )
-    assert all(np.array_equal(one, two) for one, two in zip(*found))
-    assert np.abs(found[0][0] - initial["a/query_key_value/kernel"]).max() > 0.1
+        for step, values in enumerate(gradients):
+            take_step([tf.constant(value) for value in values], tf.constant(step))
+        return [variable.numpy() for by_path in (variables, *optimizer.slots.values()) for variable in by_path.values()]
+
+    one, two = (weights_and_slots(strategy) for strategy in (tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas()))
+    assert all(np.array_equal(*pair) for pair in zip(one, two, strict=True))
+    assert np.abs(one[0] - initial["a/query_key_value/kernel"]).max() > 0.1
 
 
 def test_adafactor_keeps_next_to_nothing_of_a_matrix():
@@ -266,9 +277,10 @@ def test_a_step_that_is_not_good_changes_neither_weights_nor_slots(kind):
     watched = [*variables.values(), *(slot for slots in optimizer.slots.values() for slot in slots.values())]
     before = [variable.numpy() for variable in watched]
     optimizer.apply([gradient * np.nan for gradient in gradients], tf.constant(0.1), tf.constant(1), is_good=False)
-    assert all(np.array_equal(variable.numpy(), value) for variable, value in zip(watched, before))
+    assert all(np.array_equal(variable.numpy(), value) for variable, value in zip(watched, before, strict=True))
     optimizer.apply(gradients, tf.constant(0.1), tf.constant(1))
-    assert not any(np.array_equal(variable.numpy(), value) for variable, value in zip(variables.values(), before))
+    # The variables are the first of the watched values.
+    assert not any(np.array_equal(*pair) for pair in zip(variables.values(), before, strict=False))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +312,7 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
         "encoder/embeddings/word_embeddings",
     ]
     assert list(choice.learning_rate_factors(paths, 2, 0.5).values()) == [1.0, 1.0, 0.5, 0.25, 0.125]
-    # A table of the masked-LM head's own is of the head.
+    # An output table of the masked-LM head itself belongs to the head.
     assert choice.learning_rate_factors(["masked_lm/output_embeddings"], 2, 0.5) == {"masked_lm/output_embeddings": 1.0}
     variable = tf.Variable([1.0])
     optimizer = AdamWeightDecay(
@@ -323,19 +335,17 @@ def test_layer_decay_lowers_the_rate_from_the_heads_down():
 )
 def test_what_thaws_later_takes_the_steps_that_it_would_have_taken_from_the_beginning(kind, arguments):
     gradients = np.random.RandomState(5).normal(size=(4, 3, 7)).astype(np.float32)
-    found = {}
+    weights, norms = [], []
     for first in (0, 280):
         variables = {"head/kernel": tf.Variable(tf.ones([3, 7]))}
         optimizer = kind(variables, **arguments)
         optimizer.first_steps = {"head/kernel": first} if first else {}
         for number, gradient in enumerate(gradients):
             optimizer.apply([tf.constant(gradient)], tf.constant(0.1), tf.constant(first + number))
-        found[first] = (
-            variables["head/kernel"].numpy(),
-            optimizer.update_norms(tf.constant(0.1), tf.constant(first + 4))[0].numpy(),
-        )
-    np.testing.assert_array_equal(*(weights for weights, _ in found.values()))
-    np.testing.assert_array_equal(*(norm for _, norm in found.values()))
+        weights.append(variables["head/kernel"].numpy())
+        norms.append(optimizer.update_norms(tf.constant(0.1), tf.constant(first + 4))[0].numpy())
+    np.testing.assert_array_equal(*weights)
+    np.testing.assert_array_equal(*norms)
 
 
 def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
@@ -346,12 +356,12 @@ def test_what_is_not_trained_yet_has_no_part_in_the_gradient_s_norm():
     assert norms == [3.0, 5.0]
 
 
-@pytest.mark.parametrize("strategy", [lambda: tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas])
+@pytest.mark.parametrize("make_strategy", [lambda: tf.distribute.OneDeviceStrategy("CPU:0"), two_replicas])
 @pytest.mark.parametrize(
     "kind, arguments",
     [(AdamWeightDecay, {}), (AdamWeightDecay, {"bias_correction": True}), (Lamb, {}), (Muon, {}), (Adafactor, {})],
 )
-def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, strategy):
+def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, make_strategy):
     generator = np.random.RandomState(7)
     shapes = {
         "a/layer_0/query_key_value/kernel": (4, 9),
@@ -364,10 +374,11 @@ def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, strategy):
     gradients = [
         [generator.normal(size=value.shape).astype(np.float32) for value in initial.values()] for _ in range(4)
     ]
-    found = []
-    for what in ("parts", "none"):
-        strategy_found = strategy()
-        with strategy_found.scope():
+
+    def weights_and_slots(execution):
+        """The values of weights and slots after each step."""
+        strategy, values_by_step = make_strategy(), []
+        with strategy.scope():
             variables = {path: tf.Variable(value) for path, value in initial.items()}
             optimizer = kind(
                 variables, learning_rate_factors={path: 0.5 if path[0] == "c" else 1.0 for path in shapes}, **arguments
@@ -375,26 +386,28 @@ def test_a_compiled_update_equals_that_of_plain_ops(kind, arguments, strategy):
             optimizer.first_steps = {"d/layer_0/kernel": 2}
             optimizer.keep_average(0.75)
 
-        def replica_step(values, at):
-            with backend.compiled(what):
-                optimizer.apply(values, tf.constant(0.1), at, at != 3, tf.constant(0.25))
+        def replica_step(values, step):
+            optimizer.apply(values, tf.constant(0.1), step, step != 3, tf.constant(0.25), execution)
 
         @tf.function(autograph=False)
-        def step(values, at):
-            strategy_found.run(replica_step, (values, at))
+        def take_step(values, step):
+            strategy.run(replica_step, (values, step))
 
-        for at, values in enumerate(gradients):
-            step([tf.constant(value) for value in values], tf.constant(at))
-            found.append(
+        for step, values in enumerate(gradients):
+            take_step([tf.constant(value) for value in values], tf.constant(step))
+            values_by_step.append(
                 [
                     variable.numpy()
                     for by_path in (variables, *optimizer.slots.values())
                     for variable in by_path.values()
                 ]
             )
-    compiled, plain = found[: len(gradients)], found[len(gradients) :]
-    for at, (mine, expected) in enumerate(zip(compiled, plain)):
+        return values_by_step
+
+    compiled, plain = weights_and_slots(PARTS), weights_and_slots(UNCOMPILED)
+    for step, (mine, expected) in enumerate(zip(compiled, plain, strict=True)):
         for ours, theirs in zip(mine, expected, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=2e-6, err_msg=f"step {at}")
-    assert all(np.array_equal(*pair) for pair in zip(compiled[3], compiled[2]))  # the step that was not good
-    assert not any(np.array_equal(*pair) for pair in zip(compiled[2][:5], initial.values()))
+            np.testing.assert_allclose(ours, theirs, atol=2e-6, err_msg=f"step {step}")
+    # Step 3 was not good.
+    assert all(np.array_equal(*pair) for pair in zip(compiled[3], compiled[2], strict=True))
+    assert not any(np.array_equal(*pair) for pair in zip(compiled[2][:5], initial.values(), strict=True))

@@ -1,4 +1,4 @@
-"""Learning-rate schedules at the points that define them."""
+"""Learning-rate schedules at the steps that define them."""
 
 import numpy as np
 import pytest

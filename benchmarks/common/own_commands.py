@@ -1,4 +1,4 @@
-"""Our own commands as processes, for tables whose rows are runs of them."""
+"""Runs the commands of this package as processes, for tables whose rows are such runs."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 from keras_bert_app.errors import UserError
 
-# What small models are judged by: a classification and a tagging task, 10,000 examples of each, twice.
+# Small models are compared by a classification and a tagging task: two epochs of 10,000 examples each.
 SMALL_TASKS = {
     "sst-2": {"task": "sst-2", "data_dir": "glue/SST-2", "pooling": "mean", "max_seq_length": 64},
     "conll2003": {"task": "ner", "data_dir": "conll2003"},
@@ -16,19 +16,33 @@ SMALL_TASKS = {
 _FINETUNING = {"learning_rate": 5e-4, "num_train_epochs": 2.0, "max_train_examples": 10_000}
 
 
-def run(verb, **given):
-    """Runs `keras_bert_app.cli.VERB --flag=value ...`, which says what it has to say itself; raises as `process` does."""
+def run(verb: str, **given) -> None:
+    """Runs `keras_bert_app.cli.VERB --flag=value ...`. The command prints to this terminal.
+
+    Args:
+        verb: str. The command.
+        **given: its flags and their values.
+
+    Raises:
+        UserError: the command failed.
+    """
     process(
         verb,
         [sys.executable, "-m", f"keras_bert_app.cli.{verb}", *(f"--{flag}={value}" for flag, value in given.items())],
     )
 
 
-def process(name, command):
-    """Runs a command to its end. Ctrl-C reaches it too, SIGTERM is handed on, and it is waited for: it may save what it has.
+def process(name: str, command: list[str]) -> None:
+    """Runs a command to its end.
+
+    The command receives Ctrl-C and SIGTERM too. This function then waits for it, since the command may save its state.
+
+    Args:
+        name: str. Name of the command in error messages.
+        command: list of str. The program and its arguments.
 
     Raises:
-        UserError: it ended otherwise than well.
+        UserError: the exit code is not 0.
     """
     with subprocess.Popen(command) as running:
         before = signal.signal(signal.SIGTERM, lambda *_: running.terminate())
@@ -43,8 +57,18 @@ def process(name, command):
         raise UserError(f"{name} ended with exit code {running.returncode}; what it said is above")
 
 
-def finetune_small(task, data_dir, workdir, **given):
-    """Fine-tunes on one of SMALL_TASKS; dict of metric, score and baseline on its dev set."""
+def finetune_small(task: str, data_dir: str, workdir: str, **given) -> dict:
+    """Fine-tunes on one of SMALL_TASKS.
+
+    Args:
+        task: str. A key of SMALL_TASKS.
+        data_dir: str. Folder of all tasks.
+        workdir: str. Work directory of the run.
+        **given: further flags of finetune.
+
+    Returns:
+        dict with metric (name), score and baseline on the dev set.
+    """
     settings = SMALL_TASKS[task]
     run(
         "finetune",
@@ -53,12 +77,12 @@ def finetune_small(task, data_dir, workdir, **given):
         **given,
     )
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
-        found = json.load(file)
-    metric = found["metric"]
-    return {"metric": metric, "score": found["dev"][metric], "baseline": found["baseline"][metric]}
+        results = json.load(file)
+    metric = results["metric"]
+    return {"metric": metric, "score": results["dev"][metric], "baseline": results["baseline"][metric]}
 
 
-def metrics_of(workdir):
+def metrics_of(workdir: str) -> list[dict]:
     """The rows of a run's metrics.jsonl."""
     with open(os.path.join(workdir, "metrics.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file]

@@ -1,19 +1,14 @@
-"""google-research/bert's create_pretraining_data as a process: run by the pretraining_* benchmarks, not by hand.
+"""google-research/bert's create_pretraining_data, for pretraining_statistics and pretraining_throughput.
 
-    GOOGLE_ENV/bin/python benchmarks/data/oracle_google_pretraining_data.py
+peer_answers runs this script in an environment with benchmarks/requirements-google.txt. It imports that package, its
+requirements and the standard library alone.
 
-The interpreter is one with benchmarks/requirements-google.txt; only that package, its requirements and the standard
-library are imported. A line of JSON on stdin is a request, a line of JSON on stdout its answer; the end of stdin ends
-it. First of all comes one line with the version.
-
-Every request has input_files, vocab_file, do_lower_case, max_seq_length, max_predictions_per_seq, masked_lm_prob,
-short_seq_prob, dupe_factor and seed. With "arrays_file", the instances of create_training_instances are written there
-(see _arrays). Without it, the run is that of the script's main, TFRecord file included. "seconds" and "cpu_seconds"
-run from opening the text to the instances, or to the closed file.
+A request has input_files, vocab_file, do_lower_case, max_seq_length, max_predictions_per_seq, masked_lm_prob,
+short_seq_prob, dupe_factor and seed. With arrays_file, the script writes the instances of create_training_instances to
+that file (see _arrays). Without arrays_file, the script does everything that Google's main does, and writes a TFRecord
+file. In the answer, seconds and cpu_seconds run from opening the text to the instances or to the closed file.
 """
 
-import importlib.metadata
-import json
 import os
 import random
 import sys
@@ -21,12 +16,13 @@ import tempfile
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what an import prints is no answer
 
 import numpy as np
 from absl import flags
 from bert import create_pretraining_data, tokenization
+
+PACKAGES = ("bert-tensorflow",)
+flags.FLAGS(sys.argv[:1])  # the tokenizer reads the flag preserve_unused_tokens, whose default is off
 
 
 def _instances(request, tokenizer):
@@ -43,7 +39,7 @@ def _instances(request, tokenizer):
 
 
 def _arrays(instances, tokenizer, max_seq_length, max_predictions_per_seq):
-    """What the model is shown, and the truth, as arrays.
+    """The model's inputs and labels as arrays.
 
     Returns:
         dict of int32: input_word_ids, input_type_ids [N, S], lengths [N], masked_lm_positions, masked_lm_ids [N, P],
@@ -51,7 +47,7 @@ def _arrays(instances, tokenizer, max_seq_length, max_predictions_per_seq):
     """
     num_rows = len(instances)
     wide, narrow = (num_rows, max_seq_length), (num_rows, max_predictions_per_seq)
-    arrays = {
+    shapes = {
         "input_word_ids": wide,
         "input_type_ids": wide,
         "lengths": (num_rows,),
@@ -60,7 +56,7 @@ def _arrays(instances, tokenizer, max_seq_length, max_predictions_per_seq):
         "num_masked": (num_rows,),
         "next_sentence_labels": (num_rows,),
     }
-    arrays = {name: np.zeros(shape, np.int32) for name, shape in arrays.items()}
+    arrays = {name: np.zeros(shape, np.int32) for name, shape in shapes.items()}
     for row, instance in enumerate(instances):
         length, masked = len(instance.tokens), len(instance.masked_lm_positions)
         arrays["input_word_ids"][row, :length] = tokenizer.convert_tokens_to_ids(instance.tokens)
@@ -73,7 +69,8 @@ def _arrays(instances, tokenizer, max_seq_length, max_predictions_per_seq):
     return arrays
 
 
-def _answer(request):
+def answer(request):
+    """The answer to a request; see the module's docstring."""
     tokenizer = tokenization.FullTokenizer(request["vocab_file"], do_lower_case=request["do_lower_case"])
     started, cpu_before = time.perf_counter(), time.process_time()
     instances = _instances(request, tokenizer)
@@ -100,14 +97,3 @@ def _answer(request):
         "real_tokens": sum(len(instance.tokens) for instance in instances),
         "labels": sum(len(instance.masked_lm_positions) for instance in instances),
     }
-
-
-def main():
-    flags.FLAGS(sys.argv[:1])  # the tokenizer reads preserve_unused_tokens, which is off
-    print(json.dumps({"bert-tensorflow": importlib.metadata.version("bert-tensorflow")}), file=answers, flush=True)
-    for line in sys.stdin:
-        print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,10 @@
-"""What an exported pre-trained model answers: the signatures of its SavedModel over raw text, and over ids."""
+"""The signatures of an exported pre-trained model: answers about raw text, outputs for rows of ids."""
 
 import tensorflow as tf
 
 from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.export.chunks import in_chunks
-from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
+from keras_bert_app.export.specs import FROM_IDS, About, available_outputs, text_spec, variables
 
 TOP_K = 5
 _MASKS_AT_A_TIME = 256  # 31 MB of float32 logits with BERT's vocabulary of 30,522
@@ -12,28 +12,22 @@ _MASKS_AT_A_TIME = 256  # 31 MB of float32 logits with BERT's vocabulary of 30,5
 _TEXTS = {"text": "The [MASK] sat on the mat.", "text_a": "The cat sat down.", "text_b": "It was tired."}
 
 
-def there(outputs, *names):
-    """Those outputs that the model has: a part that was never trained or loaded is not in it."""
-    return {name: outputs[name] for name in names if name in outputs}
-
-
 class FillMaskModule(tf.Module):
-    """Raw text with [MASK]s to the likeliest pieces; how likely a text is; whether one text follows another; and the
-    same model over ids.
+    """Signatures that fill the [MASK]s of raw texts, score texts and pairs, or read rows of ids.
 
     Args:
-        model: BertPretrainer.
-        tokenizer: BertTokenizer; "[MASK]" in a text that is to be filled in is the mask, whatever it says.
-        top_k: how many pieces each [MASK] gets.
+        model: BertPretrainer. The model that answers.
+        tokenizer: BertTokenizer. In a text to fill in, "[MASK]" is the mask even if the tokenizer reads it as text.
+        top_k: int. The number of pieces for each [MASK].
     """
 
-    def __init__(self, model, tokenizer, top_k=TOP_K):
+    def __init__(self, model, tokenizer, top_k: int = TOP_K):
         super().__init__(name="fill_mask")
         self.model_variables = variables(model)
         self.vocabulary = tf.constant(tokenizer.vocabulary)
         max_seq_length = model.config.max_position_embeddings
         tokenize = masked_lm_scoring.tokenize_function(tokenizer, special_tokens_in_text=True)
-        # What is scored is as in training: there a literal "[MASK]" is ordinary text.
+        # A text to score is tokenized as in training, where a literal "[MASK]" is ordinary text.
         tokenize_plain = masked_lm_scoring.tokenize_function(tokenizer)
 
         @tf.function(autograph=False, input_signature=[text_spec()])
@@ -58,38 +52,10 @@ class FillMaskModule(tf.Module):
             pieces = tokenize_plain(text_a), tokenize_plain(text_b)
             return masked_lm_scoring.next_sentence(model, tokenizer, *pieces, max_seq_length)
 
-        @tf.function(autograph=False, input_signature=FROM_IDS)
-        def encode_ids(input_word_ids, input_mask, input_type_ids):
-            outputs = model(
-                {
-                    "input_word_ids": input_word_ids,
-                    "input_mask": input_mask,
-                    "input_type_ids": input_type_ids,
-                    "masked_lm_positions": tf.zeros_like(input_word_ids[:, :1]),
-                }
-            )
-            return there(outputs, "sequence_output", "pooled_output", "nsp_logits")
-
-        @tf.function(
-            autograph=False,
-            input_signature=[*FROM_IDS, tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")],
-        )
-        def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
-            outputs = model(
-                {
-                    "input_word_ids": input_word_ids,
-                    "input_mask": input_mask,
-                    "input_type_ids": input_type_ids,
-                    "masked_lm_positions": _inside(masked_lm_positions, tf.shape(input_word_ids)[1]),
-                },
-                heads_only=True,
-            )
-            return there(outputs, "mlm_logits", "nsp_logits")
-
         self.exported = {
             "serving_default": fill_mask,
-            "ids": encode_ids,
-            "masked_lm": masked_lm,
+            "ids": _encode_function(model),
+            "masked_lm": _masked_lm_function(model),
             "pseudo_log_likelihood": pseudo_log_likelihood,
         }
         if model.next_sentence:
@@ -97,8 +63,47 @@ class FillMaskModule(tf.Module):
         self.about = About("fill_mask", _examples(self.exported, tokenizer), max_seq_length=max_seq_length)
 
 
+def _encode_function(model):
+    @tf.function(autograph=False, input_signature=FROM_IDS)
+    def encode_ids(input_word_ids, input_mask, input_type_ids):
+        outputs = model(
+            {
+                "input_word_ids": input_word_ids,
+                "input_mask": input_mask,
+                "input_type_ids": input_type_ids,
+                "masked_lm_positions": tf.zeros_like(input_word_ids[:, :1]),
+            }
+        )
+        return available_outputs(outputs, "sequence_output", "pooled_output", "nsp_logits")
+
+    return encode_ids
+
+
+def _masked_lm_function(model):
+    @tf.function(
+        autograph=False,
+        input_signature=[*FROM_IDS, tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions")],
+    )
+    def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
+        outputs = model(
+            {
+                "input_word_ids": input_word_ids,
+                "input_mask": input_mask,
+                "input_type_ids": input_type_ids,
+                "masked_lm_positions": _inside(masked_lm_positions, tf.shape(input_word_ids)[1]),
+            },
+            heads_only=True,
+        )
+        return available_outputs(outputs, "mlm_logits", "nsp_logits")
+
+    return masked_lm
+
+
 def _inside(positions, length):
-    """Positions, once they are known to be in their rows: others would read another row, be it of another client's request."""
+    """Checks that positions lie inside their rows and returns them.
+
+    Other positions would read another row, which may belong to the request of another client.
+    """
     check = tf.debugging.Assert(
         tf.reduce_all((positions >= 0) & (positions < length)),
         ["masked_lm_positions: expected numbers from 0 to the row's length less 1; the rows have", length],
@@ -108,7 +113,17 @@ def _inside(positions, length):
 
 
 def _likeliest(model, tokenizer, inputs, top_k):
-    """(pieces int32, probabilities float32), RaggedTensors [B, (masks), k] of every [MASK], likeliest first."""
+    """Finds the likeliest pieces for every [MASK].
+
+    Args:
+        model: BertPretrainer. The model that answers.
+        tokenizer: BertTokenizer. The tokenizer of the model.
+        inputs: dict of int32 [B, S]. The inputs of the encoder.
+        top_k: int. The number of pieces for each [MASK].
+
+    Returns:
+        [pieces int32, probabilities float32], RaggedTensors [B, (masks), k], likeliest first.
+    """
     states = model.encoder(inputs)["sequence_output"]
     is_mask = inputs["input_word_ids"] == tokenizer.mask_id
     # [M] in the flat batch
@@ -128,7 +143,7 @@ def _likeliest(model, tokenizer, inputs, top_k):
 
 
 def _examples(exported, tokenizer):
-    """For every signature a small batch that works as it stands."""
+    """Makes, for every signature, a small batch that the signature accepts."""
     ids = [tokenizer.cls_id, tokenizer.mask_id, tokenizer.unk_id, tokenizer.sep_id]
     values = {
         **{name: [text] for name, text in _TEXTS.items()},

@@ -1,0 +1,54 @@
+"""The start of a training: one frozen value that is made once, checked once and handed down."""
+
+import dataclasses
+import functools
+from typing import Any, TextIO
+
+import tensorflow as tf
+
+from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.training_config import TrainingConfig
+from keras_bert_app.interop.weights import Weights
+from keras_bert_app.runs.shared_tokenizer import run_tokenizer
+from keras_bert_app.runs.work_directory import ExistingRun
+from keras_bert_app.training import strategies
+from pipelines.wordpiece.tokenizer import BertTokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Everything that a training knows before its first step.
+
+    Attributes:
+        workdir: the work directory.
+        strategy: tf.distribute.Strategy, the devices.
+        model_config: BertConfig.
+        run: TrainingConfig, resolved for the devices: nothing in it is "auto".
+        vocabulary: content of the vocabulary file.
+        existing: what the work directory held when the command started.
+        weights: Weights of --init_checkpoint; None where the run goes on from a checkpoint or starts from scratch.
+        weight_lines: lines that tell the user where the weights came from.
+        data: PretrainingCorpora, or the labelled Data of a task.
+        stream: where progress goes; standard output for None.
+    """
+
+    workdir: str
+    strategy: tf.distribute.Strategy
+    model_config: BertConfig
+    run: TrainingConfig
+    vocabulary: bytes
+    existing: ExistingRun
+    weights: Weights | None = None
+    weight_lines: tuple[str, ...] = ()
+    data: Any = None
+    stream: TextIO | None = None
+
+    @functools.cached_property
+    def tokenizer(self) -> BertTokenizer:
+        """The tokenizer of the vocabulary, shared by the runs of this process."""
+        return run_tokenizer(self.vocabulary, self.model_config.do_lower_case)
+
+    @functools.cached_property
+    def is_chief(self) -> bool:
+        """Whether this process writes the files of the run."""
+        return strategies.is_chief(self.strategy)

@@ -1,0 +1,175 @@
+"""Every benchmark starts, documents name flags that exist, and the statistics behind a published claim are right."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.data import two_sample_tests
+
+ROOT = pathlib.Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+# The log names removed benchmarks.
+DOCUMENTS = [path for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]) if path.name != "log.md"]
+
+# Runs the --help of all commands in one process, so that TensorFlow is loaded once. Benchmarks share names of flags, so
+# a command's flags are deleted before the next command defines its own.
+_HELP_OF_ALL = """
+import contextlib, importlib, io, json, runpy, sys
+from absl import flags
+from keras_bert_app.cli.common import app
+
+helps = {}
+for module in json.loads(sys.argv[1]):
+    sys.argv = [module, "--help"]
+    before, output = set(flags.FLAGS), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = "no exit"
+    except SystemExit as stop:
+        code = stop.code
+    except BaseException as error:
+        code = repr(error)
+    helps[module] = code, output.getvalue()
+    for name in set(flags.FLAGS) - before:
+        delattr(flags.FLAGS, name)
+
+bench = importlib.import_module("benchmarks.bench")
+flags.FLAGS(["bench", "--tasks_dir=tasks"])
+for name in ("_corpus", "_text", "_vocabulary", "_minilm", "_exported_minilm"):
+    setattr(bench, name, lambda: "made")
+bench._python = lambda environment: "python"
+print(json.dumps([helps, {name: (part.module, list(part.flags())) for name, part in bench.PARTS.items()}]))
+"""
+
+
+def commands():
+    """Modules of the benchmarks that are commands with flags."""
+    for path in sorted(BENCHMARKS.rglob("*.py")):
+        if "app.run(main, __doc__)" in path.read_text(encoding="utf-8"):
+            yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+@pytest.fixture(scope="module")
+def helps_and_parts():
+    """(command -> (exit code, text of --help), part of bench -> (command, names of the flags that it gets))."""
+    code = [sys.executable, "-c", _HELP_OF_ALL, json.dumps(list(commands()))]
+    process = subprocess.run(code, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def flags_of(helps_and_parts):
+    """Command -> names of its flags."""
+    return {
+        command: set(re.findall(r"^  --(?:\[no\])?(\w+):", text, re.MULTILINE))
+        for command, (_, text) in helps_and_parts[0].items()
+    }
+
+
+def command_lines(text):
+    """The command lines in a document: code spans, and lines of code with those that continue them."""
+    text = re.sub(r"\\\n", " ", text)
+    for number, part in enumerate(text.split("```")):
+        if number % 2:
+            yield from part.splitlines()
+        else:
+            yield from (span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", part))
+
+
+def unknown_flags(line, flags_of, parts):
+    """The commands, parts and flags in a command line that do not exist."""
+    for module, rest in re.findall(r"-m (benchmarks[\w.]+)(.*)", line):
+        if module not in flags_of:
+            yield module
+        yield from (f"{module} --{flag}" for flag in set(re.findall(r"--(\w+)", rest)) - flags_of.get(module, set()))
+    if "make bench" in line:
+        part = (re.findall(r"PARTS=(\w+)", line) or ["all"])[0]
+        module = parts[part][0] if part in parts else ""
+        if part != "all" and not module:
+            yield f"PARTS={part}"
+        for variable, known in (("BENCH", flags_of.get(module, set())), ("SETUP", flags_of["benchmarks.bench"])):
+            given = re.findall(rf'{variable}="([^"]*)"', line)
+            yield from (f"{variable} --{flag}" for flag in set(re.findall(r"--(\w+)", " ".join(given))) - known)
+
+
+def test_every_benchmark_prints_its_help_and_exits_with_0(helps_and_parts, flags_of):
+    helps, _ = helps_and_parts
+    assert len(helps) > 25
+    assert {command: code for command, (code, _) in helps.items() if code != 0} == {}
+    assert [command for command in helps if not flags_of[command]] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_name_benchmarks_and_flags_that_exist(document, helps_and_parts, flags_of):
+    lines = list(command_lines(document.read_text(encoding="utf-8")))
+    assert [fault for line in lines for fault in unknown_flags(line, flags_of, helps_and_parts[1])] == []
+
+
+def test_docstrings_name_benchmarks_and_flags_that_exist(helps_and_parts, flags_of):
+    helps, parts = helps_and_parts
+    lines = [line for _, text in helps.values() for line in re.sub(r"\\\n", " ", text).splitlines()]
+    assert [fault for line in lines for fault in unknown_flags(line, flags_of, parts)] == []
+
+
+def test_bench_gives_each_part_flags_that_exist(helps_and_parts, flags_of):
+    for module, given in helps_and_parts[1].values():
+        assert set(given) <= flags_of[module], module
+
+
+def test_every_script_of_a_peer_has_versions_and_answers():
+    scripts = [
+        *BENCHMARKS.rglob("peer_*.py"),
+        *BENCHMARKS.rglob("training_step_*.py"),
+        *BENCHMARKS.rglob("finetuning_epoch_*.py"),
+    ]
+    others = {"peer_answers.py", "peer_process.py", "training_step_table.py"}
+    scripts = {path.relative_to(BENCHMARKS).as_posix(): path for path in scripts if path.name not in others}
+    sources = "".join(path.read_text(encoding="utf-8") for path in BENCHMARKS.rglob("*.py"))
+    assert set(re.findall(r'PeerProcess\([\w.]+, "([^"]+)"', sources)) <= scripts.keys()
+    for name, path in scripts.items():
+        source = path.read_text(encoding="utf-8")
+        assert re.search(r"^PACKAGES = ", source, re.MULTILINE), name
+        assert re.search(r"^(def answer\(|answer = )", source, re.MULTILINE), name
+
+
+# pretraining_statistics claims that our examples have Google's distributions, by p values that allow for clusters.
+NUM_CLUSTERS, PER_CLUSTER = 300, 11
+
+
+def clustered_sample(generator, shift=0.0):
+    """Values 0 to 10. All values of a cluster are near one value, like those of examples of one document."""
+    centres = generator.integers(0, 8, NUM_CLUSTERS).repeat(PER_CLUSTER)
+    values = centres + generator.integers(0, 3, len(centres)) + (generator.random(len(centres)) < shift)
+    return values, np.arange(NUM_CLUSTERS).repeat(PER_CLUSTER)
+
+
+def test_p_values_of_one_distribution_are_uniform_although_values_depend_on_clusters():
+    generator = np.random.default_rng(0)
+    results = [
+        two_sample_tests.compare(*clustered_sample(generator), *clustered_sample(generator), NUM_CLUSTERS)
+        for _ in range(200)
+    ]
+    assert 0.01 <= np.mean([result.clustered_p < 0.05 for result in results]) <= 0.11
+    assert 0.4 <= np.mean([result.clustered_p for result in results]) <= 0.6
+    assert np.mean([result.chi_square_p < 0.05 for result in results]) > 0.5  # the reason for clusters
+
+
+def test_two_distributions_have_a_small_p_value():
+    generator = np.random.default_rng(1)
+    result = two_sample_tests.compare(
+        *clustered_sample(generator), *clustered_sample(generator, shift=1.0), NUM_CLUSTERS
+    )
+    assert result.clustered_p < 1e-3
+    assert result.distance > 0.03
+
+
+def test_samples_of_a_single_value_are_equal():
+    ones, clusters = np.ones(6, int), np.arange(6)
+    assert two_sample_tests.compare(ones, clusters, ones, clusters, 6) == (0.0, 0.0, 0, 1.0, 1.0)
