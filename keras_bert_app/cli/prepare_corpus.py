@@ -114,7 +114,7 @@ def _plural(count: int, name: str) -> str:
 
 
 def _print_summary(output_dir, manifest, seconds):
-    from pipelines.corpus.corpus_report import FAULTS
+    from pipelines.corpus.manifest import FAULTS
 
     counts = manifest["counts"]
     megabytes = counts["bytes"] / 1e6

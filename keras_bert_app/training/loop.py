@@ -1,5 +1,6 @@
 """The loop that every kind of training goes through: k steps a call, checkpoints, evaluations, signals, reports."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import tensorflow as tf
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import Interrupted, NotFinite
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import infeed, profiling, reporting, steps, strategies, tpu
+from keras_bert_app.training import infeed, reporting, steps, strategies, tpu
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 from keras_bert_app.training.pace import Pace
@@ -111,9 +112,11 @@ class _Loop:
             self.per_call,
         )
         self.norms_call = choice.make_norms_call(training.strategy, training.optimizer)
-        self.profiler = profiling.Profiler(
-            training.workdir, self.run.profile_steps if self.chief else 0, training.reporter.say
-        )
+        self.profiler = None
+        if self.chief and self.run.profile_steps:
+            from keras_bert_app.training.profiling import Profiler  # few runs are profiled
+
+            self.profiler = Profiler(training.workdir, self.run.profile_steps, training.reporter.say)
         self.pace = Pace(self.run, self.state["seconds"])
         self.window = Window(training.objective, self.state["unlogged"])
         self.signals = Signals()
@@ -148,7 +151,7 @@ class _Loop:
         """Takes k steps. Returns their rows [k, number of columns]."""
         num_steps = next(iter(stacked.values())).shape[0]
         self.batches.begin(self._steps_of_call(self.step + num_steps))
-        with self.profiler.watch(num_steps):
+        with self.profiler.watch(num_steps) if self.profiler else contextlib.nullcontext():
             rows = np.concatenate(
                 [
                     self.train_call(batches, self.step + first, self.pace.progress(), bool(self.signals.received))
@@ -210,7 +213,8 @@ class _Loop:
 
     def end(self) -> dict[str, float]:
         """Reports the end. Returns the last evaluation's figures."""
-        self.profiler.close()
+        if self.profiler:
+            self.profiler.close()
         self.training.reporter.finish(self.step, self.pace.seconds())
         return self.figures
 

@@ -15,8 +15,7 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal.progress import ReadingProgress
 from keras_bert_app.training import pretraining_data
 from pipelines import storage
-from pipelines.corpus.corpus_report import FAULTS
-from pipelines.corpus.manifest import load_manifest, shard_paths
+from pipelines.corpus.manifest import FAULTS, load_manifest, shard_paths
 from pipelines.data_error import DataError
 from pipelines.text.text_files import expand_files
 

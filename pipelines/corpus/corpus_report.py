@@ -5,22 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipelines.corpus.manifest import FAULTS
 from pipelines.text.scripts import script_of_character
 
 _LINES_SHOWN = 20
 _LINE_CHARACTERS = 300  # the report cuts longer lines
 _SAMPLE_BYTES = 2_000_000  # the amount of text in which the report counts scripts
 _BAR = 40
-FAULTS = (
-    ("duplicates", "documents dropped as equal to another"),
-    ("near_duplicates", "documents dropped as near-duplicates of another"),
-    ("heldout_sentences_dropped", "held-out sentences dropped that training documents have too"),
-    ("heldout_documents_dropped", "held-out documents dropped that had fewer than two sentences left"),
-    ("invalid_utf8_lines", "lines with invalid UTF-8, repaired with U+FFFD"),
-    ("capped_lines", "lines too long to be held, taken in pieces"),
-    ("capped_documents", "documents too long to be held, cut into several"),
-    ("bad_records", "JSON records too long to be held, left out"),
-)
 
 
 class RepeatedLines:

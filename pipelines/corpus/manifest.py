@@ -11,6 +11,17 @@ MANIFEST_NAME = "manifest.json"
 SPLITS = ("train", "heldout")
 _MEND = "prepare the corpus anew"
 _RECORD_FRAME_BYTES = 16  # in a TFRecord: length 8, its checksum 4, the checksum of the data 4
+# The counts of a manifest that people should know, with what they mean.
+FAULTS = (
+    ("duplicates", "documents dropped as equal to another"),
+    ("near_duplicates", "documents dropped as near-duplicates of another"),
+    ("heldout_sentences_dropped", "held-out sentences dropped that training documents have too"),
+    ("heldout_documents_dropped", "held-out documents dropped that had fewer than two sentences left"),
+    ("invalid_utf8_lines", "lines with invalid UTF-8, repaired with U+FFFD"),
+    ("capped_lines", "lines too long to be held, taken in pieces"),
+    ("capped_documents", "documents too long to be held, cut into several"),
+    ("bad_records", "JSON records too long to be held, left out"),
+)
 
 
 def load_manifest(corpus_dir: str, verify: bool = True) -> dict:

@@ -6,7 +6,7 @@ beside this file has the environment.
     python tests/golden/generate_glue_scores.py
 
 It writes glue_scores.json beside this file: metadata, and for each task and kind of answers ("some right"; "one class
-for all", except for sts-b) gold and given answers, class indices or numbers, and the scores under the reference's names.
+for all", sts-b aside) gold and given answers, class indices or numbers, and the scores under the reference's names.
 """
 
 import json
