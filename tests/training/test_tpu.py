@@ -154,7 +154,7 @@ def nodes_for_the_chips(graph):
     return [nodes for nodes in programs if any(node.op == "TPUReplicateMetadata" for node in nodes)]
 
 
-def train_graph(stand_in, optimizer, **changes):
+def train_graph(stand_in, optimizer, /, **changes):
     run = dataclasses.replace(RUN, jit_compile="step", **changes)
     function = steps.train_function(stand_in.strategy, stand_in.model, optimizer, run, PretrainingObjective())
     stacked = replicas.split_over_replicas(stand_in.strategy, batches(3, 8, 29, 5), row_axis=1)
