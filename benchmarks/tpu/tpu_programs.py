@@ -134,12 +134,11 @@ def _pretraining(program, strategy):
     from keras_bert_app.training import forward, steps, strategies
     from keras_bert_app.training.losses import PretrainingObjective
     from keras_bert_app.training.optimizers import choice
-    from keras_bert_app.training.pretrain import trained_parts
 
     run, config = pretraining_run(program), BertConfig.of_size(program.size)
     objective = PretrainingObjective(run.sentence_objective)
     with strategy.scope():
-        model = BertPretrainer(config, dtype=strategies.KERAS_POLICIES[run.precision], parts=trained_parts(run))
+        model = BertPretrainer(config, dtype=strategies.KERAS_POLICIES[run.precision], parts=run.trained_parts())
         if program.what == "evaluate":
             return forward.evaluation_function(strategy, model, objective, "step"), (pretraining_specs(run),)
         optimizer = choice.make_optimizer(

@@ -1,12 +1,12 @@
 """Fine-tunes a BERT on a task, from labelled files to the weights that score best on the development examples.
 
-python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine
---workdir=runs/sst-2 python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body
-    --label_column=team \\ --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased
-    --workdir=runs/tickets --num_seeds=3
+python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine \\
+    --workdir=runs/sst-2
+python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body --label_column=team \\
+    --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets --num_seeds=3
 
-A run that was stopped goes on with the same command. SIGINT (Ctrl-C) and SIGTERM let it finish its step and save; the
-exit code is then 130 or 143, after an error 2.
+A run that was stopped goes on with the same command. SIGINT (Ctrl-C) and SIGTERM let it finish its step and save. The
+exit code is 130 or 143 after these signals, and 2 after an error.
 """
 
 import dataclasses

@@ -1,12 +1,13 @@
 """Pre-trains a BERT (masked language model and next-sentence prediction) on text files.
 
-python -m keras_bert_app.cli.pretrain --input_files='texts/*.txt' --vocab_file=vocab.txt --config=mini
---workdir=runs/mine python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=corpus
---vocab_file=vocab.txt --workdir=runs/mine
+python -m keras_bert_app.cli.pretrain --input_files='texts/*.txt' --vocab_file=vocab.txt --config=mini \\
+    --workdir=runs/mine
+python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=corpus --vocab_file=vocab.txt \\
+    --workdir=runs/mine
 
-A run that was stopped goes on with --workdir alone; while its text was still being prepared, with the same command.
-SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save; the exit code is then 130 or 143, after an
-error 2, after the loss of a device 75.
+A run that was stopped goes on with --workdir alone. If its text was still being prepared, give the same command again.
+SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save. The exit code is 130 or 143 after these
+signals, 2 after an error, and 75 after the loss of a device.
 """
 
 import dataclasses
@@ -79,8 +80,8 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
     initial = None
     if run.init_checkpoint:
         with app.quiet_start():
-            from keras_bert_app.interop.load import load_weights
-        initial = load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
+            from keras_bert_app.training.pretraining_start import load_initial
+        initial = load_initial(run)
         if vocabulary is None and initial[0].vocabulary is not None:
             vocabulary = initial[0].vocabulary
             pieces = checked_pieces(vocabulary, f"of {run.init_checkpoint}")

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.config.training_config import TrainingConfig, field
 from keras_bert_app.errors import UserError
 from pipelines.choices import FORMATS, MASKINGS, OBJECTIVES
@@ -102,6 +102,10 @@ class PretrainingConfig(TrainingConfig):
         if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
             changes["num_warmup_steps"] = self.num_train_steps // 10
         return dataclasses.replace(self, **changes)
+
+    def trained_parts(self) -> tuple[str, ...]:
+        """The parts of a model that this run trains, and so has. Without sentence pairs nothing trains the pooler."""
+        return ("encoder", "masked_lm") if self.sentence_objective == "none" else PARTS
 
     def parts_not_needed(self) -> tuple[str, ...]:
         """The parts that --init_checkpoint may lack: --allow_missing, and the parts that this run does not train."""

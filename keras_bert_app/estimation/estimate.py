@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from keras_bert_app.config.bert_config import PARTS, BertConfig
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.estimation import memory
@@ -95,12 +95,12 @@ def estimate(
         UserError: the rows of a batch do not divide over devices and parts.
     """
     share, rows = _share_and_rows(run, num_devices)
-    parts = parameters(config, _parts(run))
+    parts = parameters(config, run.trained_parts())
     token_flop = flop_per_token(config, run.max_seq_length, run.max_predictions_per_seq)
     positions = run.global_batch_size * run.max_seq_length
     peak = device.peaks[run.precision]
     # Every device updates all weights by itself.
-    update_flop = optimizer_flop(config, run.optimizer, _parts(run))
+    update_flop = optimizer_flop(config, run.optimizer, run.trained_parts())
     step_seconds = (positions * token_flop / num_devices + update_flop) / (peak * utilization)
     needed = _memory(config, run, device, rows)
     figures = {
@@ -169,11 +169,7 @@ def most_rows(config: BertConfig, run: PretrainingConfig, device: Device) -> int
 
 
 def _memory(config, run, device, rows):
-    return memory.training_memory(config, run, _parts(run), rows, device.multiplies_bfloat16, device.is_tpu)
-
-
-def _parts(run):
-    return ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS
+    return memory.training_memory(config, run, run.trained_parts(), rows, device.multiplies_bfloat16, device.is_tpu)
 
 
 def largest_rows(fits: Callable[[int], bool]) -> int:

@@ -10,8 +10,8 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
 
-# google-research/bert modeling.attention_layer adds it to the score of a masked key. A row of padding only stays
-# finite.
+# The score added for a masked key, as in google-research/bert modeling.attention_layer. It is finite, so that a row of
+# padding gives no NaN.
 MASKED_SCORE = -10000.0
 
 
@@ -238,7 +238,7 @@ def _recomputed(rate, execution):
         weights = dropped(ops.cast(probabilities, value.dtype), seed, rate, execution)
         # A row's sum of probabilities times their gradients, without a pass over them.
         mean = ops.sum(ops.cast(upstream, "float32") * ops.cast(context, "float32"), axis=-1)
-        mean = ops.expand_dims(ops.transpose(mean, (0, 2, 1)), -1)
+        mean = ops.expand_dims(mean if execution.is_heads_first else ops.transpose(mean, (0, 2, 1)), -1)
         of_scores = _gradient_of_scores(
             scores,
             mask_scores,
@@ -251,8 +251,8 @@ def _recomputed(rate, execution):
         )
         return (
             execution.weighted_sums(of_scores, key),
-            backend.einsum("bnst,bsnd->btnd", of_scores, query),
-            backend.einsum("bnst,bsnd->btnd", weights, upstream),
+            execution.weighted_sums_over_queries(of_scores, query),
+            execution.weighted_sums_over_queries(weights, upstream),
         )
 
     return execution.own_gradient(attention)

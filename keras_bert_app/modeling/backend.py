@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 def tensor(values: Any) -> Any:
-    """A tensor of a tensor or variable: keras.ops casts where Keras would, TensorFlow reads a variable."""
+    """Converts a tensor or a variable to a tensor, cast as Keras does."""
     return tf.convert_to_tensor(keras.ops.convert_to_tensor(values))
 
 
@@ -74,8 +74,7 @@ def uniform_bits(seed: Any, shape: list) -> Any:
 
     TensorFlow's generators run ten rounds or more, for streams that must pass a statistician's tests. A mask needs
     less: the 32-bit finalizer of MurmurHash3 (A. Appleby, 2011), where a change of any input bit changes half of the
-        output
-    bits.
+    output bits.
 
     Args:
         seed: int [2].

@@ -1,1 +1,1 @@
-"""What a run keeps on disk: its work directory and its checkpoints."""
+"""The files of a run: its work directory and its checkpoints."""

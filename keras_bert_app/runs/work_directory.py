@@ -25,7 +25,7 @@ CHECKPOINT_MANIFEST = "manifest.json"
 
 @dataclasses.dataclass(frozen=True)
 class ExistingRun:
-    """What a work directory held when a command looked at it: asked for once, at the start, and handed down.
+    """The content of a work directory at the start of a command. It is read once and passed on.
 
     Attributes:
         directory: the work directory.
@@ -49,6 +49,20 @@ class ExistingRun:
         directory = str(directory)
         values = read_json(path_in(directory, "config.json")) if is_started(directory) else {}
         return cls(directory, values, tuple(checkpoint_directories(directory)), tuple(unfinished(directory)))
+
+    def check_unchanged(self) -> None:
+        """Compares the checkpoints with those that lie there now; call it when the directory is locked.
+
+        Raises:
+            UserError: another process saved or removed a checkpoint since this command looked.
+        """
+        now = tuple(checkpoint_directories(self.directory))
+        if now != self.checkpoints:
+            names = [[os.path.basename(path) for path in paths[-1:]] or ["none"] for paths in (self.checkpoints, now)]
+            raise UserError(
+                f"--workdir={self.directory}: its newest checkpoint was {names[0][0]} when this command looked and is "
+                f"{names[1][0]} now, so another run was at work; give the same command again"
+            )
 
     @property
     def is_started(self) -> bool:

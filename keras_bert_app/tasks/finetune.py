@@ -14,7 +14,6 @@ from keras_bert_app.tasks import batches, lengths, results, transfer
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.tasks.labelled_data import Data
 from keras_bert_app.training import initialization, loop, reporting, strategies, tpu
-from keras_bert_app.training.compilation import training_execution
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.start import Start
 
@@ -56,22 +55,14 @@ def finetune(start: Start) -> dict[str, Any]:
 
     # Machines that train together share the directory. The chief's lock stands for all.
     with lock.locked(start.workdir) if start.is_chief else contextlib.nullcontext(), start.strategy.scope():
+        start.existing.check_unchanged()
         # 1. model and optimizer, with their first values
         model, optimizer = _make_model(start)
         state, origin = initialization.initialize(_with_fitted_weights(start, model), model, optimizer)
         _write_configuration(start)
 
         # 2. what people read
-        reporter = reporting.Reporter(
-            start.workdir,
-            state["step"],
-            state["seconds"],
-            run,
-            objective,
-            draw_curves,
-            active=start.is_chief,
-            stream=start.stream,
-        )
+        reporter = reporting.make_reporter(start, state, objective, draw_curves)
         for line in _introduction(start, model, optimizer, origin):
             reporter.say(line)
 
@@ -87,6 +78,7 @@ def finetune(start: Start) -> dict[str, Any]:
             model,
             optimizer,
             objective,
+            start.execution,
             training_batches,
             _averaged(scorer, optimizer),
             state,
@@ -127,6 +119,8 @@ def _with_fitted_weights(start, model):
     weights, lines = transfer.of_the_same_task(start.weights, lines, start.data.head, data.task, data.labels)
     if start.run.reinit_layers:
         weights, lines = transfer.with_new_layers(weights, lines, model, start.run.reinit_layers)
+    wanted = {variable.path: variable.shape for variable in model.weights}
+    initialization.check_fits(wanted, weights, start.run.init_checkpoint)
     return dataclasses.replace(start, weights=weights, weight_lines=tuple(lines))
 
 
@@ -168,9 +162,8 @@ def _introduction(start, model, optimizer, origin):
 
 def _length_cost(start):
     """The cost of one more length of rows, as of lengths.cost."""
-    execution = training_execution(start.run, start.strategy)
     is_tpu = strategies.device_kind(start.strategy) == "TPU"
-    return lengths.cost(execution.mode, start.model_config, is_tpu)
+    return lengths.cost(start.execution.mode, start.model_config, is_tpu)
 
 
 def _averaged(scorer, optimizer) -> Callable:

@@ -169,7 +169,7 @@ def make_start(
 
 @dataclasses.dataclass
 class _Plan:
-    """What the runs of all seeds have in common.
+    """The values that the runs of all seeds share.
 
     Attributes:
         existing: dict seed -> ExistingRun.

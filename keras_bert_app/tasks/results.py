@@ -46,8 +46,7 @@ def write(
 
     Returns:
         dict: task, seed, best_step, train_seconds, dev (metric -> score), baseline (the same for answers without a
-            model),
-        scores of further splits, and tuned, the fields of FinetuningConfig that these and later answers use.
+        model), scores of further splits, and tuned, the fields of FinetuningConfig that these and later answers use.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
     task, family = data.task, data.task.family

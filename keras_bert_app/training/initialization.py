@@ -86,10 +86,9 @@ def check_fits(wanted: dict[str, tuple[int, ...]], weights: Weights, init_checkp
 
 
 def _assign(model, weights, run):
-    """Copies weights into the model; variables without one keep their initial values. Returns lines for the user."""
+    """Copies weights that fit into the model; other variables keep their values. Returns lines for the user."""
     from keras_bert_app.interop.load import assign  # with the readers of all layouts, which other starts do not need
 
-    check_fits({variable.path: variable.shape for variable in model.weights}, weights, run.init_checkpoint)
     left = assign(model, weights)
     source = run.init_checkpoint or weights.origin
     lines = [f"{len(model.weights) - len(left)} weights from {source}, optimizer and steps new"]

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import Interrupted, NotFinite
+from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import infeed, reporting, steps, strategies, tpu
 from keras_bert_app.training.optimizers import choice
@@ -24,7 +25,7 @@ _LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine has half a minute left
 
 @dataclasses.dataclass
 class Training:
-    """What one run trains, on what, and from where on.
+    """The model, data and state of one run.
 
     Attributes:
         workdir: the work directory.
@@ -33,6 +34,7 @@ class Training:
         model: as for steps.make_train_call.
         optimizer: Optimizer.
         objective: see training.losses.
+        execution: Execution of the training step.
         batches: endless iterator of (dict of tensors [B, ...], position after it, ints). A call of the device takes
             batches of one shape.
         evaluate: function (step, should_stop) -> dict of figures, which it reports; {} where nothing can be evaluated.
@@ -49,6 +51,7 @@ class Training:
     model: Any
     optimizer: Optimizer
     objective: Any
+    execution: Execution
     batches: Iterator
     evaluate: Callable[[int, Callable[[], bool]], dict[str, float]]
     state: dict[str, Any]
@@ -107,9 +110,10 @@ class _Loop:
             training.optimizer,
             self.run,
             training.objective,
-            # A program that XLA compiles has one length.
-            training.has_many_lengths and self.run.jit_compile != "step" and device != "TPU",
+            # A program that XLA compiles whole has one length.
+            training.has_many_lengths and not training.execution.compiles_all,
             self.per_call,
+            training.execution,
         )
         self.norms_call = choice.make_norms_call(training.strategy, training.optimizer)
         self.profiler = None
@@ -222,7 +226,7 @@ class _Loop:
         self.figures = self.training.evaluate(self.step, lambda: self.alone and self.signals.received)
 
     def _save(self, evaluation_due):
-        # The end by the clock is foretold before the last call, which may take less. A run that has ended must say so.
+        # The last call may be faster than predicted. A finished run therefore saves its full time.
         seconds = max(self.pace.seconds(), self.run.train_minutes * 60 if self.training.has_ended else 0.0)
         if self.chief:
             checkpoints.save(

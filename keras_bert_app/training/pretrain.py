@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert_app.config.bert_config import PARTS
-from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.training import (
     evaluation,
@@ -45,16 +43,7 @@ def pretrain(start: Start) -> dict[str, float]:
         pretraining_data.check_stream(state, start.existing.checkpoints[-1])
 
     # 2. what people read
-    reporter = reporting.Reporter(
-        start.workdir,
-        state["step"],
-        state["seconds"],
-        run,
-        objective,
-        _draw,
-        active=start.is_chief,
-        stream=start.stream,
-    )
+    reporter = reporting.make_reporter(start, state, objective, _draw)
     for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run, start.model_config)):
         reporter.say(line)
     reporter.say(f"{model.count_params():,} parameters; {origin}")
@@ -68,7 +57,17 @@ def pretrain(start: Start) -> dict[str, float]:
 
     # 4. the loop
     training = loop.Training(
-        start.workdir, run, strategy, model, optimizer, objective, batches, heldout.evaluate, state, reporter
+        start.workdir,
+        run,
+        strategy,
+        model,
+        optimizer,
+        objective,
+        start.execution,
+        batches,
+        heldout.evaluate,
+        state,
+        reporter,
     )
     figures = loop.train(training)
     _, length = pretraining_data.batch_shape_at(run, max(0, heldout.reached_step - 1))
@@ -91,7 +90,7 @@ def _make_model(start):
     run, config = start.run, start.model_config
     with start.strategy.scope():
         model = BertPretrainer(
-            config, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision], parts=trained_parts(run)
+            config, seed=run.seed, dtype=strategies.KERAS_POLICIES[run.precision], parts=run.trained_parts()
         )
         if run.position_initializer == "sinusoidal":
             initialization.begin_with_sines(model)
@@ -116,7 +115,7 @@ class _HeldoutEvaluation:
                 "no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some where text is "
                 "prepared"
             )
-        execution = inference_execution(run, start.strategy, is_worth=run.jit_compile == "parts")
+        execution = inference_execution(run, start.strategy, is_worth=start.execution.compiles_parts)
         self.call = forward.make_evaluation_call(start.strategy, model, objective, execution)
 
     def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
@@ -136,8 +135,3 @@ class _HeldoutEvaluation:
         for line in evaluation.summary(figures, self.run.sentence_objective):
             self.reporter.say(line)
         return figures
-
-
-def trained_parts(run: PretrainingConfig) -> tuple[str, ...]:
-    """The parts of a model that a run trains, and so has. Without sentence pairs nothing trains the pooler."""
-    return ("encoder", "masked_lm") if run.sentence_objective == "none" else PARTS

@@ -16,7 +16,7 @@ from keras_bert_app.runs import lock, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import initialization, pretraining_corpora, pretraining_data, strategies
-from keras_bert_app.training.pretrain import pretrain, trained_parts
+from keras_bert_app.training.pretrain import pretrain
 from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from keras_bert_app.training.start import Start
 from pipelines import storage
@@ -60,6 +60,7 @@ def launch(
     start = make_start(workdir, model_config, run, vocabulary, initial, strategy, stream, existing)
     # Machines that train together share the directory. The chief's lock stands for all.
     with lock.locked(workdir) if start.is_chief else contextlib.nullcontext():
+        start.existing.check_unchanged()
         return pretrain(_with_corpora(start))
 
 
@@ -82,7 +83,7 @@ def make_start(
     vocabulary = existing.vocabulary() if vocabulary is None else vocabulary
     weights, lines = None, []
     if run.init_checkpoint and not existing.has_begun:
-        weights, lines = initial or _load(run)
+        weights, lines = initial or load_initial(run)
         _check_weights(weights, model_config, run, vocabulary)
     if run.lexicon_file and not existing.has_begun:
         tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
@@ -107,7 +108,12 @@ def _with_corpora(start):
     return dataclasses.replace(start, data=PretrainingCorpora.of_manifests(manifests))
 
 
-def _load(run):
+def load_initial(run: PretrainingConfig) -> tuple[Weights, list[str]]:
+    """(Weights, lines that tell the user of them) of --init_checkpoint, with the parts that the run needs.
+
+    Raises:
+        UserError: nothing to load there, or a part is missing.
+    """
     # A run from scratch needs no reader of other layouts.
     from keras_bert_app.interop.load import load_weights
 
@@ -122,7 +128,7 @@ def _check_weights(weights, model_config, run, vocabulary):
             f"--init_checkpoint={run.init_checkpoint}: was trained with another vocabulary than --vocab_file; "
             "leave --vocab_file out, or make a model with the new entries by convert --vocab_file"
         )
-    initialization.check_fits(shapes(model_config, trained_parts(run)), weights, run.init_checkpoint)
+    initialization.check_fits(shapes(model_config, run.trained_parts()), weights, run.init_checkpoint)
 
 
 def _wait_for_chief(workdir, run):

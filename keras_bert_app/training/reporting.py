@@ -13,6 +13,7 @@ from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.runs import work_directory
 from keras_bert_app.terminal.durations import duration
 from keras_bert_app.terminal.progress import LiveLine
+from keras_bert_app.training.start import Start
 from pipelines import storage
 
 # tf.summary.scalar writes this metadata, but needs the tensorboard package, which TensorFlow no longer installs.
@@ -142,6 +143,27 @@ class Reporter:
             self.started, self.first_step = now, step
         rate = (step - self.first_step) / max(now - self.started, 1e-9)
         return duration((self.run.num_train_steps - step) / rate) if rate > 0 else "--"
+
+
+def make_reporter(start: Start, state: dict[str, Any], objective: Any, draw: Callable) -> Reporter:
+    """The Reporter of a run.
+
+    Args:
+        start: Start.
+        state: state of the run, as of initialization.initialize.
+        objective: see training.losses.
+        draw: see Reporter.
+    """
+    return Reporter(
+        start.workdir,
+        state["step"],
+        state["seconds"],
+        start.run,
+        objective,
+        draw,
+        active=start.is_chief,
+        stream=start.stream,
+    )
 
 
 def read_metrics(workdir: str) -> list[dict[str, Any]]:

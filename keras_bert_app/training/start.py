@@ -9,9 +9,11 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.interop.weights import Weights
+from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import strategies
+from keras_bert_app.training.compilation import training_execution
 from pipelines.wordpiece.tokenizer import BertTokenizer
 
 
@@ -47,6 +49,11 @@ class Start:
     def tokenizer(self) -> BertTokenizer:
         """The tokenizer of the vocabulary, shared by the runs of this process."""
         return run_tokenizer(self.vocabulary, self.model_config.do_lower_case)
+
+    @functools.cached_property
+    def execution(self) -> Execution:
+        """The Execution of the training step."""
+        return training_execution(self.run, self.strategy)
 
     @functools.cached_property
     def is_chief(self) -> bool:

@@ -36,6 +36,7 @@ def make_train_call(
     objective: Any,
     has_dynamic_length: bool = False,
     steps_per_call: int = 0,
+    execution: Execution | None = None,
 ) -> Callable[..., np.ndarray]:
     """A function of k stacked global batches that takes k steps.
 
@@ -53,13 +54,14 @@ def make_train_call(
         has_dynamic_length: whether rows of many lengths share one compiled step.
         steps_per_call: number of batches that every call is filled up to. A call of fewer steps then needs no program
             of its own; the number of steps is passed beside the batches.
+        execution: Execution of the step; by default the one that run and strategy ask for.
 
     Returns:
         call(batches, first_step, progress=None, stop=False) -> float32 [k, len(columns(objective))], sums over the
         global batch. batches: dict of [k, B, ...]. first_step: int. progress: (share of the run that is over, what a
         step adds to it), or None to count by steps. stop: whether this process was asked to stop.
     """
-    call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length)
+    call = train_function(strategy, model, optimizer, run, objective, has_dynamic_length, execution)
     trace = tracer(call, num_fixed=2) if has_dynamic_length else None
 
     def train_call(batches, first_step, progress=None, stop=False):
@@ -86,13 +88,15 @@ def train_function(
     run: TrainingConfig,
     objective: Any,
     has_dynamic_length: bool = False,
+    execution: Execution | None = None,
 ) -> Callable:
     """The tf.function inside make_train_call.
 
     Its arguments are batches that were split over the replicas, the number of batches that are used and the first step,
     int32, progress float32 [2] or None, and stop float32. The rows of unused batches are zeros.
     """
-    replica_step = _replica_step(strategy, model, optimizer, run, objective)
+    execution = execution or training_execution(run, strategy)
+    replica_step = _replica_step(strategy, model, optimizer, run, objective, execution)
     num_columns = len(columns(objective))
 
     # For batches that differ in S alone TensorFlow traces the first, then one graph for any S.
@@ -117,9 +121,8 @@ def train_function(
     return call
 
 
-def _replica_step(strategy, model, optimizer, run, objective):
+def _replica_step(strategy, model, optimizer, run, objective, execution):
     """The function of (batch, step, progress, stop) that every replica runs; it returns the row of the step."""
-    execution = training_execution(run, strategy)
     forward_backward = _forward_backward(model, optimizer, run, objective, execution, device_kind(strategy) == "TPU")
 
     def replica_step(batch, step, progress, stop):
@@ -158,7 +161,7 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
         return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
-    # Whoever runs a program on a TPU compiles it there.
+    # On a TPU the runtime compiles the program.
     if execution.compiles_all and not is_tpu:
         forward_backward = tf.function(forward_backward, jit_compile=True, autograph=False)
     elif run.gradient_accumulation_steps > 1:

@@ -13,7 +13,6 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import DeviceLost, UserError
-from keras_bert_app.estimation import estimate, hardware
 from keras_bert_app.training import tpu_wheels
 
 _SECONDS_TO_CONNECT = 10.0
@@ -186,6 +185,8 @@ def advice(
     """
     if not isinstance(strategy, tf.distribute.TPUStrategy):
         return []
+    from keras_bert_app.estimation import estimate, hardware  # other devices need no estimate
+
     rows, lines = _rows(strategy, run), []
     if rows % ROWS_MULTIPLE:
         good_rows = -(-rows // ROWS_MULTIPLE) * ROWS_MULTIPLE

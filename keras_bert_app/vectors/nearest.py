@@ -14,7 +14,7 @@ _SAME = 0.99
 
 
 def nearest(queries: np.ndarray, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the k vectors of greatest cosine for each query. Of equal cosines the first row wins.
+    """Finds the k vectors of greatest cosine for each query. If cosines are equal, the first row wins.
 
     Args:
         queries: float32 [Q, D].

@@ -57,8 +57,7 @@ def pretraining_dataset(
 
     Returns:
         Dataset of dicts: input_word_ids, input_mask, input_type_ids int32 [B, S]; masked_lm_positions, masked_lm_ids
-            int32
-        [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B] (1: random, or swapped).
+        int32 [B, P], masked_lm_weights float32 [B, P]; next_sentence_labels int32 [B] (1: random, or swapped).
     """
     dataset = example_blocks(
         shards,

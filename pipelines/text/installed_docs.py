@@ -36,10 +36,9 @@ def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str
     """Yields the documents of the default corpus.
 
     A document is one module: its docstring, then those of its classes and functions in source order. A long module
-        gives
-    several documents. Each topic of pydoc_data.topics is one document. Docstrings are copied between classes, packages
-    and generated aliases. A sentence, compared by its letters, is therefore kept at its first occurrence in the corpus
-    only. Files that do not parse are skipped.
+    gives several documents. Each topic of pydoc_data.topics is one document. Docstrings are copied between classes,
+    packages and generated aliases. A sentence, compared by its letters, is therefore kept at its first occurrence in
+    the corpus only. Files that do not parse are skipped.
 
     Args:
         roots: directories to search, in order; by default the standard library and the site-packages directories of the
@@ -166,9 +165,8 @@ def _read_all(paths: list[str]) -> Iterator[list[tuple[bool, list[str]]]]:
     """Yields read_file of every path, in order, on all cores.
 
     The workers are plain subprocesses: multiprocessing would fork a process in which TensorFlow runs threads, or import
-        the
-    caller's __main__ again. Worker w of n reads every n-th file from the w-th on and writes one line of JSON per file.
-    The lines are read in turn, which restores the order; a full pipe stops a worker that is too fast.
+    the caller's __main__ again. Worker w of n reads every n-th file from the w-th on and writes one line of JSON per
+    file. The lines are read in turn, which restores the order; a full pipe stops a worker that is too fast.
     """
     num_workers = min(_num_cores(), MAX_WORKERS)
     if num_workers == 1 or len(paths) < MIN_FILES_FOR_WORKERS or not sys.executable:

@@ -138,9 +138,8 @@ def never_produced(pieces: list[str], do_lower_case: bool) -> list[tuple[int, st
     """Finds the entries that no text can give under a casing and BERT's normalization.
 
     Such an entry holds text that normalization changes or splits: an upper-case letter or accent in an uncased
-        vocabulary,
-    or punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and [unusedN] are
-    left out, because they do not come from text.
+    vocabulary, or punctuation or a CJK character beside other characters ("##" counts as one). Special pieces and
+    [unusedN] are left out, because they do not come from text.
 
     Args:
         pieces: list of str.

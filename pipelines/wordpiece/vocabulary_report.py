@@ -55,9 +55,8 @@ def vocabulary_report(tokenizer, text_batches: Iterable, num_longest_splits: int
 
     Returns:
         dict of JSON values: words, pieces, pieces_per_word, unknown_words, unknown_word_share, unknown_piece_share,
-            entries,
-        entries_used, entries_used_share, words_by_pieces {pieces of a word: words, "[UNK]": words}, longest_splits
-        [{word, pieces, count}], scripts {script: counts of _Script}, most words first.
+        entries, entries_used, entries_used_share, words_by_pieces {pieces of a word: words, "[UNK]": words},
+        longest_splits [{word, pieces, count}], scripts {script: counts of _Script}, most words first.
     """
     totals = _Totals(tokenizer)
     counts = collections.Counter()

@@ -71,9 +71,8 @@ def count_words(
     """Counts the words of a text.
 
     If there are more than max_distinct_words distinct words, rare words are dropped: those seen once, then those seen
-        at
-    most twice, and so on until half of the room is free. A frequent word loses at most the occurrences before it became
-    frequent; num_dropped bounds the loss. The result is the same for the same text in the same order.
+    at most twice, and so on until half of the room is free. A frequent word loses at most the occurrences before it
+    became frequent; num_dropped bounds the loss. The result is the same for the same text in the same order.
 
     Args:
         text_batches: iterable of string tensors [n] or lists of strings.

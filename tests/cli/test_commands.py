@@ -119,6 +119,10 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
         if line.startswith("  --")
     }
     assert {f"--{name}" for name in result.stderr.split()} == shown
+    # Every example of a command can be copied: it begins its line, and breaks lines at their ends alone.
+    for line in result.stdout.split("\n"):
+        assert "python -m" not in line or line.lstrip().startswith("python -m"), line
+        assert "\\" not in line[:-1] or "--" not in line, line
 
 
 @pytest.mark.parametrize(

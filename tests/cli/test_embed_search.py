@@ -187,7 +187,7 @@ def test_ctrl_c_leaves_nothing_half_written(place):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    while not (place / "many.npy.writing").exists():
+    while not (place / "many.npy.tmp").exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

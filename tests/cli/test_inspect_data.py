@@ -46,7 +46,8 @@ def folder(tmp_path_factory):
     positions = [position for _, position in itertools.islice(stream, 7)]
     directory = folder / "run/checkpoints/step-00000007"
     directory.mkdir(parents=True)
-    (directory / "manifest.json").write_text(json.dumps({"step": 7, "position": positions[-1], "files": {}}))
+    manifest = checkpoints._manifest_text({"step": 7, "position": positions[-1], "files": {}})
+    (directory / "manifest.json").write_text(manifest)
     return folder
 
 

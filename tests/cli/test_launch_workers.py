@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -162,16 +163,25 @@ def test_workers_have_a_cluster_of_their_own_and_share_the_cores(tmp_path):
     assert int(first.split()[-1]) == max(1, os.cpu_count() // 2)
 
 
+def wait_for_files(directory, pattern, count, seconds=60):
+    deadline = time.monotonic() + seconds
+    while len(list(directory.glob(pattern))) < count:
+        assert time.monotonic() < deadline, sorted(path.name for path in directory.iterdir())
+        time.sleep(0.02)
+
+
 @needs_proc
 def test_workers_of_a_killed_launcher_are_told_to_stop(tmp_path):
-    script = f'trap "echo > {tmp_path}/$$; exit 0" TERM; echo ready; while :; do sleep 0.1; done'
+    script = (
+        f'trap "echo > {tmp_path}/stopped-$$; exit 0" TERM; echo > {tmp_path}/started-$$; while :; do sleep 0.1; done'
+    )
     code = (
         "from keras_bert_app.training import local_cluster; "
         f"local_cluster.run_workers(['sh', '-c', {script!r}], 2, 0, 1.0, print)"
     )
     process = subprocess.Popen([*command("launch_workers")[:1], "-c", code], stdout=subprocess.PIPE, cwd=ROOT)
-    process.stdout.readline()
+    wait_for_files(tmp_path, "started-*", 2)
     process.kill()
     process.wait()
     process.stdout.read()  # ends when the chief does
-    assert list(tmp_path.iterdir())
+    wait_for_files(tmp_path, "stopped-*", 2)

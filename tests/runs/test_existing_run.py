@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -77,3 +78,18 @@ def test_only_values_that_may_change_are_written_on_resume(workdir):
         values = json.load(file)
     changed = {name for name, value in values["pretraining"].items() if value != existing.values["pretraining"][name]}
     assert changed == {"num_train_steps"} and values["labels"] == ["x"]
+
+
+@pytest.mark.parametrize("before, after", [((), (1,)), ((1,), (1, 2)), ((1, 2), (2,))])
+def test_a_checkpoint_that_came_or_went_meanwhile_is_noticed(workdir, before, after):
+    def lay_out(steps):
+        shutil.rmtree(os.path.join(workdir, "checkpoints"), ignore_errors=True)
+        for step in steps:
+            os.makedirs(os.path.join(workdir, "checkpoints", f"step-{step:08d}"))
+
+    lay_out(before)
+    existing = ExistingRun.read(workdir)
+    existing.check_unchanged()
+    lay_out(after)
+    with pytest.raises(UserError, match="another run was at work; give the same command again"):
+        existing.check_unchanged()

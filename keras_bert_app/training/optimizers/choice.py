@@ -8,9 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
-from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.adam import AdamWeightDecay, Lamb
-from keras_bert_app.training.optimizers.muon import Muon
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer
 
 
@@ -23,13 +21,16 @@ def make_optimizer(run: TrainingConfig, variables: Mapping[str, tf.Variable], nu
         num_hidden_layers: number of the encoder's layers, for layer_decay.
     """
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
+    # Most runs train with AdamW, and load no other optimizer.
     if run.optimizer == "adafactor":
+        from keras_bert_app.training.optimizers.adafactor import Adafactor
+
         return Adafactor(variables, run.weight_decay_rate, factors, run.not_decayed)
-    kind = {
-        "adamw": AdamWeightDecay,
-        "lamb": Lamb,
-        "muon": functools.partial(Muon, compute_dtype="bfloat16" if run.precision == "bfloat16" else "float32"),
-    }[run.optimizer]
+    kind = {"adamw": AdamWeightDecay, "lamb": Lamb}.get(run.optimizer)
+    if run.optimizer == "muon":
+        from keras_bert_app.training.optimizers.muon import Muon
+
+        kind = functools.partial(Muon, compute_dtype="bfloat16" if run.precision == "bfloat16" else "float32")
     return kind(
         variables,
         run.weight_decay_rate,

@@ -15,7 +15,7 @@ from keras_bert_app.interop.huggingface import huggingface_layout, safetensors_f
 from keras_bert_app.interop.load import build_model
 from keras_bert_app.interop.weights import checked, part_of
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
-from tests.interop.huggingface_directories import FILES, assert_refused, change_config, change_tensors, copy
+from tests.interop.huggingface.huggingface_directories import FILES, assert_refused, change_config, change_tensors, copy
 
 # Model -> (parts, task, number of outputs, labels).
 MODELS = {

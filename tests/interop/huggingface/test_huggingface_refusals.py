@@ -8,7 +8,7 @@ import pytest
 from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.interop.weights import shapes
 from tests.interop.conftest import assert_same
-from tests.interop.huggingface_directories import FILES, assert_refused, change_config, copy
+from tests.interop.huggingface.huggingface_directories import FILES, assert_refused, change_config, copy
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from keras_bert_app.interop.huggingface import huggingface_layout
 from pipelines.wordpiece.tokenizer import BertTokenizer
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
-from tests.interop.huggingface_directories import FILES, assert_refused, change_config, copy
+from tests.interop.huggingface.huggingface_directories import FILES, assert_refused, change_config, copy
 
 
 @pytest.mark.parametrize("model, do_lower_case", [("pretraining", True), ("masked_lm", False)])

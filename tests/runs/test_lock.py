@@ -9,6 +9,7 @@ import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs.lock import locked
+from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretraining_corpora, pretraining_start, strategies
 from tests.training.conftest import CONFIG, RUN, VOCABULARY
 
@@ -16,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 HOLDER = """
 import sys, time
 from keras_bert_app.runs.lock import locked
+from keras_bert_app.runs.work_directory import ExistingRun
 with locked(sys.argv[1]):
     print("locked", flush=True)
     time.sleep(60)
@@ -85,3 +87,11 @@ def test_a_run_holds_the_lock_from_preparation_to_the_end(tmp_path, monkeypatch)
     assert seen == ["prepared_corpora", "pretrain"]
     with locked(workdir):
         pass
+
+
+def test_a_run_that_another_one_went_on_with_meanwhile_is_refused_under_the_lock(tmp_path):
+    workdir, vocabulary = str(tmp_path / "run"), "".join(f"{piece}\n" for piece in VOCABULARY).encode()
+    existing = ExistingRun.read(workdir)  # the command looks,
+    os.makedirs(os.path.join(workdir, "checkpoints", "step-00000007"))  # then another run saves and ends
+    with pytest.raises(UserError, match="was none when this command looked and is step-00000007 now"):
+        pretraining_start.launch(workdir, CONFIG, RUN, vocabulary, existing=existing)
