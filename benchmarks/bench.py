@@ -311,4 +311,4 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, takes_arguments=True)

@@ -30,9 +30,10 @@ def main(arguments):
         from keras_bert_app.config.bert_config import BertConfig
         from keras_bert_app.config.pretraining_config import PretrainingConfig
         from keras_bert_app.interop.load import load_pretrained
-        from keras_bert_app.training import evaluation, forward, pretraining_start
+        from keras_bert_app.training import evaluation, forward, pretraining_corpora, pretraining_start
         from keras_bert_app.training.losses import PretrainingObjective
         from pipelines import pretraining_dataset
+        from pipelines.corpus import preparation
         from pipelines.text.readers import read_documents
         from pipelines.text.text_files import expand_files
         from pipelines.wordpiece import vocabulary, vocabulary_learning
@@ -69,8 +70,8 @@ def main(arguments):
     objective = PretrainingObjective()
     call = forward.make_evaluation_call(tf.distribute.get_strategy(), model, objective)
     tokenizer = BertTokenizer(vocab_file)
-    ((corpus_dir, manifest),) = pretraining_start.prepared_corpora(run_dir, run).items()
-    shards = [os.path.join(corpus_dir, shard["file"]) for shard in manifest["train"]["shards"]]
+    (corpus_dir,) = pretraining_corpora.corpus_directories(run_dir, run)
+    shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "train")
     passes = [
         pretraining_dataset(shards, tokenizer, global_batch_size=16, seed=seed, epochs=1) for seed in _EVALUATION_SEEDS
     ]

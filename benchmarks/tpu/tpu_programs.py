@@ -130,6 +130,7 @@ def pretraining_specs(run) -> dict:
 def _pretraining(program, strategy):
     import tensorflow as tf
 
+    from keras_bert_app.modeling.execution import STEP
     from keras_bert_app.modeling.pretrainer import BertPretrainer
     from keras_bert_app.training import forward, steps, strategies
     from keras_bert_app.training.losses import PretrainingObjective
@@ -140,7 +141,7 @@ def _pretraining(program, strategy):
     with strategy.scope():
         model = BertPretrainer(config, dtype=strategies.KERAS_POLICIES[run.precision], parts=run.trained_parts())
         if program.what == "evaluate":
-            return forward.evaluation_function(strategy, model, objective, "step"), (pretraining_specs(run),)
+            return forward.evaluation_function(strategy, model, objective, STEP), (pretraining_specs(run),)
         optimizer = choice.make_optimizer(
             run, {variable.path: variable.value for variable in model.trainable_variables}, config.num_hidden_layers
         )
@@ -156,6 +157,7 @@ def _finetuning(program, what, head, strategy):
     import tensorflow as tf
 
     from benchmarks.tpu import tpu_examples
+    from keras_bert_app.modeling.execution import STEP
     from keras_bert_app.modeling.task_model import BertTaskModel
     from keras_bert_app.tasks import batches, transfer
     from keras_bert_app.training import forward, steps, strategies
@@ -177,7 +179,7 @@ def _finetuning(program, what, head, strategy):
             config, task.family.make_head(task, run, labels), dtype=strategies.KERAS_POLICIES[run.precision]
         )
         if what == "predict":
-            return forward.prediction_function(strategy, model, "step"), ({name: specs[name] for name in _INPUTS},)
+            return forward.prediction_function(strategy, model, STEP), ({name: specs[name] for name in _INPUTS},)
         optimizer = choice.make_optimizer(run, transfer.trained_variables(model, run), config.num_hidden_layers)
         optimizer.first_steps = transfer.first_steps(optimizer.variables_by_path, run, config.num_hidden_layers)
     return (

@@ -7,6 +7,7 @@ and starts them again from the last checkpoint.
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -129,7 +130,7 @@ def start_workers(command: Sequence[str], num_workers: int, stack: contextlib.Ex
             stderr=errors,
             env={"TF_NUM_INTRAOP_THREADS": threads, **os.environ, "TF_CONFIG": config},
             start_new_session=True,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+            preexec_fn=functools.partial(_end_with_parent, os.getpid()) if sys.platform == "linux" else None,
         )
         stack.callback(process.wait)
         stack.callback(process.kill)
@@ -137,9 +138,11 @@ def start_workers(command: Sequence[str], num_workers: int, stack: contextlib.Ex
     return workers
 
 
-def _end_with_parent():
-    """Makes the kernel send this child process SIGTERM when the launcher is killed."""
+def _end_with_parent(launcher):
+    """Makes the kernel send this child process SIGTERM when the launcher is killed. Ends it if that has happened."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != launcher:
+        os._exit(128 + signal.SIGTERM)
 
 
 def free_ports(count: int) -> list[int]:

@@ -48,7 +48,7 @@ print(json.dumps([helps, {name: (part.module, list(part.flags())) for name, part
 def commands():
     """Modules of the benchmarks that are commands with flags."""
     for path in sorted(BENCHMARKS.rglob("*.py")):
-        if "app.run(main, __doc__)" in path.read_text(encoding="utf-8"):
+        if "app.run(main, __doc__" in path.read_text(encoding="utf-8"):
             yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
