@@ -76,6 +76,7 @@ LAYERS = [
         "keras_bert_app.interop.model_garden": (
             "model_garden_config model_garden_layout model_garden_names model_garden_reference"
         ),
+        "keras_bert_app.interop.reference": "reference_answers reference_process",
     },
     # training
     {

@@ -1,6 +1,6 @@
 """Text to masked batches by Hugging Face's transformers, for pretraining_throughput.
 
-peer_answers runs this script in an environment with benchmarks/requirements-hf.txt. A request is one pass over the
+reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. A request is one pass over the
 text.
 
 The steps are those of transformers' examples/pytorch/language-modeling/run_mlm.py. It tokenizes a thousand lines at a

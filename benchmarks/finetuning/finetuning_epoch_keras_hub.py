@@ -1,4 +1,4 @@
-"""KerasHub's fine-tuning, for finetuning_epoch. peer_answers runs this script in the environment of this project.
+"""KerasHub's fine-tuning, for finetuning_epoch. reference_answers runs this script in the environment of this project.
 
 It trains BertTextClassifier by fit. KerasHub's preprocessor pads every text to the same length. This happens once, in
 the first round, which is not counted.
@@ -6,9 +6,9 @@ the first round, which is not counted.
 
 import json
 
+import epoch_answers
 import keras
 import keras_hub
-import peer_answers
 import tensorflow as tf
 
 PACKAGES = ("keras-hub", "tensorflow", "keras")
@@ -48,4 +48,4 @@ def make(request):
     return lambda: model.fit(batches, verbose=0), lambda: model.predict(dev, verbose=0)
 
 
-answer = peer_answers.answers_of_epochs(make)
+answer = epoch_answers.answers_of_epochs(make)

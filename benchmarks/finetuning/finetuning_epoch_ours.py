@@ -1,4 +1,4 @@
-"""Our fine-tuning, for finetuning_epoch. peer_answers runs this script in the environment of this project.
+"""Our fine-tuning, for finetuning_epoch. reference_answers runs this script in the environment of this project.
 
 It calls the functions that `finetune` calls. Batches have like lengths and are padded to lengths that fit the data.
 """
@@ -9,8 +9,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
+import epoch_answers
 import numpy as np
-import peer_answers
 import tensorflow as tf
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
@@ -85,4 +85,4 @@ def _data_and_run(request, tokenizer):
     return data, run.resolved(batches.steps_per_epoch(data.train, run.global_batch_size))
 
 
-answer = peer_answers.answers_of_epochs(make)
+answer = epoch_answers.answers_of_epochs(make)

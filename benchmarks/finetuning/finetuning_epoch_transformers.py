@@ -1,6 +1,6 @@
 """Hugging Face transformers' fine-tuning, for finetuning_epoch.
 
-peer_answers runs this script in an environment with benchmarks/requirements-hf.txt. It trains
+reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. It trains
 BertForSequenceClassification by the steps of transformers' Trainer with group_by_length. Texts are tokenized before.
 Batches have like lengths, and each is padded to its longest text. Predictions run in the order of the lengths.
 """
@@ -11,7 +11,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-import peer_answers
+import epoch_answers
 import torch
 import transformers
 from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -76,4 +76,4 @@ def make(request):
     return train, predict
 
 
-answer = peer_answers.answers_of_epochs(make)
+answer = epoch_answers.answers_of_epochs(make)

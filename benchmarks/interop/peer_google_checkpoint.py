@@ -1,6 +1,6 @@
 """Initializes, trains and saves models by google-research/bert's own code, for interop_google.
 
-peer_answers runs this script in an environment with benchmarks/requirements-google.txt.
+reference_answers runs this script in an environment with benchmarks/requirements-google.txt.
 
 A request has:
 

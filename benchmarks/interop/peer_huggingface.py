@@ -1,7 +1,7 @@
 """Loads models, tokenizes and embeds by Hugging Face's transformers, for interop_huggingface and embedding_table.
 
-peer_answers runs this script in an environment with benchmarks/requirements-hf.txt. It uses sentence-transformers too
-if that package is installed. A request has do and directory (of a model):
+reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. It uses sentence-transformers
+too if that package is installed. A request has do and directory (of a model):
 
 - load: loads the class that config.json names by from_pretrained. Answers its name and the keys that are missing,
   unexpected or of another shape.

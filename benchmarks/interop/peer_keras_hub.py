@@ -1,6 +1,6 @@
 """Loads a preset by KerasHub's from_preset and saves it again by save_to_preset, for interop_keras_hub.
 
-peer_answers runs this script in an environment with requirements.txt. The script imports nothing of this project.
+reference_answers runs this script in an environment with requirements.txt. The script imports nothing of this project.
 
 A request has directory (a preset), task (BertMaskedLM, BertTextClassifier, or "" for the backbone alone), texts,
 save_to and max_shard_size (GB, of the backbone's weights). The script saves the model again in save_to.

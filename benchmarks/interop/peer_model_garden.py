@@ -1,6 +1,6 @@
 """Restores a checkpoint by TensorFlow Model Garden's own objects and saves it again, for interop_model_garden.
 
-peer_answers runs this script in an environment with benchmarks/requirements-model-garden.txt.
+reference_answers runs this script in an environment with benchmarks/requirements-model-garden.txt.
 
 A request has directory (with bert_config.json and bert_model.ckpt), encoder (BertEncoder or BertEncoderV2), items (how
 to restore: model, checkpoint_items or encoder) and save_to. All variables are nan before tf.train.Checkpoint.restore

@@ -1,8 +1,8 @@
 """Sentence vectors by ONNX Runtime and by torch, for serving_latency. The time includes tokenization by tokenizers.
 
-peer_answers runs this script in an environment with benchmarks/requirements-serving.txt. Pooling is the mean over all
-tokens of the last layer, normalised, as sentence-transformers defines it for all-MiniLM-L6-v2. torch exports the ONNX
-model. The requests:
+reference_answers runs this script in an environment with benchmarks/requirements-serving.txt. Pooling is the mean over
+all tokens of the last layer, normalised, as sentence-transformers defines it for all-MiniLM-L6-v2. torch exports the
+ONNX model. The requests:
 
 - directory and threads: loads the model. Answers peers, the names of the contenders.
 - peer, texts, calls and is_shown: calls a contender once, and then `calls` times with a clock. Answers seconds and, if

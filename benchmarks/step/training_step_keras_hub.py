@@ -1,4 +1,4 @@
-"""KerasHub's training step, for training_step. peer_answers runs this script in the environment of this project.
+"""KerasHub's training step, for training_step. reference_answers runs this script in the environment of this project.
 
 The model is KerasHub's backbone, its masked-LM head, and a dense layer on the pooled output. The step is the train
 function that fit calls for each batch. KerasHub's head computes the exact gelu and an epsilon of 1e-5. Here the head
@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 import keras
 import keras_hub
 import numpy as np
-import peer_answers
+import step_answers
 import tensorflow as tf
 
 from keras_bert_app.interop import load
@@ -89,4 +89,4 @@ def build(weights, dropout):
     return model
 
 
-answer = peer_answers.answers_of_steps(make)
+answer = step_answers.answers_of_steps(make)

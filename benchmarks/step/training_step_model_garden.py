@@ -1,8 +1,8 @@
 """TensorFlow Model Garden's training step, for training_step.
 
-peer_answers runs this script in an environment with benchmarks/requirements-model-garden.txt. The step is that of Model
-Garden's trainer: BertPretrainerV2 with the loss of MaskedLMTask in a tf.function, and AdamWeightDecay ("adamw" of its
-optimizer factory), which clips too.
+reference_answers runs this script in an environment with benchmarks/requirements-model-garden.txt. The step is that of
+Model Garden's trainer: BertPretrainerV2 with the loss of MaskedLMTask in a tf.function, and AdamWeightDecay ("adamw" of
+its optimizer factory), which clips too.
 """
 
 import os
@@ -10,7 +10,7 @@ import os
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import numpy as np
-import peer_answers
+import step_answers
 import tensorflow as tf
 import tf_keras
 from official.legacy.bert import configs
@@ -93,4 +93,4 @@ def build(config, batch):
     return model
 
 
-answer = peer_answers.answers_of_steps(make)
+answer = step_answers.answers_of_steps(make)

@@ -1,4 +1,4 @@
-"""Our training step, for training_step. peer_answers runs this script in the environment of this project."""
+"""Our training step, for training_step. reference_answers runs this script in the environment of this project."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", ".."))
 
 import numpy as np
-import peer_answers
+import step_answers
 import tensorflow as tf
 
 from keras_bert_app.config.pretraining_config import PretrainingConfig
@@ -60,4 +60,4 @@ def make(request):
     return step, model.count_params()
 
 
-answer = peer_answers.answers_of_steps(make)
+answer = step_answers.answers_of_steps(make)

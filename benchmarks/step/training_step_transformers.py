@@ -1,8 +1,8 @@
 """Hugging Face transformers' training step, for training_step.
 
-peer_answers runs this script in an environment with benchmarks/requirements-hf.txt. The step is that of transformers'
-Trainer from torch 2.8 on: BertForPreTraining with fused AdamW. The model computes the logits of every position, as in
-run_mlm.
+reference_answers runs this script in an environment with benchmarks/requirements-hf.txt. The step is that of
+transformers' Trainer from torch 2.8 on: BertForPreTraining with fused AdamW. The model computes the logits of every
+position, as in run_mlm.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
-import peer_answers
+import step_answers
 import torch
 import transformers
 
@@ -58,4 +58,4 @@ def make(request):
     return step, sum(value.numel() for value in model.parameters())
 
 
-answer = peer_answers.answers_of_steps(make)
+answer = step_answers.answers_of_steps(make)

@@ -1,7 +1,7 @@
 """google-research/bert's FullTokenizer, for tokenizer_exactness and tokenizer_speed.
 
-peer_answers runs this script in an environment with benchmarks/requirements-google.txt. It imports bert.tokenization
-and the packages that it needs. The requests:
+reference_answers runs this script in an environment with benchmarks/requirements-google.txt. It imports
+bert.tokenization and the packages that it needs. The requests:
 
 - vocab_files and do_lower_case: makes a tokenizer of each vocabulary. Answers entries (the size of each vocabulary) and
   unicodedata (the version of Python's Unicode data).

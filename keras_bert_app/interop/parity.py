@@ -2,12 +2,11 @@
 
 The reference outputs come from one of two places:
 - from the original implementation, which the script *_reference.py of the layout runs in a separate process;
-- from a file parity.npz beside the model, which write_golden or such a script has written.
+- from a file parity.npz beside the model, which write_golden has written.
 """
 
 import importlib.metadata
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -18,6 +17,7 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.interop import parity_files, tf_checkpoints
 from keras_bert_app.interop.keras_hub.keras_hub_objects import HEAD_COMPUTES
 from keras_bert_app.interop.load import assign, build_model
+from keras_bert_app.interop.reference import reference_process
 from keras_bert_app.interop.weights import POOLED_TASKS, Weights
 from keras_bert_app.modeling.heads import MaskedLMHead
 
@@ -219,25 +219,17 @@ def reference_outputs(
     if source_format in ("google_tf1", "model_garden"):
         path = tf_checkpoints.find_prefix(path) or path
     interpreter = reference_python or sys.executable
+    name = f"{path}: its own implementation under {interpreter}"
     mend = f"expected an interpreter with {' and '.join(PACKAGES[source_format])} by --reference_python"
-    with tempfile.TemporaryDirectory() as directory:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        reference_process.ReferenceProcess(interpreter, script, name, mend) as process,
+    ):
         inputs, outputs = (os.path.join(directory, name) for name in ("inputs.npz", "outputs.npz"))
         parity_files.write(inputs, batch)
-        try:
-            process = subprocess.run(
-                [interpreter, script, os.path.abspath(path), inputs, outputs],
-                text=True,
-                capture_output=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-            )
-        except OSError as error:
-            raise UserError(f"--reference_python={interpreter} cannot be run ({error.strerror}); {mend}") from None
-        if process.returncode:
-            reason = (process.stderr.strip() or f"exit code {process.returncode}").splitlines()[-1]
-            raise UserError(f"{path}: its own implementation failed under {interpreter} ({reason}); {mend}")
-        _, theirs, made_by = parity_files.read(outputs, config)
-    return theirs, made_by
+        process.ask(model=os.path.abspath(path), inputs_file=inputs, outputs_file=outputs)
+        _, theirs, _ = parity_files.read(outputs, config)
+    return theirs, " on ".join(f"{package} {version}" for package, version in process.versions.items())
 
 
 def write_golden(weights: Weights, directory: str | os.PathLike) -> None:

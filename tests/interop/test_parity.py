@@ -243,13 +243,14 @@ def test_a_damaged_or_swollen_file_of_stored_values_is_refused(weights, tmp_path
 
 
 def interpreter(tmp_path, body):
-    """Writes an executable with the arguments of a reference's interpreter: script, model, inputs, outputs."""
-    (tmp_path / "body.py").write_text(
-        "import sys\nscript, model, inputs, outputs = sys.argv[1:]\n" + textwrap.dedent(body)
-    )
+    """Writes an executable that runs the program with the script `body`, and notes which script was asked for."""
+    (tmp_path / "stand_in.py").write_text('PACKAGES = ("numpy", "not-installed")\n' + textwrap.dedent(body))
     path = tmp_path / "interpreter"
     # A "#!" line cannot name a program whose path has a space. The path of this virtual environment may have one.
-    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(tmp_path / "body.py"))} "$@"\n')
+    python, script, asked = (
+        shlex.quote(str(name)) for name in (sys.executable, tmp_path / "stand_in.py", tmp_path / "asked")
+    )
+    path.write_text(f'#!/bin/sh\necho "$2" > {asked}\nexec {python} "$1" {script}\n')
     path.chmod(0o755)
     return str(path)
 
@@ -260,25 +261,29 @@ def test_the_implementation_runs_under_the_interpreter_that_is_named(weights, ou
         tmp_path,
         f"""
         import numpy as np
-        assert script.endswith("huggingface/huggingface_reference.py") and model == "{tmp_path}", sys.argv
-        made_by = "somebody 1.2"
-        given = dict(np.load(inputs))
-        known = dict(np.load("{tmp_path}/known.npz"))
-        np.savez(outputs, **given | {{"made_by": made_by}} | {{"outputs/" + name: known[name] for name in known}})
+        print("chatter of a library")
+
+        def compute(model, batch):
+            assert model == "{tmp_path}" and sorted(batch) == {sorted(parity_files.INPUTS)}, (model, sorted(batch))
+            return dict(np.load("{tmp_path}/known.npz"))
     """,
     )
     lines, is_same = parity.check(weights, "huggingface", str(tmp_path), python)
-    assert is_same and lines[0] == "random compared with somebody 1.2"
+    assert is_same and lines[0] == f"random compared with numpy {np.__version__}"
+    assert (tmp_path / "asked").read_text().endswith("huggingface/huggingface_reference.py\n")
     _, is_same = parity.check(changed(weights, "masked_lm/output_bias"), "huggingface", str(tmp_path), python)
     assert not is_same
 
 
 def test_an_implementation_that_fails_is_an_error_with_its_last_line(weights, tmp_path):
-    python = interpreter(tmp_path, "print('chatter', file=sys.stderr)\nsys.exit('the checkpoint has no bert/x')")
-    with pytest.raises(UserError, match=r"failed under .*interpreter \(the checkpoint has no bert/x\)"):
+    failing = "import sys\ndef compute(*_):\n    print('chatter')\n    sys.exit('the checkpoint has no bert/x')\n"
+    python = interpreter(tmp_path, failing)
+    with pytest.raises(UserError, match=r"under .*interpreter ended \(the checkpoint has no bert/x\); expected an"):
         parity.check(weights, "huggingface", str(tmp_path), python)
     with pytest.raises(UserError, match=r"cannot be run \(No such file or directory\); expected an interpreter"):
         parity.check(weights, "huggingface", str(tmp_path), str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"printed '.*' as an answer; expected an interpreter with torch"):
+        parity.check(weights, "huggingface", str(tmp_path), "/bin/echo")
 
 
 def test_kerashub_computes_the_same_from_a_preset_but_for_its_own_head(tmp_path, monkeypatch):
@@ -331,7 +336,14 @@ def test_the_scripts_of_other_implementations_import_nothing_of_ours():
     scripts = sorted(pathlib.Path(parity.__file__).parent.glob("*/*_reference.py"))
     assert {script.parent.name for script in scripts} == parity.PACKAGES.keys()
     for script in scripts:
-        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        tree = ast.parse(script.read_text(encoding="utf-8"))
+        (packages,) = (
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES"
+        )
+        assert set(parity.PACKAGES[script.parent.name]) <= set(packages)
+        for node in ast.walk(tree):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not [module for module in modules if module.split(".")[0] in ("keras_bert_app", "pipelines")]

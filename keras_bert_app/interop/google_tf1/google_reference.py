@@ -1,22 +1,18 @@
 """Computes the outputs of a checkpoint with google-research/bert.
 
-The script imports nothing of this project, so it runs alone in an environment of bert-tensorflow.
-
-python google_reference.py CHECKPOINT INPUTS.npz OUTPUTS.npz
-
-CHECKPOINT is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json lies beside it.
-INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
-inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
-serve as the file parity.npz beside a model. Needs bert-tensorflow 1.0.4 on tensorflow 2.15.1.
+reference_answers runs this script in an environment of bert-tensorflow, and it imports nothing of this project. The
+model is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json lies beside it. Needs
+bert-tensorflow 1.0.4 on tensorflow 2.15.1.
 """
 
-import importlib.metadata
 import os
 import sys
 import types
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+PACKAGES = ("bert-tensorflow", "tensorflow")
 
 
 def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope=None):
@@ -119,21 +115,3 @@ def output_layer(scope: str, features, shape: list[int]):
     weights, bias = tf.get_variable(f"{scope}output_weights", shape), tf.get_variable(f"{scope}output_bias", shape[:1])
     logits = tf.nn.bias_add(tf.matmul(tf.reshape(features, [-1, shape[1]]), weights, transpose_b=True), bias)
     return tf.reshape(logits, [*features.shape[:-1], shape[0]])
-
-
-def main() -> None:
-    path, inputs_file, outputs_file = sys.argv[1:]
-    with np.load(inputs_file) as arrays:
-        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
-    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
-    version = importlib.metadata.version("bert-tensorflow")
-    np.savez(
-        outputs_file,
-        made_by=f"bert-tensorflow {version} on tensorflow {tf.version.VERSION}",
-        **inputs,
-        **{f"outputs/{name}": values for name, values in outputs.items()},
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,7 @@
 """Computes the outputs of a model directory with transformers.
 
-The script imports nothing of this project, so it runs alone in an environment of torch and transformers.
-
-python huggingface_reference.py MODEL_DIRECTORY INPUTS.npz OUTPUTS.npz
-
-INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
-inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
-serve as the file parity.npz beside a model. Needs torch and transformers. Written for transformers 5.23.
+reference_answers runs this script in an environment of torch and transformers, and it imports nothing of this project.
+The model is its directory. Written for transformers 5.23.
 """
 
 import sys
@@ -15,6 +10,7 @@ import numpy as np
 import torch
 import transformers
 
+PACKAGES = ("transformers", "torch")
 # Architecture -> (its output layer, whether this layer reads the pooled output).
 TASKS = {
     "BertForSequenceClassification": ("classifier", True),
@@ -80,20 +76,3 @@ def compute(path: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             if pooled is not None and not any(key.startswith("cls.seq_relationship.") for key in missing):
                 outputs["nsp_logits"] = model.cls.seq_relationship(pooled)
     return {name: values.numpy() for name, values in outputs.items()}
-
-
-def main() -> None:
-    path, inputs_file, outputs_file = sys.argv[1:]
-    with np.load(inputs_file) as arrays:
-        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
-    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
-    np.savez(
-        outputs_file,
-        made_by=f"transformers {transformers.__version__} on torch {torch.__version__}",
-        **inputs,
-        **{f"outputs/{name}": values for name, values in outputs.items()},
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,7 @@
 """Computes the outputs of a local preset with KerasHub.
 
-The script imports nothing of this project, so it runs alone in an environment of keras-hub.
-
-python keras_hub_reference.py PRESET_DIRECTORY INPUTS.npz OUTPUTS.npz
-
-INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
-inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
-serve as the file parity.npz beside a model. Needs keras-hub. Written for keras-hub 0.32 on keras 3.15.
+reference_answers runs this script in an environment of keras-hub, and it imports nothing of this project. The model is
+the preset's directory. Written for keras-hub 0.32 on keras 3.15.
 
 The script builds KerasHub's classes from the numbers in config.json, and these classes load the weights. It does not
 call from_preset, which builds any object that the JSON files name.
@@ -20,6 +15,7 @@ import keras
 import keras_hub
 import numpy as np
 
+PACKAGES = ("keras-hub", "keras")
 BACKBONE_NUMBERS = (
     "vocabulary_size",
     "num_layers",
@@ -92,20 +88,3 @@ def compute(path: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         model.load_task_weights(task_weights)
         outputs["classifier_logits"] = model(inputs, training=False)
     return {name: keras.ops.convert_to_numpy(values) for name, values in outputs.items()}
-
-
-def main() -> None:
-    path, inputs_file, outputs_file = sys.argv[1:]
-    with np.load(inputs_file) as arrays:
-        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
-    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
-    np.savez(
-        outputs_file,
-        made_by=f"keras_hub {keras_hub.__version__} on keras {keras.__version__}",
-        **inputs,
-        **{f"outputs/{name}": values for name, values in outputs.items()},
-    )
-
-
-if __name__ == "__main__":
-    main()

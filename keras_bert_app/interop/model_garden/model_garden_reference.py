@@ -1,17 +1,10 @@
 """Computes the outputs of a checkpoint with TensorFlow Model Garden.
 
-The script imports nothing of this project, so it runs alone in an environment of tf-models-official.
-
-python model_garden_reference.py CHECKPOINT INPUTS.npz OUTPUTS.npz
-
-CHECKPOINT is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json or params.yaml lies
-beside it. INPUTS.npz has the int32 arrays inputs/input_word_ids, inputs/input_mask, inputs/input_type_ids [B, S] and
-inputs/masked_lm_positions [B, P]. OUTPUTS.npz gets the same arrays, float32 arrays outputs/NAME, and made_by. It can
-serve as the file parity.npz beside a model. Needs tf-models-official, tf-keras and pyyaml. Written for
-tf-models-official 2.20.0.
+reference_answers runs this script in an environment of tf-models-official, tf-keras and pyyaml, and it imports nothing
+of this project. The model is a prefix, such as uncased_L-12_H-768_A-12/bert_model.ckpt. The file bert_config.json or
+params.yaml lies beside it. Written for tf-models-official 2.20.0.
 """
 
-import importlib.metadata
 import json
 import os
 import sys
@@ -21,6 +14,7 @@ import tensorflow as tf
 from official.modeling import tf_utils
 from official.nlp.modeling import layers, models, networks
 
+PACKAGES = ("tf-models-official", "tensorflow")
 # Key of bert_config.json -> key of params.yaml, from encoders.BertEncoderConfig.
 KEYS = {"num_hidden_layers": "num_layers", "hidden_act": "hidden_activation"}
 
@@ -125,21 +119,3 @@ def compute(prefix: str, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if name not in ("pooled_output", "mlm_logits", "nsp_logits"):
             sys.exit(f"the objects of tf-models-official restore no {name} from this checkpoint")
     return {name: values for name, values in outputs.items() if name not in missing}
-
-
-def main() -> None:
-    path, inputs_file, outputs_file = sys.argv[1:]
-    with np.load(inputs_file) as arrays:
-        inputs = {name: arrays[name] for name in arrays.files if name.startswith("inputs/")}
-    outputs = compute(path, {name.removeprefix("inputs/"): values for name, values in inputs.items()})
-    version = importlib.metadata.version("tf-models-official")
-    np.savez(
-        outputs_file,
-        made_by=f"tf-models-official {version} on tensorflow {tf.version.VERSION}",
-        **inputs,
-        **{f"outputs/{name}": values for name, values in outputs.items()},
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""Asks reference implementations, each in a process and an environment of its own."""
