@@ -159,7 +159,8 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
         UserError: There are no reference outputs, or the original implementation failed.
     """
     stored = os.path.join(path if os.path.isdir(path) else os.path.dirname(path), parity_files.NAME)
-    if source_format in PACKAGES and (reference_python or _is_installed(source_format)):
+    is_asked = source_format in PACKAGES and bool(reference_python or _is_installed(source_format))
+    if is_asked:
         batch = probe_batch(weights.config)
         theirs, made_by = reference_outputs(weights.config, source_format, path, batch, reference_python)
     elif os.path.exists(stored):
@@ -174,7 +175,7 @@ def check(weights: Weights, source_format: str, path: str, reference_python: str
             "install that, or name an interpreter that has it by --reference_python"
         )
     ours, notes = our_outputs(weights, batch), []
-    if made_by.startswith("keras_hub ") and "mlm_logits" in ours and "mlm_logits" in theirs:
+    if is_asked and source_format == "keras_hub" and "mlm_logits" in ours and "mlm_logits" in theirs:
         plain = np.abs(ours["mlm_logits"] - theirs["mlm_logits"]).max()
         ours["mlm_logits"] = _keras_hub_mlm_logits(weights, batch, ours)
         computed = " and ".join(f"{key} {value}" for key, value in HEAD_COMPUTES.items())
