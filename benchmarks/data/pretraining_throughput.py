@@ -15,7 +15,7 @@ share of real tokens that each contender masks. If a share is wrong, no times ar
 - transformers: tokenizer, grouping into full rows and DataCollatorForLanguageModeling, as in its run_mlm.py. Once
   with a DataLoader in the main process and the threads of tokenizers, once with two workers and without the threads.
   This is less work: no pairs, no next-sentence labels, no shuffling, and every row is full.
-- google-research/bert: create_pretraining_data with --dupe_factor, which tokenizes once and masks so many times. It
+- google-research/bert: create_pretraining_data. It tokenizes once and masks the text --dupe_factor times. It
   writes TFRecord files. Training must read and parse them again, and that time is not counted.
 
 Tokens are counted twice: with padding (S for every row), which is the input of an accelerator, and without. The peers'
@@ -43,7 +43,7 @@ _HF_PYTHON = flags.DEFINE_string("hf_python", "", "Interpreter with torch and tr
 _GOOGLE_PYTHON = flags.DEFINE_string("google_python", "", "Interpreter with bert-tensorflow==1.0.4; none: left out.")
 _HF_MEGABYTES = flags.DEFINE_float("hf_megabytes", 8, "Text for Hugging Face (10^6 bytes).", lower_bound=0.01)
 _GOOGLE_MEGABYTES = flags.DEFINE_float("google_megabytes", 0.5, "Text for Google's script.", lower_bound=0.01)
-_DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 10, "Of Google's script; 10 is its default.", lower_bound=1)
+_DUPE_FACTOR = flags.DEFINE_integer("dupe_factor", 10, "Times that Google's script masks a text.", lower_bound=1)
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Timed rounds.", lower_bound=1)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Rows a batch, for us and for Hugging Face.", lower_bound=1)
 _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "S.", lower_bound=5)

@@ -187,8 +187,8 @@ def check_same(entry: str, logits: np.ndarray, expected: np.ndarray) -> None:
     )
     if not difference <= _AGREEMENT:
         raise UserError(
-            f"{entry}: the same weights' logits differ by {difference:.1e} of the largest; expected "
-            f"{_AGREEMENT:g} at most: not the same work, so that no time is told"
+            f"{entry}: the same weights' logits differ by {difference:.1e} of the largest; expected at "
+            f"most {_AGREEMENT:g}. This is not the same work, so no times are shown"
         )
 
 
@@ -198,7 +198,7 @@ def check_trained(entry: str, logits: np.ndarray, initial: np.ndarray) -> None:
     if not change > _AGREEMENT:
         raise UserError(
             f"{entry}: after an epoch the logits differ by {change:.1e} of the largest from those before; expected "
-            f"more than {_AGREEMENT:g}: it does not train, so that no time is told; look at its weights and "
+            f"more than {_AGREEMENT:g}. It does not train, so no times are shown; look at its weights and "
             "--learning_rate"
         )
 

@@ -46,7 +46,7 @@ _CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with
 _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
 _DATA = flags.DEFINE_string("data_dir", "", "Folder of the tasks; without it nothing is fine-tuned.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
-_MINUTES = flags.DEFINE_float("minutes", 10.0, "Of training each.", lower_bound=0.05)
+_MINUTES = flags.DEFINE_float("minutes", 10.0, "Minutes of training for each contender.", lower_bound=0.05)
 _SEEDS = count_flags.define("seeds", [1, 2, 3], "One run of each contender a seed.", lowest=0)
 _CONTENDERS = flags.DEFINE_list(
     "contenders",

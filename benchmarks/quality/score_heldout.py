@@ -13,7 +13,7 @@ from benchmarks.quality import heldout
 from keras_bert_app.cli.common import app
 
 flags.DEFINE_string("model", "", "The model.")
-flags.DEFINE_string("corpus_dir", "", "Of prepare_corpus.")
+flags.DEFINE_string("corpus_dir", "", "Directory that prepare_corpus wrote.")
 flags.DEFINE_string("vocab_file", "", "The model's vocabulary.")
 
 

@@ -1,4 +1,4 @@
-"""Contenders of training_step, each in a process of its own, and the check that they compute the same."""
+"""Runs the contenders of training_step, each in its own process. Checks that all compute the same losses."""
 
 import contextlib
 import os
@@ -221,21 +221,21 @@ def check_same(looks: dict, num_layers: int) -> None:
             losses, shown = look["losses"], " ".join(f"{loss:.5f}" for loss in look["losses"])
             if not _largest_difference(losses[1:], losses[:1] * (len(losses) - 1)) >= _LEAST_PROGRESS:
                 raise UserError(
-                    f"{name} has losses of {shown} in its first steps; expected that they change them by "
-                    f"{_LEAST_PROGRESS:.0%} at least: they update nothing, so that no time is told"
+                    f"{name} has losses of {shown} in its first steps; expected a change of "
+                    f"{_LEAST_PROGRESS:.0%} at least. The steps update nothing, so no times are shown"
                 )
             # Compare the first losses: before an update, they are losses of the same weights for any optimizer.
             if not _largest_difference(look["losses_with_dropout"][:1], losses[:1]) >= _LEAST_DROPOUT:
                 raise UserError(
-                    f"{name} has a first loss of {losses[0]:.5f} with dropout and without it; expected another one: it "
-                    "has no dropout, so that no time is told"
+                    f"{name} has a first loss of {losses[0]:.5f} with dropout and without it; expected another one. "
+                    "It has no dropout, so no times are shown"
                 )
             allowed = max(tolerance, _KERAS_AGREEMENT if name.startswith("keras_hub") else 0.0)
             if not _largest_difference(losses, expected["losses"]) <= allowed:
                 raise UserError(
                     f"{name} has losses of {shown} in its first steps where {expected_of} has "
-                    f"{' '.join(f'{loss:.5f}' for loss in expected['losses'])}; expected the same within {allowed:g}: "
-                    "not the same work, so that no time is told"
+                    f"{' '.join(f'{loss:.5f}' for loss in expected['losses'])}; expected the same within {allowed:g}. "
+                    "This is not the same work, so no times are shown"
                 )
 
 

@@ -78,8 +78,7 @@ _SECONDS = flags.DEFINE_float("seconds", 5, "About, of each in a turn; 1 step at
 _WITHIN = flags.DEFINE_float(
     "within",
     1.3,
-    "Contenders that alone take at most so many times as long as the fastest of their side take "
-    "turns, as many as memory holds at a time.",
+    "Contenders take turns if their time alone is at most this many times that of the fastest of their side.",
     lower_bound=1.0,
 )
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "runs/bench", "Where results go.")

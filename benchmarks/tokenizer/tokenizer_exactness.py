@@ -46,7 +46,7 @@ for _name, _what in (("enwiki", "Text files"), ("zhwiki", "Text files"), ("xquad
 _NUM_RANDOM = flags.DEFINE_integer(
     "num_random", 1_000_000, "Strings of part random and of part invalid.", lower_bound=1
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Of the random strings.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of the random strings.")
 _MAX_STRINGS = flags.DEFINE_integer(
     "max_strings", 0, "Stop each part after about so many strings; 0: never.", lower_bound=0
 )

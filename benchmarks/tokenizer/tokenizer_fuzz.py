@@ -23,7 +23,7 @@ _NUM_STRINGS = flags.DEFINE_integer(
     "num_strings", 1_000_000, "Strings in all; every second one is mostly not UTF-8.", lower_bound=20
 )
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 256, "Strings a batch.", lower_bound=1)
-_SEED = flags.DEFINE_integer("seed", 7, "Of the random strings.")
+_SEED = flags.DEFINE_integer("seed", 7, "Seed of the random strings.")
 
 _ALLOWED_GROWTH_MB = 20
 _NUM_REPORTS = 20

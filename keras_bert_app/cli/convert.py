@@ -52,7 +52,7 @@ _TABLE = flags.DEFINE_enum(
     "keep_table",
     "",
     ("", "word_embeddings", "output_embeddings"),
-    "Of two tables that differ, which one stays when they are tied.",
+    "Which of two different tables stays when they are tied.",
 )
 _DROP = flags.DEFINE_list("drop_parts", [], "Leave out: pooler, masked_lm, next_sentence, classifier.")
 

@@ -9,7 +9,7 @@ from keras_bert_app.cli.common import app
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for corpus, vocabulary and run.")
 _EXPORT_DIR = flags.DEFINE_string("export_dir", "saved_models/docs_bert", "Directory for the exported versions.")
-_SEED = flags.DEFINE_integer("seed", 12345, "Of held-out choice, weights, pairs and masks.")
+_SEED = flags.DEFINE_integer("seed", 12345, "Seed of the held-out choice, weights, pairs and masks.")
 
 
 def main(arguments: list[str]) -> None:

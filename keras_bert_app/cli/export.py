@@ -24,7 +24,10 @@ _KIND = flags.DEFINE_enum(
 )
 _TOP_K = flags.DEFINE_integer("top_k", None, "Pieces for each [MASK]; 5 by default.", lower_bound=1)
 _MAX_WINDOWS = flags.DEFINE_integer(
-    "max_windows", None, "Of tagging and question answering: most windows of a long text; 64 by default.", lower_bound=1
+    "max_windows",
+    None,
+    "Most windows of a long text in tagging and question answering; 64 by default.",
+    lower_bound=1,
 )
 _LITERT = flags.DEFINE_bool(
     "litert",

@@ -30,7 +30,7 @@ _NUM_WORDS = flags.DEFINE_integer("num_words", 1000, "Words to add.")
 _MIN_COUNT = flags.DEFINE_integer("min_count", 5, "The fewest occurrences of a word that is added.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
 _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to choose from, drawn by document; 0 for all.")
-_SEED = flags.DEFINE_integer("seed", 12345, "Of the draw of documents.")
+_SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
 _WORDS_SHOWN = 30
 
 

@@ -20,7 +20,7 @@ flags.DEFINE_string("vocab_file", "", "File to write, one piece a line.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30522, "Entries wanted, special pieces included.")
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
 _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to learn from, drawn by document; 0 for all.")
-_SEED = flags.DEFINE_integer("seed", 12345, "Of the draw of documents.")
+_SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
 
 
 def main(arguments: list[str]) -> None:

@@ -34,7 +34,7 @@ _DEDUP = flags.DEFINE_enum(
     "of which about 0.8 of the runs of five words, or Chinese characters, are another's (near); or keep all (none).",
 )
 _HOLDOUT_FRACTION = flags.DEFINE_float("holdout_fraction", 0.02, "Share of documents that training never sees.")
-_SEED = flags.DEFINE_integer("seed", 12345, "Of the shuffle and of the choice of held-out documents.")
+_SEED = flags.DEFINE_integer("seed", 12345, "Seed of the shuffle and of the choice of held-out documents.")
 _STRICT = flags.DEFINE_bool("strict", False, "Stop at invalid UTF-8 instead of replacing and counting it.")
 _WORKERS = flags.DEFINE_integer("workers", None, "Threads at work, by default one a core; the result does not change.")
 

@@ -25,7 +25,7 @@ from pipelines.text.text_files import ReaderCounts, open_text
 
 flags.DEFINE_string("saved_model", "", "An export of embeddings, with or without its version number.")
 flags.DEFINE_string("corpus_file", "", "File of texts, one a line or JSON lines, plain or .gz.")
-_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Of the corpus: auto (by the name), lines or jsonl.")
+_INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "Format of the corpus: auto (by the name), lines or jsonl.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
 _VECTORS = flags.DEFINE_string("vectors", "", "The corpus's vectors, X.npy of embed.")
 _QUERY_FILE = flags.DEFINE_string("query_file", "", "File with a query a line; - for standard input.")

@@ -45,12 +45,12 @@ class FinetuningConfig(TrainingConfig):
     )
     language: str = field(
         "",
-        "Of tasks in several languages (xnli, paws-x), the one to train on and to choose the best "
-        "weights by; the others are scored. Empty: all.",
+        "Language to train on and to choose the best weights by, for tasks in several languages "
+        "(xnli, paws-x); the others are scored. Empty: all.",
     )
     fold: int = field(
         0,
-        "Of codah's five parts of full_data.tsv, the one that is its test split; the next is dev.",
+        "Which of the five parts of codah's full_data.tsv is the test split; the next one is dev.",
         minimum=0,
         below=5,
     )
@@ -60,7 +60,7 @@ class FinetuningConfig(TrainingConfig):
     )
     long_documents: str = field(
         "head",
-        "Of a text longer than a row: its head, its head and tail, or all of it in windows, "
+        "What is read of a text longer than a row: its head, its head and tail, or all of it in windows, "
         "whose logits are averaged or whose vectors go through an LSTM (hierarchical).",
         choices=DOCUMENTS,
     )

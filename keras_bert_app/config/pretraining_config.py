@@ -22,7 +22,7 @@ class PretrainingConfig(TrainingConfig):
         (), "What prepare_corpus wrote, instead of --input_files; several, comma-separated, are mixed."
     )
     sampling_exponent: float = field(
-        0.7, "Of several corpora each gets examples in proportion to bytes ** this.", minimum=0.0, most=1.0
+        0.7, "Each of several corpora gets examples in proportion to bytes ** this.", minimum=0.0, most=1.0
     )
     input_format: str = field("auto", "Layout of the text.", choices=FORMATS)
     text_field: str = field("text", "The field of a JSON line that holds the text.")

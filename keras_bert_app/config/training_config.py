@@ -108,7 +108,7 @@ class TrainingConfig:
     precision: str = field(
         "auto", "Compute type; weights stay float32. auto: bfloat16 on a TPU, else float32.", choices=PRECISIONS
     )
-    seed: int = field(12345, "Of initial weights, document order, pairs, masks and dropout.", minimum=0, below=1 << 63)
+    seed: int = field(12345, "Seed of weights, document order, pairs, masks and dropout.", minimum=0, below=1 << 63)
     init_checkpoint: str = field(
         "", "A model to start the weights from: a work directory, or any layout that convert reads."
     )

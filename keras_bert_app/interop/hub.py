@@ -11,7 +11,8 @@ _KAGGLE = "kaggle://"
 _FILES = ("*.json", "*.safetensors", "*.weights.h5", "vocab.txt", "assets/*")
 # KerasHub's naming scheme for its presets of BERT.
 _PRESET = re.compile(
-    r"(bert|all_minilm|paraphrase_minilm|multi_qa_minilm|msmarco_minilm|bge|mxbai|multilingual_e5)_[a-z0-9_]+(v1\.5_[a-z]+)?"
+    r"(bert|all_minilm|paraphrase_minilm|multi_qa_minilm|msmarco_minilm|bge|mxbai|multilingual_e5)"
+    r"_[a-z0-9_]+(v1\.5_[a-z]+)?"
 )
 
 

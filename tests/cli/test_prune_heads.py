@@ -32,7 +32,7 @@ def test_heads_that_are_not_written_as_expected_are_named(run, source, text):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_the_command_that_analyze_prints_makes_a_run_of_a_fine_tuned_run(run, finished, tmp_path):  # noqa: F811  fixture
+def test_the_command_that_analyze_prints_prunes_a_fine_tuned_run(run, finished, tmp_path):  # noqa: F811  fixture
     workdir, seen = tmp_path / "my run", tmp_path / "seen"
     shutil.copytree(finished[0], workdir)
     config = json.loads((workdir / "config.json").read_text(encoding="utf-8"))

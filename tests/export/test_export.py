@@ -153,7 +153,7 @@ def test_a_scalar_string_gives_an_error_and_not_a_crash(exported):
     assert run_python(code, exported[1]).strip() == "refused"
 
 
-def test_the_next_export_gets_a_version_that_is_free_in_all_places_and_as_many_pieces_as_asked_for(plain_run, tmp_path):  # noqa: F811
+def test_the_next_export_gets_a_free_version_and_as_many_pieces_as_asked_for(plain_run, tmp_path):  # noqa: F811
     (tmp_path / "bert_preprocess" / "4").mkdir(parents=True)
     for top_k in (0, 1000):
         with pytest.raises(UserError, match=f"--top_k={top_k}"):
@@ -189,7 +189,7 @@ def test_what_a_killed_export_left_is_removed_and_what_another_writes_is_not(pla
     assert saved_models.find(tmp_path / "bert") == str(tmp_path / "bert" / "007")
 
 
-def test_what_a_run_saves_while_it_is_exported_is_not_told_of_these_weights(plain_run, tmp_path, monkeypatch):  # noqa: F811
+def test_an_export_does_not_name_a_later_step_of_the_run(plain_run, tmp_path, monkeypatch):  # noqa: F811
     workdir = str(tmp_path / "run")
     shutil.copytree(plain_run[0], workdir)
     before = checkpoints.save_variables(workdir, checkpoints.model_variables(load_pretrained(workdir)), step=10)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.step.random_batches import random_batch
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling import execution
@@ -13,7 +14,6 @@ from keras_bert_app.modeling.task_model import TEXT, BertTaskModel, Head
 from keras_bert_app.training import forward
 from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
-from tests.training.conftest import random_batch
 
 CONFIG = BertConfig(
     vocab_size=97,

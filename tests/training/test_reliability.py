@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.step.random_batches import random_batch
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -21,7 +22,7 @@ from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.muon import Muon
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer, storage
-from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, random_batch, train, write_workdir
+from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
 
 STEPS = 6
 EVERY_STEP = dataclasses.replace(

@@ -147,7 +147,7 @@ def _remarks(subject, scored, best, baseline):
     remarks = [
         f"The literature's failure, no commonsense without training for it, {verdict} ({best:.4f} against "
         f"{baseline:.4f}, 95 % interval {low:.4f} to {high:.4f}).",
-        "Nothing was trained. Of endings that score alike the share of the right one counts.",
+        "Nothing was trained. If n endings share the highest score, the right one among them counts 1/n.",
     ]
     if scored.left_out:
         remarks.append(

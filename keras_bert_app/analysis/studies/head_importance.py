@@ -22,7 +22,9 @@ from keras_bert_app.drawing.pruning_pictures import draw_pruning
 from keras_bert_app.modeling.encoder import gated_heads
 from keras_bert_app.terminal.progress import reported
 
-SUMMARY = "which heads the loss hangs on, by gradients of gates; scores as heads are closed (--input_file or --workdir)"
+SUMMARY = (
+    "how much each head lowers the loss, by gradients of gates; scores as heads are closed (--input_file or --workdir)"
+)
 NEEDS = ()
 MODEL_FROM = "workdir"
 
@@ -262,7 +264,7 @@ def _verdict(name, ours, random, is_better_high):
         f"{name} is {sign * ours[0]:.4f} with all heads, {sign * ours[-1]:.4f} with none. "
         f"{_KEPT:.0%} of that difference is kept with {most(ours)} % of the heads closed by importance, "
         f"with {most(means)} % at random. "
-        f"That importance beats chance {shows}: its mean {name} over 10 to 90 % is "
+        f"That importance beats chance {shows}. Its mean {name} over 10 to 90 % is "
         f"{sign * np.mean(ours[1:-1]):.4f}, of random orders "
         f"{sign * np.mean(random[1:-1]):.4f}, of the best of them {sign * np.mean(random[1:-1], axis=0).max():.4f}."
     )

@@ -53,7 +53,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         np.array([measure(score) for score in scores]).reshape(2, -1) for measure in (np.sum, np.mean, len)
     )
     measures = {"pseudo-log-likelihood": sums, "the same a piece": means, "baseline: fewer pieces": -lengths}
-    remarks = ["Of two that score alike half a point."]
+    remarks = ["A pair with two equal scores counts half."]
     if options.input_file:
         measures["baseline: unigrams"], num_pieces = _unigram_scores(subject, options, pieces)
         remarks.append(f"Unigrams: by the {num_pieces:,} pieces of {options.input_file}.")

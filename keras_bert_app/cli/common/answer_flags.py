@@ -35,7 +35,7 @@ def define() -> Callable[[], dict]:
     ensemble = flags.DEFINE_bool(
         "ensemble",
         False,
-        "Of runs of several seeds: answer by the mean of their logits, not with the best seed alone; "
+        "For runs of several seeds: answer by the mean of their logits, not with the best seed alone; "
         "those that are no better than the baseline are left out.",
     )
     return lambda: {"changes": given(), "together": ensemble.value}
