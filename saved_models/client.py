@@ -3,12 +3,15 @@
 python saved_models/client.py docs_bert "The [MASK] of the list." "A [MASK] of integers."
 """
 
+import http.client
 import json
 import sys
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+
+_TIMEOUT_SECONDS = 120  # more than the server takes for an answer and its sending
 
 
 def predict(
@@ -31,33 +34,72 @@ def predict(
         dict from output name to a list with a value for each example.
 
     Raises:
-        RuntimeError: the server refused; the message is its one-line reason.
+        RuntimeError: the server refused, is not there, or is no such server; the message says so in one line.
     """
     # The answer to rows names every output. If the signature has a single output, the answer has bare values instead,
     # and the model's metadata has the name.
     rows = [dict(zip(inputs, values, strict=True)) for values in zip(*inputs.values(), strict=True)]
     body = json.dumps({"signature_name": signature, "instances": rows}).encode()
-    model_url = f"{url}/v1/models/{urllib.parse.quote(model)}"
+    model_url = f"{url}/v1/models/{urllib.parse.quote(model, safe='', errors='replace')}"
     for attempt in range(attempts):
+        status, answer, seconds = _ask(f"{model_url}:predict", body)
+        if status != 503 or attempt == attempts - 1:
+            break
+        time.sleep(seconds)
+    if status != 200:
+        raise RuntimeError(f"{status}: {answer['error']}")
+    try:
+        predictions = answer["predictions"]
+        if isinstance(predictions[0], dict):
+            return {name: [row[name] for row in predictions] for name in predictions[0]}
+        _, answer, _ = _ask(f"{model_url}/metadata")
+        (name,) = answer["metadata"]["signature_def"]["signature_def"][signature]["outputs"]
+        return {name: predictions}
+    except (LookupError, TypeError, ValueError):
+        raise RuntimeError(f"{url} gave no predictions; is this the server of `serve`?") from None
+
+
+def _ask(url, body=None):
+    """Returns the status, the JSON object of an answer (of a failure its "error"), and the seconds until a new try."""
+    try:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
+            return response.status, json.load(response), 0
+    except urllib.error.HTTPError as error:
+        text, seconds = error.read(), error.headers.get("Retry-After", "")
         try:
-            with urllib.request.urlopen(f"{model_url}:predict", body) as response:
-                predictions = json.load(response)["predictions"]
-            if isinstance(predictions[0], dict):
-                return {name: [row[name] for row in predictions] for name in predictions[0]}
-            with urllib.request.urlopen(f"{model_url}/metadata") as response:
-                signatures = json.load(response)["metadata"]["signature_def"]["signature_def"]
-            (name,) = signatures[signature]["outputs"]
-            return {name: predictions}
-        except urllib.error.HTTPError as error:
-            reason = json.load(error)["error"]
-            if error.code != 503 or attempt == attempts - 1:
-                raise RuntimeError(f"{error.code}: {reason}") from None
-            time.sleep(float(error.headers.get("Retry-After", 1)))
+            reason = str(json.loads(text)["error"])
+        except (ValueError, KeyError, TypeError):
+            reason = f"{url} gave no JSON; is this the server of `serve`?"
+        return error.code, {"error": reason}, int(seconds) if seconds.isdecimal() else 1
+    except json.JSONDecodeError:
+        raise RuntimeError(f"{url} gave no JSON; is this the server of `serve`?") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise RuntimeError(f"{url} cannot be asked ({reason}); start `python -m keras_bert_app.cli.serve`") from None
+
+
+def main(arguments: list[str]) -> None:
+    """Prints a line of JSON for each text.
+
+    Args:
+        arguments: list of str. The name of the model, then the texts.
+    """
+    if len(arguments) < 2:
+        sys.exit(__doc__)
+    model, *texts = arguments
+    try:
+        answers = predict(model, {"text": texts})
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    for text, *values in zip(texts, *answers.values(), strict=True):
+        line = json.dumps({"text": text, **dict(zip(answers, values, strict=True))}, ensure_ascii=False)
+        sys.stdout.buffer.write(line.encode("utf-8", errors="replace") + b"\n")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    answers = predict(sys.argv[1], {"text": sys.argv[2:]})
-    for text, *values in zip(sys.argv[2:], *answers.values(), strict=True):
-        print(json.dumps({"text": text, **dict(zip(answers, values, strict=True))}, ensure_ascii=False))
+    try:
+        main(sys.argv[1:])
+    except (KeyboardInterrupt, BrokenPipeError):
+        sys.exit(1)

@@ -51,7 +51,8 @@ def main(arguments):
         connection = http.client.HTTPConnection("127.0.0.1", server.port)
 
         def ask(texts):
-            connection.request("POST", "/v1/models/small:predict", json.dumps({"instances": texts}))
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", "/v1/models/small:predict", json.dumps({"instances": texts}), headers)
             return np.array([row["embedding"] for row in json.loads(connection.getresponse().read())["predictions"]])
 
         contenders = {"served": ask, "in process": lambda texts: embed(text=tf.constant(texts))["embedding"].numpy()}

@@ -98,7 +98,8 @@ async def _ask(chance, session, server, outcomes):
     )
     method = chance.choice(["POST"] * 30 + ["GET", "PUT", "DELETE"])
     try:
-        async with session.request(method, server.url + path, data=_body(chance)) as response:
+        headers = {"Content-Type": "application/json"}
+        async with session.request(method, server.url + path, data=_body(chance), headers=headers) as response:
             text = await response.text()
             outcomes[response.status if response.status in _EXPECTED else f"{response.status} {text[:200]}"] += 1
     except (aiohttp.ClientError, TimeoutError) as error:
@@ -116,8 +117,8 @@ async def _raw(chance, port):
         else:
             body = _body(chance)
             writer.write(
-                b"POST /v1/models/small:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(body) + 1)
-                + body
+                b"POST /v1/models/small:predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body
             )
             await writer.drain()
     writer.close()

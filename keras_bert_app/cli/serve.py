@@ -4,7 +4,7 @@ python -m keras_bert_app.cli.serve --model_base_path=saved_models/mine --model_n
 python -m keras_bert_app.cli.serve --model_config_file=saved_models/models.config
 
 Flags with the name of a TensorFlow Serving flag have the same meaning. There are two differences: port 0 takes a free
-port, and --model_name and --enable_batching have other defaults.
+port, and --model_name, --enable_batching and --model_config_file_poll_wait_seconds have other defaults.
 """
 
 import dataclasses
@@ -24,12 +24,44 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer("rest_api_port", 8501, "Port of the REST interface and the page; 0 takes a free one.", 0, 65535)
 flags.DEFINE_string("rest_api_host", "127.0.0.1", "Address to listen on; 0.0.0.0 lets other machines in, unprotected.")
-flags.DEFINE_integer("rest_api_timeout_in_ms", 30_000, "Longest time from a request's headers to its answer.", 1)
+flags.DEFINE_list(
+    "allowed_hosts",
+    [],
+    "Names of the server in URLs beside localhost and IP addresses, such as the name of a proxy; '*' allows all.",
+)
+flags.DEFINE_integer(
+    "rest_api_timeout_in_ms",
+    30_000,
+    "Longest time from a request's headers to its outputs, and again that a client may take to read its answer.",
+    1,
+)
+flags.DEFINE_float("grace_seconds", 30, "Longest time from SIGTERM to the end; what is unanswered then is cut off.", 1)
 flags.DEFINE_bool("enable_batching", True, "Merge requests that wait at the same time into one batch.")
 flags.DEFINE_string("batching_parameters_file", "", "BatchingParameters in text form.")
 flags.DEFINE_float("file_system_poll_wait_seconds", 1, "Seconds between looks for new versions; 0: one look.", 0)
+flags.DEFINE_float(
+    "model_config_file_poll_wait_seconds",
+    1,
+    "Seconds between looks into --model_config_file for new, changed and removed models; 0: one look.",
+    0,
+)
+flags.DEFINE_integer(
+    "max_connections",
+    1024,
+    "Connections at the same time, at most as many as `ulimit -n` leaves; then silent ones are closed.",
+    1,
+)
 flags.DEFINE_integer("max_request_bytes", 16 << 20, "Largest body of a request; beyond it the answer is 413.", 1)
 flags.DEFINE_integer("max_queued_requests", 512, "Requests that may be under way; beyond it the answer is 503.", 1)
+flags.DEFINE_integer(
+    "max_request_tokens",
+    1 << 23,
+    "Largest work of a request, in tokens that the model reads for it; beyond it the answer is 400.",
+    1,
+)
+flags.DEFINE_integer(
+    "max_answer_values", 1 << 25, "Largest answer, in numbers and strings; beyond it the answer is 400.", 1
+)
 flags.DEFINE_bool(
     "allow_unverified",
     False,
@@ -42,14 +74,20 @@ flags.DEFINE_bool("log_requests", False, "Print a line for each request.")
 def main(arguments: list[str]) -> None:
     configs, batching = _configs(), _batching()
     with app.quiet_start():
-        from keras_bert_app.serving import server
+        from keras_bert_app.serving import connections, server
     options = server.ServerOptions(
         host=flags.FLAGS.rest_api_host,
         port=flags.FLAGS.rest_api_port,
+        allowed_hosts=tuple(flags.FLAGS.allowed_hosts),
         timeout_ms=flags.FLAGS.rest_api_timeout_in_ms,
+        grace_seconds=flags.FLAGS.grace_seconds,
         max_request_bytes=flags.FLAGS.max_request_bytes,
         max_queued_requests=flags.FLAGS.max_queued_requests,
+        max_answer_values=flags.FLAGS.max_answer_values,
+        connections=connections.ConnectionLimits(flags.FLAGS.max_connections),
         poll_seconds=flags.FLAGS.file_system_poll_wait_seconds,
+        config_file=flags.FLAGS.model_config_file,
+        config_poll_seconds=flags.FLAGS.model_config_file_poll_wait_seconds,
         allow_unverified=flags.FLAGS.allow_unverified,
         log_requests=flags.FLAGS.log_requests,
     )
@@ -78,7 +116,9 @@ def _batching():
     options = batching_options.BatchingOptions()
     if flags.FLAGS.batching_parameters_file:
         options = batching_options.read(flags.FLAGS.batching_parameters_file)
-    return dataclasses.replace(options, is_enabled=flags.FLAGS.enable_batching)
+    return dataclasses.replace(
+        options, is_enabled=flags.FLAGS.enable_batching, max_request_tokens=flags.FLAGS.max_request_tokens
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import dataclasses
 
 import tensorflow as tf
 
+from keras_bert_app.modeling.execution import PLAIN, Execution
+
 _IDS = ("input_word_ids", "input_mask", "input_type_ids")
 # One row for an example, and several rows for an example.
 FROM_IDS = [tf.TensorSpec([None, None], tf.int32, name=name) for name in _IDS]
@@ -17,6 +19,57 @@ def text_spec(name: str = "text") -> tf.TensorSpec:
         name: str. The name of the input.
     """
     return tf.TensorSpec([None], tf.string, name=name)
+
+
+def checked_ids(config, input_word_ids, input_mask, input_type_ids, execution: Execution = PLAIN) -> dict:
+    """Checks rows of ids in graph. Numbers that are in no table would give an answer without a meaning.
+
+    Args:
+        config: BertConfig. The shape of the model.
+        input_word_ids: int32 [..., S]. The ids of the pieces.
+        input_mask: int32 [..., S]. 1 for a piece, 0 for padding.
+        input_type_ids: int32 [..., S]. The segment of each piece.
+        execution: Execution. Only exported graphs of plain ops check; LiteRT has no such op.
+
+    Returns:
+        dict of the three, as the inputs of an encoder.
+    """
+    inputs = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    if execution is not PLAIN:
+        return inputs
+    shape, most = tf.shape(input_word_ids), config.max_position_embeddings
+    checks = [tf.debugging.Assert(shape[-1] <= most, [f"expected rows of at most {most} tokens; they have", shape[-1]])]
+    for (name, values), size in zip(inputs.items(), (config.vocab_size, 2, config.type_vocab_size), strict=True):
+        checks += [
+            tf.debugging.Assert(
+                tf.reduce_all(tf.shape(values) == shape),
+                [f"{name}: expected the shape of input_word_ids,", shape, "but the shape is", tf.shape(values)],
+            ),
+            inside(name, values, size),
+        ]
+    with tf.control_dependencies(checks):
+        return {name: tf.identity(values) for name, values in inputs.items()}
+
+
+def inside(name: str, values, size) -> tf.Operation:
+    """Makes the op that checks that numbers are from 0 to size - 1.
+
+    Args:
+        name: str. The name of the input.
+        values: int32 tensor. The numbers.
+        size: int or int32 scalar. The number of the rows of a table, or of the places of a row.
+    """
+    return tf.debugging.Assert(
+        tf.reduce_all((values >= 0) & (values < size)),
+        [
+            f"{name}: expected numbers from 0 to",
+            size - 1,
+            "but they go from",
+            tf.reduce_min(values),
+            "to",
+            tf.reduce_max(values),
+        ],
+    )
 
 
 def variables(model) -> list[tf.Variable]:
@@ -46,7 +99,7 @@ def shape_text(config) -> str:
     Args:
         config: BertConfig. The shape.
     """
-    heads = sorted(set(config.head_counts))
+    heads = sorted(set(config.head_counts)) or [config.num_attention_heads]  # an encoder may have no layer
     return (
         f"{config.num_hidden_layers} layers x {config.hidden_size}, "
         f"{' to '.join(map(str, (heads[0], heads[-1])[: len(heads)]))} "

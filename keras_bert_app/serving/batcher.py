@@ -7,16 +7,39 @@ import dataclasses
 import time
 
 import numpy as np
+import tensorflow as tf
 
+from keras_bert_app.serving import parts
 from keras_bert_app.serving.request_errors import RequestError
+from keras_bert_app.serving.work import Work
+
+# A batch may have so many tokens for each of max_batch_size rows.
+TOKENS_OF_A_ROW = 512
+# The heavy requests under way may have so many times the tokens of the largest single one.
+_HEAVY_AT_ONCE = 2
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class _Task:
-    """A request: arrays in the order of inputs, number of rows, future of the outputs, time of arrival."""
+    """A request or a part of one.
+
+    Args:
+        arrays: list of np.ndarray in the order of inputs.
+        rows: int. The number of rows.
+        tokens: int. The tokens that the model reads.
+        values: int. The values of the answer.
+        is_heavy: bool. Whether the whole request has more tokens than a batch may have.
+        deadline: float. The end of its time, by time.monotonic().
+        future: asyncio.Future of the outputs.
+        since: float. The time of arrival.
+    """
 
     arrays: list
     rows: int
+    tokens: int
+    values: int
+    is_heavy: bool
+    deadline: float
     future: asyncio.Future
     since: float
     is_waiting: bool = True
@@ -30,51 +53,103 @@ class Batcher:
     A request starts at once if no batch is running. While other batches run, it may wait for further requests, at most
     batch_timeout_micros, even if a thread is free. The oldest request goes first.
 
+    A request with more rows or tokens than a batch may have runs in parts, one after the other, so that others run in
+    between. A request with more tokens than a batch is heavy: it leaves one thread to the others.
+
     Args:
         options: BatchingOptions. The limits of a batch and of the queue.
         threads: Executor with options.num_batch_threads threads.
-        run_options: tf.compat.v1.RunOptions of every run.
+        timeout_seconds: float. The most time of a request from here to its outputs, or None.
         metrics: Metrics. The counters of the server.
+        max_values: int. The most values of the answers of one batch.
     """
 
-    def __init__(self, options, threads: concurrent.futures.Executor, run_options, metrics):
-        self._options, self._threads, self._run_options, self._metrics = options, threads, run_options, metrics
+    def __init__(
+        self,
+        options,
+        threads: concurrent.futures.Executor,
+        timeout_seconds: float | None,
+        metrics,
+        max_values: int = 1 << 25,
+    ):
+        self._options, self._threads, self._timeout_seconds, self._metrics = options, threads, timeout_seconds, metrics
+        self._max_values, self._max_tokens = max_values, options.max_batch_size * TOKENS_OF_A_ROW
         # Waiting requests by key. Requests with one key can share a batch: same version, signature, and sizes of a row.
         self._waiting = {}
         self._num_waiting_rows = 0
-        self._num_running = 0
+        self._num_running = self._num_running_heavy = self._num_heavy_tokens = 0
         self._batches = set()
         self._timer = None
 
-    async def run(self, version, signature, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """Runs a request, alone or with others.
+    async def run(self, version, signature, arrays: list[np.ndarray], work: Work) -> list[np.ndarray]:
+        """Runs a request, alone, with others or in parts.
 
         Args:
             version: Version. The version of the signature; it stays loaded during the run.
             signature: Signature. The signature to run.
             arrays: list of np.ndarray in the order of signature.inputs.
+            work: Work. The work of the request.
 
         Returns:
             list of np.ndarray in the order of signature.outputs.
 
         Raises:
-            RequestError: the request has more rows than a batch may have, or the queue is full.
+            RequestError: the request has more rows or tokens than the server takes, or the queue is full.
             tf.errors.OpError: the model failed.
         """
-        rows = len(arrays[0]) if signature.can_be_merged else 1
-        if rows > self._options.max_batch_size:
+        tokens = work.tokens
+        rows = len(tokens)
+        heavy_tokens = self._admit(rows, int(tokens.sum()))
+        deadline = time.monotonic() + (self._timeout_seconds or float("inf"))
+        self._num_heavy_tokens += heavy_tokens
+        try:
+            outputs = []
+            for part in parts.split(tokens, self._options.max_batch_size, self._max_tokens):
+                share = [array[part] for array in arrays] if signature.can_be_merged else arrays
+                count = part.stop - part.start
+                values = work.values * count // max(1, rows)
+                future = asyncio.get_running_loop().create_future()
+                task = _Task(
+                    share, count, int(tokens[part].sum()), values, heavy_tokens > 0, deadline, future, time.monotonic()
+                )
+                outputs.append(await self._run_part(version, signature, task))
+                parts.check_values(outputs, self._max_values)
+            return parts.joined(signature, outputs, rows)
+        finally:
+            self._num_heavy_tokens -= heavy_tokens
+
+    def _admit(self, rows, tokens):
+        """Refuses a request that is too large or finds the queue full. Returns its tokens if it is heavy, or 0."""
+        most_rows = self._options.max_batch_size * self._options.max_enqueued_batches
+        if rows > most_rows:
             raise RequestError(
                 400,
-                f"the batch has {rows:,} rows; expected at most {self._options.max_batch_size:,} "
-                "(max_batch_size): send it in parts",
+                f"the request has {rows:,} rows; expected at most {most_rows:,} (max_batch_size times "
+                "max_enqueued_batches): send it in parts",
             )
-        if self._num_waiting_rows + rows > self._options.max_batch_size * self._options.max_enqueued_batches:
+        if tokens > self._options.max_request_tokens:
+            raise RequestError(
+                400,
+                f"the request is work of about {tokens:,} tokens; expected at most "
+                f"{self._options.max_request_tokens:,} (--max_request_tokens): send it in parts, or shorter texts",
+            )
+        if self._num_waiting_rows + min(rows, self._options.max_batch_size) > most_rows:
             raise RequestError(503, f"{self._num_waiting_rows:,} rows wait already, the most that may; try again later")
-        task = _Task(arrays, rows, asyncio.get_running_loop().create_future(), time.monotonic())
+        if tokens <= self._max_tokens:
+            return 0
+        if self._num_heavy_tokens + tokens > _HEAVY_AT_ONCE * self._options.max_request_tokens:
+            raise RequestError(
+                503, f"work of {self._num_heavy_tokens:,} tokens is under way in large requests; try again later"
+            )
+        return tokens
+
+    async def _run_part(self, version, signature, task):
         can_be_merged = self._options.is_enabled and signature.can_be_merged
-        key = (version, signature, tuple(array.shape[1:] for array in arrays) if can_be_merged else task)
+        sizes = tuple(array.shape[1:] for array in task.arrays) if can_be_merged else task
+        # A heavy part does not share a batch with light requests, which would wait for it.
+        key = (version, signature, task.is_heavy, sizes)
         self._waiting.setdefault(key, collections.deque()).append(task)
-        self._count_waiting(rows)
+        self._count_waiting(task.rows)
         self._start_batches()
         try:
             return await task.future
@@ -82,7 +157,7 @@ class Batcher:
             if task.is_waiting:  # the client left, or the time limit passed
                 self._waiting[key].remove(task)
                 self._forget_if_empty(key)
-                self._count_waiting(-rows)
+                self._count_waiting(-task.rows)
             raise
 
     def _forget_if_empty(self, key):
@@ -94,18 +169,25 @@ class Batcher:
         self._metrics.waiting_rows.set(self._num_waiting_rows)
 
     def _start_batches(self):
-        while self._waiting and self._num_running < self._options.num_batch_threads:
-            key = min(self._waiting, key=lambda key: self._waiting[key][0].since)
+        while self._num_running < self._options.num_batch_threads:
+            # While a heavy part runs, the last free thread is for others.
+            is_last = self._options.num_batch_threads - self._num_running == 1
+            may_be_heavy = not (is_last and self._num_running_heavy)
+            keys = [key for key in self._waiting if may_be_heavy or not key[2]]
+            if not keys:
+                return
+            key = min(keys, key=lambda key: self._waiting[key][0].since)
             remaining = self._waiting[key][0].since + self._options.batch_timeout_micros / 1e6 - time.monotonic()
             if self._num_running and self._options.is_enabled and remaining > 0 and not self._is_full(key):
-                full = next(filter(self._is_full, self._waiting), None)
+                full = next(filter(self._is_full, keys), None)
                 if full is None:
                     self._wake_after(remaining)
                     return
                 key = full
-            version, signature, _ = key
+            version, signature, is_heavy, _ = key
             tasks = self._take(key)
             self._num_running += 1
+            self._num_running_heavy += is_heavy
             version.acquire()
             running = asyncio.ensure_future(self._run_batch(version, signature, tasks))
             self._batches.add(running)  # the event loop keeps only weak references
@@ -120,11 +202,16 @@ class Batcher:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._start_batches)
 
     def _take(self, key):
-        queue, tasks, rows = self._waiting[key], [], 0
-        while queue and (not tasks or rows + queue[0].rows <= self._options.max_batch_size):
+        queue, tasks, rows, tokens, values = self._waiting[key], [], 0, 0, 0
+        while queue:
+            task = queue[0]
+            rows, tokens, values = rows + task.rows, tokens + task.tokens, values + task.values
+            is_over = rows > self._options.max_batch_size or tokens > self._max_tokens or values > self._max_values
+            if tasks and is_over:
+                rows -= task.rows
+                break
             tasks.append(queue.popleft())
-            tasks[-1].is_waiting = False
-            rows += tasks[-1].rows
+            task.is_waiting = False
         self._forget_if_empty(key)
         self._count_waiting(-rows)
         return tasks
@@ -139,13 +226,14 @@ class Batcher:
         finally:
             version.release()
             self._num_running -= 1
+            self._num_running_heavy -= tasks[0].is_heavy
             self._start_batches()
 
     async def _run_merged(self, signature, tasks):
         """Runs the tasks as one batch and returns whether it worked. If not, one is at fault: run each alone."""
         try:
             merged = [np.concatenate(columns) for columns in zip(*(task.arrays for task in tasks), strict=True)]
-            outputs = await self._in_thread(signature, merged)
+            outputs = await self._in_thread(signature, merged, max(task.deadline for task in tasks))
         except Exception:
             return False
         ends = np.cumsum([task.rows for task in tasks])
@@ -153,12 +241,13 @@ class Batcher:
             return False
         for task, end in zip(tasks, ends, strict=True):
             if not task.future.done():
-                task.future.set_result([output[end - task.rows : end] for output in outputs])
+                # A copy: a view would keep the answers of all others in memory until this one is sent.
+                task.future.set_result([output[end - task.rows : end].copy() for output in outputs])
         return True
 
     async def _run_single(self, signature, task):
         try:
-            outputs = await self._in_thread(signature, task.arrays)
+            outputs = await self._in_thread(signature, task.arrays, task.deadline)
         except Exception as error:
             if not task.future.done():
                 task.future.set_exception(error)
@@ -166,6 +255,10 @@ class Batcher:
         if not task.future.done():
             task.future.set_result(outputs)
 
-    async def _in_thread(self, signature, arrays):
+    async def _in_thread(self, signature, arrays, deadline):
         self._metrics.batch_rows.observe(len(arrays[0]) if arrays[0].ndim else 1)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, signature.run, arrays, self._run_options)
+        options = None
+        if self._timeout_seconds is not None:
+            remaining = max(1, int(1000 * (deadline - time.monotonic())))
+            options = tf.compat.v1.RunOptions(timeout_in_ms=remaining)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, signature.run, arrays, options)

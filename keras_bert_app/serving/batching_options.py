@@ -29,18 +29,22 @@ class BatchingOptions:
     """Limits of a batch and of the queue.
 
     Args:
-        max_batch_size: int. The most rows of one run, and of one request.
+        max_batch_size: int. The most rows of one run. Larger requests run in parts.
         batch_timeout_micros: int. How long a request may wait for others while other batches run, in microseconds. On
             an idle server a request starts at once.
-        max_enqueued_batches: int. This number times max_batch_size is the most rows that may wait.
-        num_batch_threads: int. How many batches run at the same time.
+        max_enqueued_batches: int. This number times max_batch_size is the most rows of one request, and the most that
+            may wait.
+        num_batch_threads: int. How many batches run at the same time. Two on a single processor, so that a short
+            request does not wait for a long one.
+        max_request_tokens: int. The most tokens that the model may have to read for one request.
         is_enabled: bool. Whether the server merges requests.
     """
 
     max_batch_size: int = 64
     batch_timeout_micros: int = 1000
     max_enqueued_batches: int = 16
-    num_batch_threads: int = dataclasses.field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    num_batch_threads: int = dataclasses.field(default_factory=lambda: max(2, len(os.sched_getaffinity(0))))
+    max_request_tokens: int = 1 << 23
     is_enabled: bool = True
 
 

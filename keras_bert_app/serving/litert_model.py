@@ -4,6 +4,7 @@ import os
 import threading
 import warnings
 
+from keras_bert_app.errors import UserError
 from keras_bert_app.terminal import screen
 
 MODEL_FILE = "model.tflite"  # lies beside the saved_model.pb of an export
@@ -20,19 +21,25 @@ class LiteRTModel:
     Args:
         model: bytes. The content of a .tflite file.
         num_threads: int. Threads of each call; 0 for as many as this process may use.
+
+    Raises:
+        UserError: the bytes are no LiteRT model with one signature.
     """
 
     def __init__(self, model: bytes, num_threads: int = 0):
         import tensorflow as tf
 
-        with warnings.catch_warnings(), screen.hidden_chatter():
-            # TensorFlow warns that the interpreter will move to another package. The code there is the same.
-            warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
-            interpreter = tf.lite.Interpreter(
-                model_content=model, num_threads=num_threads or len(os.sched_getaffinity(0))
-            )
-            interpreter.allocate_tensors()  # XNNPACK prints a message here
-        self._run, self._lock = interpreter.get_signature_runner(), threading.Lock()
+        try:
+            with warnings.catch_warnings(), screen.hidden_chatter():
+                # TensorFlow warns that the interpreter will move to another package. The code there is the same.
+                warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
+                interpreter = tf.lite.Interpreter(
+                    model_content=model, num_threads=num_threads or len(os.sched_getaffinity(0))
+                )
+                interpreter.allocate_tensors()  # XNNPACK prints a message here
+            self._run, self._lock = interpreter.get_signature_runner(), threading.Lock()
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise _refusal("cannot be loaded", error) from None
 
     def __call__(self, **inputs) -> dict:
         """Runs the model on a batch of any size and length.
@@ -42,6 +49,17 @@ class LiteRTModel:
 
         Returns:
             dict from output name to np.ndarray.
+
+        Raises:
+            UserError: the model has other inputs, or fails.
         """
-        with self._lock:
-            return self._run(**inputs)
+        try:
+            with self._lock:
+                return self._run(**inputs)
+        except (ValueError, RuntimeError) as error:
+            raise _refusal("fails", error) from None
+
+
+def _refusal(what, error):
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+    return UserError(f"{MODEL_FILE}: {what} as a LiteRT model ({reason}); export again with --litert")

@@ -94,6 +94,7 @@ class Models:
         # Models load on a single thread, so that the other processors stay free for requests.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "load")
         self._unloading = set()
+        self._is_looking = asyncio.Lock()
 
     def find(self, name: str) -> Model:
         """Finds a served model.
@@ -125,20 +126,60 @@ class Models:
                     "1/saved_model.pb below it, or another whole number: the --export_dir of `export`"
                 )
 
+    async def configure(self, configs: list[ModelConfig]) -> None:
+        """Serves other models from now on. Models with an unchanged base path keep their versions.
+
+        Args:
+            configs: list of ModelConfig. One for each model.
+        """
+        async with self._is_looking:
+            for name in [name for name in self.by_name if name not in {config.name for config in configs}]:
+                self._unload_all(self.by_name.pop(name))
+                self._log(f"model {name!r}: is served no longer")
+            for config in configs:
+                known = self.by_name.get(config.name)
+                if known is not None and known.config.base_path == config.base_path:
+                    known.config = config
+                    continue
+                model = Model(config)
+                await self._look(model)
+                if known is not None:
+                    self._unload_all(known)
+                self.by_name[config.name] = model
+                for version in model.available():
+                    self._metrics.loaded.labels(config.name, version.number).set(1)
+                if model.default() is None:
+                    self._log(f"model {config.name!r}: no version in {config.base_path} can be served yet")
+
+    def _unload_all(self, model):
+        for version in model.available():
+            self._unload(model, version)
+
+    def end_runs(self) -> None:
+        """Ends the runs of all models at once; they fail. The server stops and cannot wait for them."""
+        for model in self.by_name.values():
+            for version in model.versions.values():
+                if version.servable is not None:
+                    version.servable.close()
+
     async def refresh(self) -> None:
         """Looks into every model's directory once.
 
         A version that fails is logged; the others stay as they are.
         """
-        for model in self.by_name.values():
-            trouble = ""
-            try:
-                await self._refresh_model(model)
-            except Exception as error:  # any error of a file system: the server must look again later
-                trouble = f"{model.config.base_path}: cannot be read: {one_line(error)}"
-            if trouble and trouble != model.trouble:
-                self._log(trouble)
-            model.trouble = trouble
+        async with self._is_looking:
+            for model in list(self.by_name.values()):
+                await self._look(model)
+
+    async def _look(self, model):
+        trouble = ""
+        try:
+            await self._refresh_model(model)
+        except Exception as error:  # any error of a file system: the server must look again later
+            trouble = f"{model.config.base_path}: cannot be read: {one_line(error)}"
+        if trouble and trouble != model.trouble:
+            self._log(trouble)
+        model.trouble = trouble
 
     async def _refresh_model(self, model):
         directories = await self._in_thread(saved_model_files.version_directories, model.config.base_path)
@@ -158,7 +199,10 @@ class Models:
         known = model.versions.get(number)
         if known is not None and known.state in (LOADING, AVAILABLE):
             return
-        fingerprint = await self._in_thread(_fingerprint, directory)
+        try:
+            fingerprint = await self._in_thread(_fingerprint, directory)
+        except Exception as error:  # any error of a file system: this version alone fails
+            fingerprint = one_line(error)
         if known is not None and known.error and known.fingerprint == fingerprint:
             return  # loading failed, and the files are the same
         version = model.versions[number] = Version(number, directory, fingerprint)
@@ -190,8 +234,7 @@ class Models:
     async def close(self) -> None:
         """Unloads everything. No request may be under way."""
         for model in self.by_name.values():
-            for version in model.available():
-                self._unload(model, version)
+            self._unload_all(model)
         await asyncio.gather(*self._unloading)
         self._thread.shutdown()
 
@@ -203,8 +246,15 @@ def _fingerprint(directory):
     """Names, sizes and times of a version's files, which change when someone repairs or completes it."""
 
     # TensorFlow rounds the times of local files to seconds, os.stat does not.
-    def time_of(path):
-        return tf.io.gfile.stat(path).mtime_nsec if storage.is_remote(path) else os.stat(path).st_mtime_ns
+    def state_of(path):
+        if storage.is_remote(path):
+            status = tf.io.gfile.stat(path)
+            return status.length, status.mtime_nsec
+        try:
+            status = os.stat(path)
+        except OSError as error:  # a link that leads nowhere, or a file that was removed a moment ago
+            return error.errno, 0
+        return status.st_size, status.st_mtime_ns
 
     paths = [os.path.join(directory, name) for name in saved_model_files.files_below(directory)]
-    return [(path, storage.size_of(path), time_of(path)) for path in paths]
+    return [(path, *state_of(path)) for path in paths]

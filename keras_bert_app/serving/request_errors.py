@@ -1,5 +1,9 @@
 """The error that a request gets as its answer, and the forms of its message."""
 
+import json
+
+from aiohttp import web
+
 
 class RequestError(Exception):
     """A request that the server answers with {"error": message}.
@@ -43,3 +47,27 @@ def one_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     reasons = [line for line in lines if not line.startswith((" ", "\t", "Graph execution error", "Detected at node"))]
     return (reasons or lines or [type(error).__name__])[0]
+
+
+def readable(text: str) -> str:
+    """Escapes characters that a terminal would act on, such as line ends and ESC.
+
+    Args:
+        text: str. A text that may come from a client.
+
+    Returns:
+        str of printable characters only, in one line.
+    """
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def error_response(status: int, message: str) -> web.Response:
+    """Makes the answer {"error": message}.
+
+    Args:
+        status: int. HTTP status.
+        message: str. One line.
+    """
+    body = (json.dumps({"error": message}, indent=1) + "\n").encode()
+    headers = {"Retry-After": "1"} if status == 503 else None
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)

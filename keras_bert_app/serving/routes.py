@@ -11,16 +11,16 @@ import tensorflow as tf
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from keras_bert_app.serving import decoding, encoding, page
-from keras_bert_app.serving.request_errors import RequestError, one_line, short
+from keras_bert_app.serving import page, sending
+from keras_bert_app.serving.access import Access
+from keras_bert_app.serving.connections import WORK
+from keras_bert_app.serving.predictions import Predictions
+from keras_bert_app.serving.request_errors import RequestError, error_response, one_line, short
 
-_WHERE = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_WHERE = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+)|/labels/(?P<label>[^/:]+))?"
+_DIGITS_OF_A_VERSION = len(str(2**63 - 1))
 _POST = re.compile(_WHERE + r":(?P<method>predict|classify|regress)", re.IGNORECASE)
 _GET = re.compile(_WHERE + r"(?:/(?P<method>metadata))?", re.IGNORECASE)
-# Larger bodies (bytes) and answers (numbers) need more than about a millisecond of work. A thread does that work, so
-# that other requests do not wait.
-_LARGE_BODY = 1 << 16
-_LARGE_ANSWER = 1 << 12
 # TensorFlow's error class -> HTTP status, as TensorFlow Serving maps absl's codes. Other errors are 500.
 _STATUS_OF_ERROR = (
     (tf.errors.InvalidArgumentError, 400),
@@ -29,6 +29,7 @@ _STATUS_OF_ERROR = (
     (tf.errors.ResourceExhaustedError, 429),
     (tf.errors.UnimplementedError, 501),
     (tf.errors.UnavailableError, 503),
+    (tf.errors.CancelledError, 503),  # the server stops
     (tf.errors.DeadlineExceededError, 504),
 )
 # A handler sets these keys for served models only, so that unknown names do not become metrics.
@@ -50,22 +51,29 @@ class Routes:
     """
 
     def __init__(self, models, batcher, metrics, options, log: Callable[[str], None]):
-        self._models, self._batcher, self._metrics, self._options, self._log = models, batcher, metrics, options, log
+        self._models, self._metrics, self._options, self._log = models, metrics, options, log
+        self._predictions = Predictions(batcher, options)
+        self._access = Access(options.host, options.allowed_hosts)
         self._num_accepted = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self.is_ready = False
 
     async def until_idle(self) -> None:
-        """Waits until every accepted request has its answer.
+        """Waits until the answer to every accepted request is sent.
 
         aiohttp's own stop drops bodies still on their way.
         """
         await self._is_idle.wait()
 
+    @property
+    def num_accepted(self) -> int:
+        """The requests that are accepted and whose answers are not sent yet."""
+        return self._num_accepted
+
     def application(self) -> web.Application:
         """Builds the aiohttp application with all routes."""
-        app = web.Application(client_max_size=self._options.max_request_bytes, middlewares=[self._answer])
+        app = web.Application(middlewares=[self._answer])
         app.router.add_post("/v1/models/{_:.*}", self._post)
         app.router.add_get("/v1/models", self._list)
         app.router.add_get("/v1/models/{_:.*}", self._get)
@@ -79,31 +87,16 @@ class Routes:
 
     @web.middleware
     async def _answer(self, request, handler):
-        """Counts and times every request, and turns every failure into {"error": ...}."""
+        """Answers, counts and times every request."""
         start = time.perf_counter()
+        request.protocol.enter(WORK)
         try:
-            response = await handler(request)
-        except RequestError as error:
-            response = _error(error.status, error.message)
-        except web.HTTPRequestEntityTooLarge:
-            limit = self._options.max_request_bytes
-            response = _error(413, f"the body is larger than {limit:,} bytes (--max_request_bytes)")
-        except web.RequestPayloadError as error:
-            response = _error(
-                400,
-                f"the body cannot be read: {one_line(error)}; send JSON, compressed as its Content-Encoding says or "
-                "not at all",
-            )
-        except web.HTTPException as error:
-            response = _error(error.status, f"{request.method} {short(request.path)}: {error.reason}; see /v1/models")
-        except TimeoutError:
-            response = _error(504, f"no answer within {self._options.timeout_ms:,} ms (--rest_api_timeout_in_ms)")
-        except tf.errors.OpError as error:
-            status = next((status for kind, status in _STATUS_OF_ERROR if isinstance(error, kind)), 500)
-            response = _error(status, f"the model failed: {one_line(error)}")
-        except Exception as error:
-            self._log(f"{request.method} {request.path}: {type(error).__name__}: {error}")
-            response = _error(500, f"internal error: {type(error).__name__}")
+            response = await self._response(request, handler)
+            if request.body_exists and not request.content.at_eof():
+                response.force_close()  # the rest of the body is not worth reading
+            await sending.send(request, response, self._options.timeout_ms / 1000)
+        finally:
+            request.protocol.answered()
         seconds = time.perf_counter() - start
         model, method = request.get(_MODEL, ""), request.get(_METHOD, "")
         self._metrics.requests.labels(model, method, response.status).inc()
@@ -111,6 +104,28 @@ class Routes:
         if self._options.log_requests:
             self._log(f"{request.remote} {request.method} {request.path} {response.status} {seconds * 1000:.1f} ms")
         return response
+
+    async def _response(self, request, handler):
+        """Turns every failure into {"error": ...}."""
+        try:
+            self._access.check(request)
+            return await handler(request)
+        except RequestError as error:
+            return error_response(error.status, error.message)
+        except web.RequestPayloadError as error:
+            return error_response(400, f"the body cannot be read: {one_line(error)}; send JSON")
+        except web.HTTPException as error:
+            return error_response(
+                error.status, f"{request.method} {short(request.path)}: {error.reason}; see /v1/models"
+            )
+        except TimeoutError:
+            return error_response(504, f"no answer within {self._options.timeout_ms:,} ms (--rest_api_timeout_in_ms)")
+        except tf.errors.OpError as error:
+            status = next((status for kind, status in _STATUS_OF_ERROR if isinstance(error, kind)), 500)
+            return error_response(status, f"the model failed: {one_line(error)}")
+        except Exception as error:
+            self._log(f"{request.method} {request.path}: {type(error).__name__}: {error}")
+            return error_response(500, f"internal error: {type(error).__name__}")
 
     async def _post(self, request):
         match = _POST.fullmatch(request.rel_url.raw_path)
@@ -125,7 +140,7 @@ class Routes:
             raise RequestError(501, f":{request[_METHOD]} over tf.Example is not built in this server; ask :predict")
         if not self.is_ready:
             raise RequestError(503, "the server is stopping or not ready yet")
-        if self._num_accepted >= self._options.max_queued_requests:
+        if self._num_accepted >= self._options.max_queued_requests and not request.protocol.close_slow_body():
             raise RequestError(
                 503,
                 f"{self._num_accepted:,} requests are under way, the most that may be "
@@ -133,26 +148,15 @@ class Routes:
             )
         version = model.find(*_version_or_label(match))
         self._count_under_way(1)
-        version.acquire()
         try:
-            async with asyncio.timeout(self._options.timeout_ms / 1000):
-                return await self._predict(version, request)
+            return await self._predictions.answer(version, request)
         finally:
-            version.release()
             self._count_under_way(-1)
 
     def _count_under_way(self, change):
         self._num_accepted += change
         self._metrics.under_way.set(self._num_accepted)
         (self._is_idle.clear if self._num_accepted else self._is_idle.set)()
-
-    async def _predict(self, version, request):
-        body = await request.read()
-        signature, arrays, is_rows = await _maybe_in_thread(len(body) > _LARGE_BODY, _decode, body, version.servable)
-        outputs = await self._batcher.run(version, signature, arrays)
-        is_large = sum(output.size for output in outputs) > _LARGE_ANSWER
-        text = await _maybe_in_thread(is_large, encoding.encode, signature, outputs, is_rows)
-        return web.Response(body=text, content_type="application/json")
 
     async def _get(self, request):
         match = _GET.fullmatch(request.rel_url.raw_path)
@@ -200,31 +204,12 @@ class Routes:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _decode(body, servable):
-    request = decoding.parse(body)
-    name = decoding.signature_name(request)
-    if name not in servable.signatures:
-        raise RequestError(400, f"no signature {short(name)}; signatures: {', '.join(sorted(servable.signatures))}")
-    signature = servable.signatures[name]
-    return signature, *decoding.decode(request, signature)
-
-
-async def _maybe_in_thread(is_large, function, *arguments):
-    return await asyncio.to_thread(function, *arguments) if is_large else function(*arguments)
-
-
 def _version_or_label(match):
-    number = match["version"] and int(match["version"][:20])
+    # Longer numbers are no 64-bit integers; no version has them.
+    number = match["version"] and int((match["version"].lstrip("0") or "0")[: _DIGITS_OF_A_VERSION + 1])
     return number, match["label"] and urllib.parse.unquote(match["label"])
 
 
 def _json(value, status=200):
     body = (json.dumps(value, indent=1) + "\n").encode()
     return web.Response(body=body, status=status, content_type="application/json")
-
-
-def _error(status, message):
-    response = _json({"error": message}, status)
-    if status == 503:
-        response.headers["Retry-After"] = "1"
-    return response

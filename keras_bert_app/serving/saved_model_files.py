@@ -1,16 +1,22 @@
 """The files of an exported model: its versions, and the manifest with the hash of every file."""
 
+import contextlib
 import json
 import os
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.files import read_json
+from keras_bert_app.runs import tf_checkpoints
 from pipelines import storage
 
 MANIFEST = "manifest.json"
 # TensorFlow Serving keeps a version as a signed 64-bit integer.
 _LARGEST_VERSION = 2**63 - 1
+_MAX_MANIFEST_BYTES = 1 << 24
+_VARIABLES = os.path.join("variables", "variables")  # prefix of the checkpoint in a SavedModel
 
 
 def version_directories(base_path: str) -> dict[int, str]:
@@ -28,7 +34,7 @@ def version_directories(base_path: str) -> dict[int, str]:
 
 
 def files_below(directory: str) -> list[str]:
-    """Lists all files below a directory.
+    """Lists all files below a directory. A local link to a directory counts as a file: it may lead in a circle.
 
     Args:
         directory: str. A directory, local or remote.
@@ -37,9 +43,42 @@ def files_below(directory: str) -> list[str]:
         list of str: sorted paths, relative to the directory.
     """
     paths = []
-    for folder, _, names in tf.io.gfile.walk(directory):
+    for folder, folders, names in tf.io.gfile.walk(directory) if storage.is_remote(directory) else os.walk(directory):
+        names = [*names, *(name for name in folders if os.path.islink(os.path.join(folder, name)))]
         paths += [os.path.relpath(os.path.join(folder, name), directory) for name in names]
     return sorted(paths)
+
+
+def check_plain(directory: str) -> list[str]:
+    """Refuses a directory with anything but plain files, since a pipe would block whoever reads it for ever.
+
+    Args:
+        directory: str. The directory of one version.
+
+    Returns:
+        list of str: see files_below.
+
+    Raises:
+        UserError: an entry is a pipe, a device, a link to a directory, or a link that leads nowhere.
+    """
+    names = files_below(directory)
+    for name in names:
+        path = os.path.join(directory, name)
+        if not storage.is_file(path):
+            raise UserError(f"{path}: is no plain file; remove it, or export again")
+    return names
+
+
+def literal(directory: str, links: contextlib.ExitStack) -> str:
+    """Gives a path of a directory that TensorFlow does not take for a pattern.
+
+    Args:
+        directory: str. The directory of one version.
+        links: contextlib.ExitStack. It keeps the path until it is closed.
+    """
+    if not storage.has_wildcards(directory):
+        return directory
+    return os.path.join(links.enter_context(storage.linked({"saved_model": directory})), "saved_model")
 
 
 def write_manifest(directory: str) -> None:
@@ -57,25 +96,47 @@ def write_manifest(directory: str) -> None:
 def check_manifest(directory: str) -> None:
     """Compares every file below a directory with manifest.json.
 
-    A TensorFlow model is a program, so a file that someone changed must not run.
+    A TensorFlow model is a program, so a file that someone changed must not run. TensorFlow trusts the index of the
+    variables, so that index is checked, too.
 
     Args:
         directory: str. The directory of one version.
 
     Raises:
-        UserError: the manifest is missing, a file is missing or changed, or the manifest does not name a file.
+        UserError: the manifest is missing, a file is missing or changed, the manifest does not name a file, an entry is
+            no plain file, or a variable holds numbers that are not finite.
     """
+    names = check_plain(directory)
     path = os.path.join(directory, MANIFEST)
     try:
-        with tf.io.gfile.GFile(path) as file:
-            expected = dict(json.loads(file.read())["sha256"])
+        expected = dict(read_json(path, _MAX_MANIFEST_BYTES)["sha256"])
     except (tf.errors.OpError, ValueError, KeyError, TypeError):
         raise UserError(f"{path}: missing or damaged; expected the hashes that `export` writes; export again") from None
-    for name in sorted({*expected, *files_below(directory)} - {MANIFEST}):
+    # A file that the manifest does not name may be of any size, so it is refused before any file is read.
+    for name in sorted({*expected, *names} - {MANIFEST}, key=lambda name: (name in expected, name)):
         file_path = os.path.join(directory, name)
-        actual = storage.sha256_of(file_path) if storage.exists(file_path) else "missing"
+        if name not in expected:
+            actual = "another file"
+        else:
+            actual = storage.sha256_of(file_path) if storage.is_file(file_path) else "missing"
         if actual != expected.get(name):
             raise UserError(
                 f"{file_path}: is not as it was exported (sha256 {str(expected.get(name, 'none'))[:12]} "
                 f"expected, {actual[:12]} found); export again or restore the file"
+            )
+    _check_variables(directory)
+
+
+def _check_variables(directory):
+    """Refuses variables that TensorFlow would not survive or that no answer can come from."""
+    prefix = os.path.join(directory, _VARIABLES)
+    if not storage.exists(f"{prefix}.index"):
+        return
+    # The hashes were compared, so that links may lead anywhere.
+    checkpoint = tf_checkpoints.open_checkpoint(prefix, folder=os.sep)
+    for name, dtype in checkpoint.dtypes.items():
+        if dtype.is_floating and not np.isfinite(checkpoint.tensor(name)).all():
+            raise UserError(
+                f"{directory}: the variable {name.removesuffix('/.ATTRIBUTES/VARIABLE_VALUE')} holds numbers that are "
+                "not finite (NaN or infinite); export another checkpoint"
             )

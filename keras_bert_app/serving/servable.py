@@ -1,6 +1,6 @@
 """One version of a model in memory: files verified, graph and variables in a session, caches warm."""
 
-import json
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -10,8 +10,10 @@ from google.protobuf import json_format
 from tensorflow_serving.apis import get_model_metadata_pb2, prediction_log_pb2
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.files import read_json
 from keras_bert_app.serving import saved_model_files
 from keras_bert_app.serving.served_signatures import Signature, can_be_served
+from pipelines import storage
 
 DESCRIPTION = "export.json"
 WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -44,14 +46,16 @@ class Servable:
     def __init__(self, directory: str, allow_unverified: bool = False, log: Callable[[str], None] = print):
         self.directory = directory
         if allow_unverified and not tf.io.gfile.exists(os.path.join(directory, saved_model_files.MANIFEST)):
+            saved_model_files.check_plain(directory)
             log(f"{directory}: has no {saved_model_files.MANIFEST}; served unverified")
         else:
             saved_model_files.check_manifest(directory)
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph)
         try:
-            with graph.as_default():
-                meta_graph = tf.compat.v1.saved_model.load(self._session, [tf.saved_model.SERVING], directory)
+            with graph.as_default(), contextlib.ExitStack() as links:
+                path = saved_model_files.literal(directory, links)
+                meta_graph = tf.compat.v1.saved_model.load(self._session, [tf.saved_model.SERVING], path)
             definitions = meta_graph.signature_def
             self.signatures = {
                 name: Signature(self._session, name, definition)
@@ -95,10 +99,4 @@ def _metadata(definitions):
 
 def _read_description(directory):
     path = os.path.join(directory, DESCRIPTION)
-    if not tf.io.gfile.exists(path):
-        return {}
-    with tf.io.gfile.GFile(path) as file:
-        try:
-            return dict(json.loads(file.read()))
-        except (ValueError, TypeError):
-            raise UserError(f"{path}: is no JSON object; export again") from None
+    return read_json(path) if storage.exists(path) else {}

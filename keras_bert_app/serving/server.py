@@ -4,24 +4,27 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import errno
-import logging
+import os
 import signal
 import socket
+import threading
 from collections.abc import Callable
 
-import tensorflow as tf
 from aiohttp import web
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.serving.access import is_loopback
 from keras_bert_app.serving.batcher import Batcher
 from keras_bert_app.serving.batching_options import BatchingOptions
+from keras_bert_app.serving.config_file import ConfigFile
+from keras_bert_app.serving.connections import ConnectionLimits, Connections
 from keras_bert_app.serving.model_configs import ModelConfig
 from keras_bert_app.serving.models import Models
+from keras_bert_app.serving.request_errors import readable
 from keras_bert_app.serving.routes import Routes
 from keras_bert_app.serving.server_metrics import Metrics
 
-# asyncio (3.11) never answers a connection that it accepts at the moment when the server closes. So accepting ends
-# this long before the listening socket closes; connections that came in by then get a 503.
+# Accepting ends this long before the listening socket closes; connections that came in by then get a 503.
 _SETTLING_SECONDS = 0.1
 
 
@@ -32,10 +35,17 @@ class ServerOptions:
     Args:
         host: str. The address to listen on.
         port: int. The port to listen on; 0 takes a free one.
-        timeout_ms: int. Time limit of a request, from its headers to its answer, in milliseconds.
+        timeout_ms: int. Time limit of a request, from its headers to its outputs, in milliseconds. The client may take
+            as long again to read the answer.
+        grace_seconds: float. The most time from SIGTERM to the end.
         max_request_bytes: int. The most bytes of one body.
-        max_queued_requests: int. The most requests that are accepted and not yet answered.
+        max_queued_requests: int. The most requests whose answers are not sent yet.
+        max_answer_values: int. The most values (numbers and strings) of an answer.
+        connections: ConnectionLimits. The number of the connections, and how long they may keep silent.
+        allowed_hosts: tuple of str. Names of the server beside localhost and IP addresses; see access.Access.
         poll_seconds: float. Time between two looks for new versions; 0 looks only at the start.
+        config_file: str. The models.config with the models, or "".
+        config_poll_seconds: float. Time between two looks into config_file; 0 looks only at the start.
         allow_unverified: bool. Whether to serve versions without a manifest.json.
         log_requests: bool. Whether to log a line for each request.
     """
@@ -43,9 +53,15 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 8501
     timeout_ms: int = 30_000
+    grace_seconds: float = 30
     max_request_bytes: int = 16 << 20
     max_queued_requests: int = 512
+    max_answer_values: int = 1 << 25
+    connections: ConnectionLimits = ConnectionLimits()
+    allowed_hosts: tuple = ()
     poll_seconds: float = 1
+    config_file: str = ""
+    config_poll_seconds: float = 1
     allow_unverified: bool = False
     log_requests: bool = False
 
@@ -56,7 +72,7 @@ def run(
     options: ServerOptions,
     log: Callable[[str], None] = print,
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes the accepted requests.
+    """Serves until SIGTERM or SIGINT, then finishes the accepted requests, within options.grace_seconds.
 
     Args:
         configs: list of ModelConfig. The models to serve.
@@ -70,8 +86,13 @@ def run(
 
     async def main():
         stop = asyncio.Event()
+
+        def begin_to_stop():
+            stop.set()
+            _end_process_after(options.grace_seconds, log)
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            asyncio.get_running_loop().add_signal_handler(number, begin_to_stop)
         await serve(configs, batching, options, stop, log)
         log("stopped")
 
@@ -105,58 +126,76 @@ async def serve(
     metrics = Metrics()
     models = Models(configs, metrics, options.allow_unverified, log)
     threads = concurrent.futures.ThreadPoolExecutor(batching.num_batch_threads, "batch")
-    batcher = Batcher(batching, threads, tf.compat.v1.RunOptions(timeout_in_ms=options.timeout_ms), metrics)
+    batcher = Batcher(batching, threads, options.timeout_ms / 1000, metrics, options.max_answer_values)
     routes = Routes(models, batcher, metrics, options, log)
-    runner = _runner(routes.application(), options.timeout_ms)
-    polling = None
+    # Cancellation frees the place of a client that leaves.
+    runner = web.AppRunner(routes.application(), handler_cancellation=True, shutdown_timeout=_SETTLING_SECONDS)
+    polling = []
     try:
         if await _is_stopped_before(stop, models.load()):
             return
-        site = await _listen(runner, listener, options)
+        connections = await _listen(runner, listener, options, log)
         routes.is_ready = True
         for model in models.by_name.values():
             versions = ", ".join(str(version.number) for version in model.available())
             log(f"serving {model.config.name} version {versions} from {model.config.base_path}")
         log(f"listening on http://{options.host}:{port}/ (Ctrl-C or SIGTERM stops)")
-        if options.poll_seconds:
-            polling = asyncio.ensure_future(_poll(models, options.poll_seconds))
+        if not is_loopback(options.host):
+            log(
+                f"warning: {options.host} lets other machines in, and there is no password and no TLS; "
+                "put a proxy before the server, or leave out --rest_api_host"
+            )
+        polling = _start_polling(models, configs, options, log)
         if started is not None:
             started(port)
         await stop.wait()
-        routes.is_ready = False
-        asyncio.get_running_loop().remove_reader(listener)
-        await asyncio.sleep(_SETTLING_SECONDS)
-        await site.stop()
-        await routes.until_idle()
+        await _finish(routes, connections, models, options.grace_seconds, log)
     finally:
-        if polling is not None:
-            polling.cancel()
+        for task in polling:
+            task.cancel()
         await runner.cleanup()
         await models.close()
         threads.shutdown()
         listener.close()
 
 
-def _runner(application, timeout_ms):
-    # Cancellation frees the place of a client that leaves. The silent logger hides the stack traces of bytes that are
-    # not HTTP; such bytes get a 400.
-    return web.AppRunner(
-        application,
-        access_log=None,
-        handler_cancellation=True,
-        logger=_silent_logger(),
-        shutdown_timeout=timeout_ms / 1000,
-    )
-
-
-async def _listen(runner, listener, options):
-    await runner.setup()
-    site = web.SockSite(runner, listener, backlog=1024)
+async def _finish(routes, connections, models, grace_seconds, log):
+    """Takes nothing more, answers what was accepted, and cuts off what is not answered in time."""
+    routes.is_ready = False
+    connections.stop_accepting()
+    await asyncio.sleep(_SETTLING_SECONDS)
+    connections.close_listener()
     try:
-        await site.start()
+        # The rest of the time is for the end of runs that are cut off.
+        async with asyncio.timeout(max(0, grace_seconds - max(1.5, grace_seconds / 10))):
+            await routes.until_idle()
+    except TimeoutError:
+        log(f"{routes.num_accepted:,} requests are cut off (--grace_seconds={grace_seconds:g})")
+        connections.abort()
+        models.end_runs()
+
+
+def _end_process_after(seconds, log):
+    """Ends the process, whatever it does: a load or a run that nothing else can end."""
+
+    def end():
+        _never_failing(log)("stopped before everything ended (--grace_seconds)")
+        os._exit(1)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
+async def _listen(runner, listener, options, log):
+    await runner.setup()
+    limits = options.connections.within_open_files()
+    connections = Connections(listener, runner.server, limits, log)
+    try:
+        connections.start()
     except OSError as error:  # another server bound the same port and listened first
         raise _cannot_listen(options.host, options.port, error) from None
-    return site
+    return connections
 
 
 async def _is_stopped_before(stop, coroutine):
@@ -171,10 +210,18 @@ async def _is_stopped_before(stop, coroutine):
     return False
 
 
-async def _poll(models, seconds):
+def _start_polling(models, configs, options, log):
+    polls = [(models.refresh, options.poll_seconds)]
+    if options.config_file:
+        config_file = ConfigFile(options.config_file, configs, models, log)
+        polls.append((config_file.refresh, options.config_poll_seconds))
+    return [asyncio.ensure_future(_poll(look, seconds)) for look, seconds in polls if seconds]
+
+
+async def _poll(look, seconds):
     while True:
         await asyncio.sleep(seconds)
-        await models.refresh()
+        await look()
 
 
 def _bind(host, port):
@@ -199,19 +246,15 @@ def _cannot_listen(host, port, error):
 
 
 def _never_failing(log):
-    """Wraps a log so that a closed pipe or a full disk stops neither answers nor new versions."""
+    """Wraps a log so that a closed pipe or a full disk stops neither answers nor new versions.
+
+    A line may name what a client sent. Its line ends and terminal codes are escaped.
+    """
 
     def write(line):
         try:
-            log(line)
+            log(readable(line))
         except OSError:
             pass
 
     return write
-
-
-def _silent_logger():
-    logger = logging.getLogger("keras_bert_app.serving.http")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

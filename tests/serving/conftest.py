@@ -7,6 +7,7 @@ import json
 import pathlib
 import re
 import shutil
+import socket
 import threading
 import time
 
@@ -16,6 +17,29 @@ import tensorflow as tf
 from keras_bert_app.serving import saved_model_files, server
 from keras_bert_app.serving.batching_options import BatchingOptions
 from keras_bert_app.serving.model_configs import ModelConfig
+
+VOCABULARY = 1000
+
+
+def _signatures_of_varying_sizes():
+    """Makes the signatures whose outputs have sizes that the rows of a request decide."""
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, name="input_word_ids"),
+            tf.TensorSpec([None, None], tf.int32, name="masked_lm_positions"),
+        ]
+    )
+    def masked_lm(input_word_ids, masked_lm_positions):
+        return {"mlm_logits": tf.cast(masked_lm_positions, tf.float32)[:, :, None] + tf.zeros([VOCABULARY])}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
+    def words(text):
+        words = tf.strings.split(text)
+        starts = tf.ragged.range(tf.cast(words.row_lengths(), tf.int32))
+        return {"words": words.to_tensor(), "word_starts": starts.to_tensor(-1)}
+
+    return {"masked_lm": masked_lm, "words": words}
 
 
 class Tiny(tf.Module):
@@ -71,7 +95,7 @@ class Tiny(tf.Module):
         def which(x):
             return {"number": tf.fill(tf.shape(x), self.number)}
 
-        self.exported = {
+        self.exported = _signatures_of_varying_sizes() | {
             "serving_default": texts,
             "half": half,
             "kinds": kinds,
@@ -114,17 +138,22 @@ def put_version(directory, target):
     writing.rename(target)
 
 
+JSON = "application/json"
+
+
 class Client:
     """Asks a server. Every request has its own connection."""
 
     def __init__(self, port):
         self.port = port
 
-    def ask(self, method, path, body=None):
-        """Returns (status, headers, body as bytes)."""
+    def ask(self, method, path, body=None, headers=None):
+        """Returns (status, headers, body as bytes). A body is JSON unless the headers say otherwise."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            connection.request(method, path, body)
+            connection.request(
+                method, path, body, {**({"Content-Type": JSON} if body is not None else {}), **(headers or {})}
+            )
             response = connection.getresponse()
             return response.status, response.headers, response.read()
         finally:
@@ -152,6 +181,7 @@ class Client:
         body, before = json.dumps(request).encode(), self.metric("serving_requests_under_way")
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.putrequest("POST", "/v1/models/tiny:predict")
+        connection.putheader("Content-Type", JSON)
         connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body[:5])
         wait_for(lambda: self.metric("serving_requests_under_way") > before)
@@ -164,6 +194,16 @@ class Client:
 
         finish.leave = connection.close
         return finish
+
+    def send(self, data, receive_buffer=None):
+        """Sends bytes over a new socket and returns it. A small buffer makes the server wait for the reader."""
+        connection = socket.socket()
+        connection.settimeout(20)
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.connect(("127.0.0.1", self.port))
+        connection.sendall(data)
+        return connection
 
     def metric(self, name):
         text = self.ask("GET", "/metrics")[2].decode()

@@ -10,6 +10,7 @@ from keras_bert_app.serving.batching_options import BatchingOptions
 from keras_bert_app.serving.model_configs import ModelConfig
 from tests.serving.conftest import running, wait_for
 
+POST = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
 
 
@@ -51,7 +52,7 @@ PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
         ({"signature_name": "kinds", "inputs": {**PAIR, "flag": [1]}}, "there is an integer (1) in it"),
         ({"signature_name": "kinds", "inputs": {**PAIR, "count": [1, 2]}}, "different batch sizes (count 2, flag 1"),
         ({"signature_name": "kinds", "inputs": {**PAIR, "large": [2**63]}}, "out of that type's range"),
-        ({"signature_name": "half", "instances": [1] * 65}, "65 rows; expected at most 64"),
+        ({"signature_name": "half", "instances": [1] * 1025}, "1,025 rows; expected at most 1,024"),
     ],
     ids=lambda value: json.dumps(value)[:60] if isinstance(value, dict) else "",
 )
@@ -95,7 +96,7 @@ def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
     status, answer = client.predict(instances=["x" * (4 << 20)])
     assert status == 413 and "3,145,728" in answer["error"]
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        connection.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
         try:
             for _ in range(80):
                 connection.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
@@ -106,10 +107,7 @@ def test_a_body_over_the_limit_is_413_with_or_without_its_length(client):
 
 def test_a_body_that_is_not_compressed_as_it_says_is_400(client):
     with socket.create_connection(("127.0.0.1", client.port)) as connection:
-        connection.sendall(
-            b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n"
-            b'{"inst":1'
-        )
+        connection.sendall(POST + b"Content-Encoding: gzip\r\nContent-Length: 9\r\n\r\n" + b'{"inst":1')
         assert connection.recv(20).startswith(b"HTTP/1.1 400")
 
 

@@ -4,23 +4,26 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
+import types
 
 import numpy as np
 import pytest
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.serving import batching_options
-from keras_bert_app.serving.batcher import Batcher
+from keras_bert_app.serving.batcher import TOKENS_OF_A_ROW, Batcher
 from keras_bert_app.serving.batching_options import BatchingOptions
 from keras_bert_app.serving.request_errors import RequestError
 from keras_bert_app.serving.server_metrics import Metrics
 from keras_bert_app.serving.versions import Version
+from keras_bert_app.serving.work import Work
 
 
 class Doubling:
     """A signature that doubles its one input and records its runs. A closed gate makes it wait."""
 
-    can_be_merged = True
+    can_be_merged, name = True, "doubling"
+    outputs = (types.SimpleNamespace(name="y"),)
 
     def __init__(self):
         self.runs, self.gate = [], threading.Event()
@@ -42,13 +45,18 @@ class Summing(Doubling):
 
 
 @contextlib.asynccontextmanager
-async def batching(signature, **options):
-    """Yields `ask(values)` of a batcher, which makes a task of one request."""
+async def batching(signature, timeout_seconds=None, **options):
+    """Yields `ask(values, tokens of a row)` of a batcher, which makes a task of one request."""
     options = BatchingOptions(**{"num_batch_threads": 1, "batch_timeout_micros": 0, **options})
     with concurrent.futures.ThreadPoolExecutor(options.num_batch_threads) as threads:
-        batcher = Batcher(options, threads, None, Metrics())
+        batcher = Batcher(options, threads, timeout_seconds, Metrics())
         version = Version(1, "", None)
-        yield lambda values: asyncio.ensure_future(batcher.run(version, signature, [np.array(values)]))
+
+        def ask(values, tokens=1):
+            work = Work(np.full(len(values), tokens))
+            return asyncio.ensure_future(batcher.run(version, signature, [np.array(values)], work))
+
+        yield ask
         signature.gate.set()
 
 
@@ -147,8 +155,8 @@ def test_what_waits_is_bounded_and_who_gives_up_is_not_run():
             with pytest.raises(RequestError, match="4 rows wait already") as raised:
                 await ask([5])
             assert raised.value.status == 503
-            with pytest.raises(RequestError, match="3 rows; expected at most 2"):
-                await ask([5, 6, 7])
+            with pytest.raises(RequestError, match="5 rows; expected at most 4"):
+                await ask([5, 6, 7, 8, 9])
             waiting[0].cancel()
             await asyncio.sleep(0)
             taken = ask([8])
@@ -182,6 +190,79 @@ def test_a_busy_server_with_a_free_thread_gives_company_its_time():
             assert signature.runs[2:] == [[4], [5]]
             signature.gate.set()
             await asyncio.gather(*requests)
+
+    run(case())
+
+
+def test_a_request_above_a_batch_runs_in_parts_and_others_run_in_between():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature, max_batch_size=2) as ask:
+            large = ask([0, 1, 2, 3, 4])
+            await until(lambda: signature.runs)
+            small = ask([8, 9])
+            await asyncio.sleep(0)
+            signature.gate.set()
+            assert (await large)[0].tolist() == [0, 2, 4, 6, 8] and (await small)[0].tolist() == [16, 18]
+            assert signature.runs == [[0, 1], [8, 9], [2, 3], [4]]
+
+    run(case())
+
+
+def test_heavy_requests_leave_a_thread_to_others_and_have_a_bound():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        heavy = TOKENS_OF_A_ROW * 2 + 1  # a row with more tokens than a batch may have
+        limits = {"max_batch_size": 2, "num_batch_threads": 2, "max_request_tokens": 2 * heavy}
+        async with batching(signature, **limits) as ask:
+            requests = [ask([0, 1], heavy), ask([2, 3], heavy)]
+            await until(lambda: signature.runs)
+            await asyncio.sleep(0.01)
+            assert signature.runs == [[0]]
+            with pytest.raises(RequestError, match="under way in large requests") as raised:
+                await ask([4, 5], heavy)
+            assert raised.value.status == 503
+            with pytest.raises(RequestError, match="expected at most 2,050"):
+                await ask([4, 5, 6], heavy)
+            light = ask([7])
+            await until(lambda: len(signature.runs) == 2)
+            assert signature.runs == [[0], [7]]
+            signature.gate.set()
+            await asyncio.gather(*requests, light)
+            assert sorted(signature.runs) == [[0], [1], [2], [3], [7]]
+            await ask([4, 5], heavy)
+
+    run(case())
+
+
+def test_a_run_gets_the_time_that_is_left_to_its_request():
+    async def case():
+        signature, limits = Doubling(), []
+        run_once = signature.run
+        signature.run = lambda arrays, options: limits.append(options.timeout_in_ms) or run_once(arrays, options)
+        signature.gate.clear()
+        async with batching(signature, timeout_seconds=10) as ask:
+            requests = [ask([0]), ask([1])]
+            await until(lambda: limits)
+            await asyncio.sleep(0.2)
+            signature.gate.set()
+            await asyncio.gather(*requests)
+            assert 9_900 < limits[0] <= 10_000 and limits[1] < 9_850
+
+    run(case())
+
+
+def test_rows_of_a_batch_with_others_do_not_keep_the_whole_batch_in_memory():
+    async def case():
+        signature = Doubling()
+        signature.gate.clear()
+        async with batching(signature) as ask:
+            requests = [ask([0]), ask([1]), ask([2])]
+            await until(lambda: signature.runs)
+            signature.gate.set()
+            assert [outputs[0].base for outputs in await asyncio.gather(*requests)] == [None] * 3
 
     run(case())
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import numpy as np
 import pytest
@@ -73,6 +74,7 @@ def test_what_is_not_there_is_404_and_an_unknown_label_400(client):
         ("/v1/models/other:predict", 404, "served: tiny"),
         ("/v1/models/tiny/versions/9:predict", 404, "available versions: 1, 2"),
         ("/v1/models/tiny/versions/99999999999999999999999:predict", 404, "available"),
+        ("/v1/models/tiny/versions/" + "0" * 19 + "10:predict", 404, "version 10 loaded"),
         ("/v1/models/tiny/labels/gone:predict", 404, "version 7"),
         ("/v1/models/tiny/labels/other:predict", 400, "labels: gone, stable"),
         ("/v1/models/tiny:explain", 400, "malformed"),
@@ -95,7 +97,8 @@ def test_status_tells_the_state_of_all_versions_or_of_one(client):
     for where in ("versions/1", "labels/stable"):
         expected = {"model_version_status": [{"version": "1", **available}]}
         assert client.get(f"/v1/models/tiny/{where}") == (200, expected)
-    for path in ("/v1/models/other", "/v1/models/tiny/versions/9"):
+    assert client.get("/v1/models/tiny/versions/" + "0" * 40 + "1")[1]["model_version_status"][0]["version"] == "1"
+    for path in ("/v1/models/other", "/v1/models/tiny/versions/9", "/v1/models/tiny/versions/" + "0" * 19 + "10"):
         assert client.get(path)[0] == 404
 
 
@@ -114,6 +117,25 @@ def test_other_methods_and_paths_get_an_error_object(client):
     assert status == 404 and "/v1/models" in answer["error"]
 
 
+@pytest.mark.parametrize(
+    "request_, expected",
+    [
+        (b"\x16\x03\x01 hello\r\n\r\n", "HTTPS traffic"),
+        (b"GET / HTTP/1.1\r\nBad Header\r\n\r\n", "Bad Header"),
+        (b"GET /\x1b[31m HTTP/1.1\r\nHost: localhost\r\n\r\n", "Invalid char"),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", "8190 bytes"),
+        (b"GET / HTTP/1.1\r\n\r\n", "Missing 'Host'"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nExpect: gold\r\n\r\n", "Expectation Failed"),
+    ],
+)
+def test_bytes_that_are_not_http_get_an_error_object_too(client, request_, expected):
+    with client.send(request_) as connection:
+        received = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert re.match(rb"HTTP/1.[01] 4(00|17) ", head) and b"application/json" in head
+    assert expected in json.loads(body)["error"] and "\n" not in json.loads(body)["error"]
+
+
 @pytest.mark.parametrize("size", [3, 5000], ids=["short form", "nine digits"])
 def test_numbers_in_answers_give_back_the_same_float32(size):
     values = np.random.default_rng(7).standard_normal((size, 2, 3)).astype(np.float32)
@@ -124,9 +146,10 @@ def test_numbers_in_answers_give_back_the_same_float32(size):
         outputs = [type("Spec", (), {"name": "y"})]
 
     for is_rows, key in ((True, "predictions"), (False, "outputs")):
-        decoded = json.loads(encoding.encode(Signature, [values], is_rows))[key]
+        decoded = json.loads(b"".join(encoding.pieces(Signature, [values], is_rows)))[key]
         np.testing.assert_array_equal(np.array(decoded, np.float32), values)
         assert all(type(value) is float for row in decoded for pair in row for value in pair)
     empty = {(0, 3): "[]", (2, 0): "[[],[]]", (1, 2, 0): "[[[],[]]]", (2, 0, 3): "[[],[]]"}
     for shape, text in empty.items():
-        assert encoding.encode(Signature, [np.zeros(shape, np.float32)], False) == f'{{"outputs":{text}}}'.encode()
+        encoded = b"".join(encoding.pieces(Signature, [np.zeros(shape, np.float32)], False))
+        assert encoded == f'{{"outputs":{text}}}'.encode()

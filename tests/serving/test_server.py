@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 
 import pytest
@@ -127,6 +128,50 @@ def test_a_log_whose_reader_went_away_costs_no_answer_and_no_version(base_path, 
         assert client.predict(instances=["x"])[0] == 200
         put_version(saved[2], base_path / "2")
         wait_for(lambda: client.get("/healthz")[1]["loaded"] == {"tiny": [2]})
+
+
+def test_a_log_line_is_one_line_whatever_a_client_sends(base_path):
+    log = []
+    with running(ModelConfig("tiny", str(base_path)), log=log, log_requests=True) as client:
+        client.ask("GET", "/x%0a127.0.0.1%20GET%20/forged%20200%1b[31m%e2%80%ae")
+    (line,) = [line for line in log if "/x" in line]
+    assert "/x\\n127.0.0.1 GET /forged 200\\x1b[31m\\u202e 404" in line and line.isprintable()
+
+
+def ask_with_client(*arguments, port=9):
+    text = (ROOT / "saved_models" / "client.py").read_text(encoding="utf-8").replace(":8501", f":{port}")
+    return subprocess.run(
+        [sys.executable, "-c", text, *arguments], capture_output=True, text=True, errors="surrogateescape", timeout=60
+    )
+
+
+def test_the_client_of_the_readme_ends_with_one_line_when_something_is_wrong(client):
+    answered = ask_with_client("tiny", "añ", port=client.port)
+    assert answered.returncode == 0 and json.loads(answered.stdout)["length"] == 3
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other_port = other.getsockname()[1]
+        for arguments, port, expected in (
+            (("tiny", "x"), 9, "cannot be asked"),
+            (("other", "x"), client.port, "404: no model 'other'"),
+            (("a/b", "x"), client.port, "404: no model 'a/b'"),
+            (("tiny", "\udcff"), client.port, "400: "),
+            (("\udcff", "x"), client.port, "404: "),
+        ):
+            refused = ask_with_client(*arguments, port=port)
+            assert refused.returncode == 2 and expected in refused.stderr, refused.stderr
+            assert refused.stdout == "" and len(refused.stderr.splitlines()) == 1
+        answering = threading.Thread(target=_answer_without_json, args=(other,))
+        answering.start()
+        refused = ask_with_client("tiny", "x", port=other_port)
+        answering.join()
+        assert refused.returncode == 2 and "gave no JSON" in refused.stderr and len(refused.stderr.splitlines()) == 1
+
+
+def _answer_without_json(server):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>")
 
 
 def test_the_client_of_the_readme_names_the_output_of_a_signature_that_has_one(client):

@@ -76,7 +76,8 @@ async function ask() {
   byId("ask").disabled = true;
   try {
     const path = `/v1/models/${encodeURIComponent(model.name)}:predict`;
-    const response = await fetch(path, { method: "POST", body: request });
+    const headers = { "Content-Type": "application/json" };
+    const response = await fetch(path, { method: "POST", headers, body: request });
     const text = await response.text(), answer = parsed(text);
     byId("took").textContent = `${(performance.now() - start).toFixed(0)} ms`;
     byId("request").textContent = `POST ${path}\n\n${request}`;

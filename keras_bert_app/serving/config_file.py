@@ -1,0 +1,35 @@
+"""The models.config of a running server: new, changed and removed models count without a restart."""
+
+import asyncio
+from collections.abc import Callable
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.serving import model_configs
+
+
+class ConfigFile:
+    """A models.config that may change.
+
+    Args:
+        path: str. The file.
+        configs: list of ModelConfig. What the file said when the server started.
+        models: models.Models. The served models, which follow the file.
+        log: function of one line.
+    """
+
+    def __init__(self, path: str, configs: list, models, log: Callable[[str], None]):
+        self._path, self._configs, self._models, self._log = path, configs, models, log
+        self._trouble = ""
+
+    async def refresh(self) -> None:
+        """Looks into the file once. A file that cannot be read is logged once, and changes nothing."""
+        try:
+            configs, trouble = await asyncio.to_thread(model_configs.read, self._path), ""
+        except (UserError, OSError) as error:
+            configs, trouble = self._configs, f"{error}; the models stay as they are"
+        if trouble and trouble != self._trouble:
+            self._log(trouble)
+        self._trouble = trouble
+        if configs != self._configs:
+            self._configs = configs
+            await self._models.configure(configs)

@@ -1,0 +1,105 @@
+"""Compressed bodies: bounded by size and ratio, and never unpacked for an answer that does not need them."""
+
+import asyncio
+import gzip
+import json
+import zlib
+
+import pytest
+
+from keras_bert_app.serving.bodies import Bodies
+from keras_bert_app.serving.model_configs import ModelConfig
+from keras_bert_app.serving.request_errors import RequestError
+from tests.serving.conftest import running
+
+PATH = "/v1/models/tiny:predict"
+BODY = json.dumps({"instances": ["x" * 500]}).encode()
+ZEROS = json.dumps({"signature_name": "total", "instances": [[0] * 50_000] * 4}).encode()
+
+
+def raw_deflate(body):
+    compressor = zlib.compressobj(wbits=-15)
+    return compressor.compress(body) + compressor.flush()
+
+
+@pytest.mark.parametrize(
+    "encoding, compress",
+    [("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", zlib.compress), ("deflate", raw_deflate)],
+)
+def test_compressed_requests_are_answered(client, encoding, compress):
+    for body in (BODY, ZEROS):
+        status, _, answer = client.ask("POST", PATH, compress(body), {"Content-Encoding": encoding})
+        assert status == 200 and len(json.loads(answer)["predictions"]) in (1, 4)
+
+
+@pytest.mark.parametrize(
+    "encoding, body, status, expected",
+    [
+        ("gzip", gzip.compress(b" " * (8 << 20)), 413, "more than 1,048,576 bytes once decompressed"),
+        ("deflate", zlib.compress(b" " * (8 << 20)), 413, "once decompressed"),
+        ("gzip", BODY, 400, "the body cannot be read"),
+        ("gzip", gzip.compress(BODY)[:-9], 400, "it is cut"),
+        ("gzip", gzip.compress(BODY) + b"more", 400, "something follows"),
+        ("gzip", b"", 400, "it is cut"),
+        ("br", BODY, 415, "Content-Encoding 'br' is not known; expected gzip"),
+        ("gzip, gzip", gzip.compress(gzip.compress(BODY)), 415, "is not known"),
+    ],
+)
+def test_a_body_that_grows_too_large_or_is_not_what_it_says_is_refused(client, encoding, body, status, expected):
+    actual, _, answer = client.ask("POST", PATH, body, {"Content-Encoding": encoding})
+    assert actual == status and expected in json.loads(answer)["error"]
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/healthz", "/v1/models/other:predict", "/v1/models/tiny:classify"])
+def test_a_body_that_no_answer_needs_is_not_unpacked_and_ends_the_connection(client, path, monkeypatch):
+    monkeypatch.setattr("zlib.decompressobj", lambda *arguments, **options: pytest.fail("it was unpacked"))
+    bomb = gzip.compress(b" " * (8 << 20))
+    request = (
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+        b"Content-Length: %d\r\n\r\n"
+    )
+    with client.send(request % (path.encode(), len(bomb)) + bomb) as connection:
+        received = b""
+        while part := connection.recv(1 << 16):
+            received += part
+    assert b"Connection: close" in received and received[:10] in (b"HTTP/1.1 4", b"HTTP/1.1 5")
+
+
+class Request:
+    """A request whose body comes in parts and stops before its end."""
+
+    def __init__(self, parts, headers=None):
+        self.headers, self.content_length, self.content = headers or {}, None, self
+        self.parts, self.end = parts, asyncio.Event()
+
+    async def iter_any(self):
+        for part in self.parts:
+            yield part
+        await self.end.wait()
+
+
+def test_the_bodies_of_all_requests_together_have_a_bound_and_free_it():
+    async def case():
+        bodies = Bodies(max_bytes=10)
+        waiting = [Request([b"12345", b"12345"]) for _ in range(16)]
+        reading = [asyncio.ensure_future(bodies.read(request)) for request in waiting]
+        await asyncio.sleep(0)
+        with pytest.raises(RequestError, match="take all memory") as raised:
+            await bodies.read(Request([b"1"]))
+        assert raised.value.status == 503
+        waiting[0].end.set()
+        assert await reading[0] == (b"1234512345", None)
+        last = Request([b"1"])
+        last.end.set()
+        assert await bodies.read(last) == (b"1", None)
+        for task in reading[1:]:
+            task.cancel()
+
+    asyncio.run(case())
+
+
+def test_a_compressed_body_is_bounded_as_other_bodies_are(base_path):
+    body = gzip.compress(json.dumps({"instances": ["x" * 2000]}).encode())
+    with running(ModelConfig("tiny", str(base_path)), max_request_bytes=1000) as client:
+        status, _, answer = client.ask("POST", PATH, body, {"Content-Encoding": "gzip"})
+        assert status == 413 and "more than 1,000 bytes" in json.loads(answer)["error"]

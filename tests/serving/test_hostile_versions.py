@@ -1,0 +1,144 @@
+"""Versions from unknown sources: each fails alone, and nothing blocks the loading of others."""
+
+import os
+import pathlib
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import saved_models
+from keras_bert_app.serving import saved_model_files
+from keras_bert_app.serving.model_configs import ModelConfig
+from tests.runs.test_tf_checkpoints import FLOAT, write_index
+from tests.serving.conftest import put_version, running, wait_for
+from tests.serving.test_versions import which
+
+
+def add_pipe(directory):
+    os.mkfifo(directory / "pipe")
+
+
+def pipe_for_manifest(directory):
+    (directory / "manifest.json").unlink()
+    os.mkfifo(directory / "manifest.json")
+
+
+def add_dangling_link(directory):
+    (directory / "link").symlink_to(directory / "nowhere")
+
+
+def add_circle(directory):
+    (directory / "circle").symlink_to("circle")
+
+
+def add_link_to_its_own_directory(directory):
+    (directory / "assets" / "again").symlink_to(directory)
+
+
+def become_a_circle(directory):
+    shutil.rmtree(directory)
+    directory.symlink_to(directory.name)
+
+
+def declare_a_negative_shape(directory):
+    write_index(directory / "variables" / "variables", ("number", FLOAT, (-4, 4), 0, 64))
+    (directory / "manifest.json").unlink()
+    saved_model_files.write_manifest(str(directory))
+
+
+# Change of a sound version -> part of the reason in the status.
+DEFECTS = {
+    add_pipe: "2/pipe: is no plain file",
+    pipe_for_manifest: "3/manifest.json: is no plain file",
+    add_dangling_link: "4/link: is no plain file",
+    add_circle: "5/circle: is no plain file",
+    add_link_to_its_own_directory: "6/assets/again: is no plain file",
+    become_a_circle: "7/manifest.json: missing or damaged",
+    declare_a_negative_shape: "variables: is no sound checkpoint: number has the shape [-4, 4]",
+}
+
+
+def statuses(client):
+    entries = client.get("/v1/models/tiny")[1]["model_version_status"]
+    return {int(entry["version"]): (entry["state"], entry["status"]["error_message"]) for entry in entries}
+
+
+def test_a_version_that_cannot_be_read_fails_alone_and_is_named_in_the_status(base_path, saved):
+    with running(ModelConfig("tiny", str(base_path), latest=None)) as client:
+        for number, change in enumerate(DEFECTS, start=2):
+            writing = base_path / f"writing-{number}"
+            shutil.copytree(saved[2], writing)
+            change(writing)
+            if writing.is_symlink():
+                writing.unlink()
+                writing = pathlib.Path(os.path.join(base_path, str(number)))
+                writing.symlink_to(writing.name)
+            else:
+                writing.rename(base_path / str(number))
+        put_version(saved[2], base_path / "9")
+        wait_for(lambda: statuses(client).get(9, ("", ""))[0] == "AVAILABLE")
+        found = statuses(client)
+        assert found[1][0] == "AVAILABLE" and which(client) == [2]
+        for number, reason in enumerate(DEFECTS.values(), start=2):
+            assert found[number][0] == "END" and reason in found[number][1], number
+        (base_path / "2" / "pipe").unlink()
+        wait_for(lambda: statuses(client)[2][0] == "AVAILABLE")
+
+
+def test_a_pipe_is_refused_where_no_manifest_is_asked_for_too(base_path):
+    (base_path / "1" / "manifest.json").unlink()
+    (base_path / "1" / "saved_model.pb").unlink()
+    os.mkfifo(base_path / "1" / "saved_model.pb")
+    with pytest.raises(UserError, match="saved_model.pb: is no plain file"):
+        with running(ModelConfig("tiny", str(base_path)), allow_unverified=True):
+            pass
+    with pytest.raises(UserError, match="saved_model.pb: is no plain file"):
+        saved_models.load(base_path / "1")
+
+
+def test_a_file_that_the_manifest_does_not_name_is_refused_before_any_file_is_read(base_path, monkeypatch):
+    with open(base_path / "1" / "sparse", "wb") as file:
+        file.truncate(1 << 40)
+    monkeypatch.setattr(saved_model_files.storage, "sha256_of", lambda path: pytest.fail(f"{path} was read"))
+    with pytest.raises(UserError, match="sparse: is not as it was exported"):
+        saved_model_files.check_manifest(str(base_path / "1"))
+
+
+class Scaled(tf.Module):
+    """Multiplies by a number that may be NaN."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = tf.Variable(factor)
+        signature = [tf.TensorSpec([None], tf.float32, name="x")]
+        self.exported = {"serving_default": tf.function(lambda x: {"y": x * self.factor}, input_signature=signature)}
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_not_served(tmp_path, factor):
+    module = Scaled(factor)
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures=module.exported)
+    saved_model_files.write_manifest(str(tmp_path / "1"))
+    with pytest.raises(UserError, match=r"the variable factor holds numbers that are not finite"):
+        with running(ModelConfig("tiny", str(tmp_path))):
+            pass
+
+
+@pytest.mark.parametrize("name", ["run[1]", "back\\slash", "a*b?"])
+def test_a_path_that_tensorflow_would_take_for_a_pattern_is_read(tmp_path, saved, name):
+    put_version(saved[1], tmp_path / name / "1")
+    with running(ModelConfig("tiny", str(tmp_path / name))) as client:
+        assert which(client) == [1]
+    loaded = saved_models.load(tmp_path / name)
+    assert loaded.signatures["which"](x=tf.constant([0]))["number"].numpy().tolist() == [1]
+
+
+def test_links_to_files_of_the_right_content_are_served(base_path, tmp_path):
+    for name in ("saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"):
+        outside = tmp_path / name.replace("/", "_")
+        (base_path / "1" / name).rename(outside)
+        (base_path / "1" / name).symlink_to(outside)
+    with running(ModelConfig("tiny", str(base_path))) as client:
+        assert which(client) == [1]
