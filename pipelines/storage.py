@@ -4,13 +4,16 @@ A path with "://" is remote and goes through tf.io.gfile. TensorFlow is loaded f
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 _CHUNK_BYTES = 1 << 22
+_WILDCARDS = frozenset("*?[\\")
 
 
 def is_remote(path: str | os.PathLike) -> bool:
@@ -66,6 +69,35 @@ def size_of(path: str | os.PathLike) -> int:
 def absolute(path: str) -> str:
     """Makes a local path absolute; a remote path and "" stay the same."""
     return path if not path or is_remote(path) else os.path.abspath(path)
+
+
+def has_wildcards(path: str | os.PathLike) -> bool:
+    """Returns whether TensorFlow takes a local path for a pattern when it reads a checkpoint."""
+    return not is_remote(path) and not _WILDCARDS.isdisjoint(str(path))
+
+
+@contextlib.contextmanager
+def linked(targets: Mapping[str, str]) -> Iterator[str]:
+    """Makes a temporary directory of links, by which TensorFlow can read local paths that have wildcards.
+
+    TensorFlow reads a checkpoint or a SavedModel only where its path, taken as a pattern, matches a file. A path
+    with "[" matches other paths, and TensorFlow knows no way to escape a character of a path that it also opens.
+
+    Args:
+        targets: dict from the name of a link to the path that it leads to.
+
+    Yields:
+        str. The directory. It exists until the block ends.
+
+    Raises:
+        OSError: the directory for temporary files has wildcards, too.
+    """
+    with tempfile.TemporaryDirectory(prefix="links-") as directory:
+        if has_wildcards(directory):
+            raise OSError(errno.EINVAL, "has one of * ? [ \\ in its path; set TMPDIR to another directory", directory)
+        for name, target in targets.items():
+            os.symlink(os.path.abspath(target), os.path.join(directory, name))
+        yield directory
 
 
 def make_directories(path: str | os.PathLike) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_bert_app.export import rows
-from keras_bert_app.export.specs import FROM_GROUPS, about_run, text_spec, variables
+from keras_bert_app.export.specs import FROM_GROUPS, about_run, checked_ids, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
 _EXAMPLE = {
@@ -61,7 +61,7 @@ class ChoiceModule(tf.Module):
 
         @tf.function(input_signature=FROM_GROUPS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            encoded = checked_ids(model.config, input_word_ids, input_mask, input_type_ids, execution)
             logits = model(encoded, execution=execution)["logits"]
             is_choice = input_mask[:, :, 0] > 0
             probabilities = tf.nn.softmax(tf.where(is_choice, logits, logits.dtype.min))

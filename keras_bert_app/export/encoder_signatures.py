@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_bert_app.export.specs import FROM_IDS, About, available_outputs
+from keras_bert_app.export.specs import FROM_IDS, About, available_outputs, checked_ids
 from keras_bert_app.modeling.execution import PLAIN, Execution
 
 
@@ -32,7 +32,7 @@ class EncoderModule(tf.Module):
 
         @tf.function(autograph=False, input_signature=[{spec.name: spec for spec in FROM_IDS}])
         def call(inputs):
-            outputs = encoder(inputs, execution=execution)
+            outputs = encoder(checked_ids(encoder.config, **inputs, execution=execution), execution=execution)
             return available_outputs(outputs, "sequence_output", "pooled_output", "encoder_outputs")
 
         @tf.function(autograph=False, input_signature=FROM_IDS)

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.export.chunks import in_chunks
-from keras_bert_app.export.specs import FROM_IDS, About, available_outputs, text_spec, variables
+from keras_bert_app.export.specs import FROM_IDS, About, available_outputs, checked_ids, inside, text_spec, variables
 
 TOP_K = 5
 _MASKS_AT_A_TIME = 256  # 31 MB of float32 logits with BERT's vocabulary of 30,522
@@ -68,9 +68,7 @@ def _encode_function(model):
     def encode_ids(input_word_ids, input_mask, input_type_ids):
         outputs = model(
             {
-                "input_word_ids": input_word_ids,
-                "input_mask": input_mask,
-                "input_type_ids": input_type_ids,
+                **checked_ids(model.config, input_word_ids, input_mask, input_type_ids),
                 "masked_lm_positions": tf.zeros_like(input_word_ids[:, :1]),
             }
         )
@@ -87,9 +85,7 @@ def _masked_lm_function(model):
     def masked_lm(input_word_ids, input_mask, input_type_ids, masked_lm_positions):
         outputs = model(
             {
-                "input_word_ids": input_word_ids,
-                "input_mask": input_mask,
-                "input_type_ids": input_type_ids,
+                **checked_ids(model.config, input_word_ids, input_mask, input_type_ids),
                 "masked_lm_positions": _inside(masked_lm_positions, tf.shape(input_word_ids)[1]),
             },
             heads_only=True,
@@ -100,15 +96,16 @@ def _masked_lm_function(model):
 
 
 def _inside(positions, length):
-    """Checks that positions lie inside their rows and returns them.
+    """Checks that positions lie inside their rows, at most one for each place, and returns them.
 
-    Other positions would read another row, which may belong to the request of another client.
+    Other positions would read another row, which may belong to the request of another client. Each position costs as
+    many numbers as the vocabulary has pieces, so a short request could ask for more memory than there is.
     """
-    check = tf.debugging.Assert(
-        tf.reduce_all((positions >= 0) & (positions < length)),
-        ["masked_lm_positions: expected numbers from 0 to the row's length less 1; the rows have", length],
+    count = tf.shape(positions)[1]
+    is_few = tf.debugging.Assert(
+        count <= length, ["masked_lm_positions: expected at most one for each token; a row has", count, "for", length]
     )
-    with tf.control_dependencies([check]):
+    with tf.control_dependencies([is_few, inside("masked_lm_positions", positions, length)]):
         return tf.identity(positions)
 
 

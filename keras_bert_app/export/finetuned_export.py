@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ from keras_bert_app.export.sequence_answers import SequenceModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.export.tagging_answers import TaggingModule
 from keras_bert_app.files import read_json
+from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -47,7 +49,8 @@ def is_finetuned(path: str | os.PathLike) -> bool:
         path: str. A directory, or a handle such as hf://.
     """
     try:
-        values = read_json(work_directory.path_in(seeds.best_run(str(path)), "config.json"))
+        directory = seeds.best_run(str(path))
+        values = read_json(work_directory.path_in(directory, "config.json"), folder=directory)
     except (UserError, tf.errors.UnimplementedError):  # no file system reads a handle such as hf://
         return False
     return FinetuningConfig.KEY in values
@@ -96,9 +99,10 @@ def export_finetuned(
     # The export computes in float32 on one device, whatever the run was trained on.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
     existing = ExistingRun.read(finetuned.directory)
+    check_finite({variable.path: variable.numpy() for variable in finetuned.model.weights}, finetuned.checkpoint)
 
     def make_module(execution=PLAIN):
-        return _module(finetuned, existing.values["inputs"], max_windows, execution)
+        return _module(finetuned, existing.note("inputs"), max_windows, execution)
 
     module = make_module()
     files = {
@@ -109,9 +113,34 @@ def export_finetuned(
     version = saved_models.next_version(export_dir, f"{export_dir}_ids")
     ids_module = IdsModule(module)
     converted = litert_export.files(lambda execution: IdsModule(make_module(execution))) if has_litert else {}
-    ids = saved_models.write_saved_model(ids_module, f"{export_dir}_ids", version, {**files, **converted}, facts)
     # The raw-text export comes last: if it exists, both exist.
-    return saved_models.write_saved_model(module, export_dir, version, files, facts), ids
+    exports = (
+        saved_models.Export(ids_module, f"{export_dir}_ids", {**files, **converted}, facts),
+        saved_models.Export(module, export_dir, files, facts),
+    )
+    ids, raw_text = saved_models.write_together([export.export_dir for export in exports], version, exports)
+    return raw_text, ids
+
+
+def raw_text_function(workdir: str, changes: dict | None = None) -> tuple[Callable, tuple[str, ...]]:
+    """Makes the function of an export's raw texts in this process, without writing an export.
+
+    Args:
+        workdir: str. The work directory of the run. Of several seeds, the best one answers.
+        changes: dict of fields of FinetuningConfig. See FinetunedRun.
+
+    Returns:
+        (function of keyword arguments, one string tensor for each input, that returns a dict of tensors; names of the
+        inputs).
+
+    Raises:
+        UserError: the directory holds no fine-tuning run, or the run has not saved anything yet.
+    """
+    changes = {"precision": "float32", **(changes or {})}
+    finetuned = FinetunedRun(workdir, changes, strategies.make_strategy("one_device"))
+    inputs = ExistingRun.read(finetuned.directory).note("inputs")
+    max_windows = finetuned.run.max_windows if "max_windows" in changes else MAX_WINDOWS
+    return _module(finetuned, inputs, max_windows).exported["serving_default"], tuple(inputs)
 
 
 def _module(finetuned, inputs, max_windows, execution=PLAIN):
@@ -128,26 +157,41 @@ def _module(finetuned, inputs, max_windows, execution=PLAIN):
 def _facts(finetuned):
     """The facts of a model card about a run, dict from heading to lines."""
     run, task = finetuned.run, finetuned.task
-    scores = results.of_best_weights(finetuned.directory)
+    steps, score_lines = _scores(finetuned.directory)
     facts = {
         "Trained on": [
             f"task {task.name}: {task.summary}",
             f"from {'a pre-trained model' if run.init_checkpoint else 'random weights'}, batches of "
-            f"{run.global_batch_size} examples, learning rate {run.learning_rate:g}, seed {run.seed}"
-            + (f"; the weights of step {scores['best_step']:,} of {scores['num_train_steps']:,}" if scores else ""),
+            f"{run.global_batch_size} examples, learning rate {run.learning_rate:g}, seed {run.seed}" + steps,
             shape_text(finetuned.model.config),
         ]
     }
-    if scores:
-        baseline = scores["baseline"]
-        facts["Scores"] = [
-            f"{name} {value:.4f} on {scores['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
-            f"needs no model ({baseline['what']})"
-            for name, value in scores["dev"].items()
-        ]
+    if score_lines:
+        facts["Scores"] = score_lines
     facts["Limits"] = [
         f"texts of the kind, language and casing of the training data; rows of {run.max_seq_length} tokens, and an "
         "answer says when something of a text was not read (truncated)",
         "probabilities are the model's own and were not calibrated",
     ]
     return facts
+
+
+def _scores(directory):
+    """(words about the step of the best weights, lines about their scores); ("", []) before the run ends."""
+    scores = results.of_best_weights(directory)
+    if not scores:
+        return "", []
+    try:
+        baseline = scores["baseline"]
+        lines = [
+            f"{name} {value:.4f} on {scores['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
+            f"needs no model ({baseline['what']})"
+            for name, value in scores["dev"].items()
+        ]
+        return f"; the weights of step {scores['best_step']:,} of {scores['num_train_steps']:,}", lines
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        path = work_directory.path_in(directory, "results.json")
+        raise UserError(
+            f"{path}: is not as finetune writes it ({type(error).__name__}: {str(error)[:80]}); put back the run's own "
+            "file, or delete it to export without scores"
+        ) from None

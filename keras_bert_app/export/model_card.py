@@ -4,6 +4,7 @@ import json
 
 import tensorflow as tf
 
+_CURL = "curl -H 'Content-Type: application/json'"
 _SERVER = "http://localhost:8501/v1/models"
 
 
@@ -35,7 +36,7 @@ def card(about, signatures: dict, name: str, facts: dict[str, list[str]]) -> str
     for signature, inputs in about.examples.items():
         body = json.dumps({"signature_name": signature, "inputs": inputs}, ensure_ascii=False)
         quoted = body.replace("'", "'\\''")
-        lines += ["", "```sh", f"curl {_SERVER}/{name}:predict -d '{quoted}'", "```"]
+        lines += ["", "```sh", f"{_CURL} {_SERVER}/{name}:predict -d '{quoted}'", "```"]
     lines += [
         "",
         "A TensorFlow model is a program: load only those that you trust. "

@@ -5,10 +5,9 @@ https://www.tensorflow.org/hub/common_saved_model_apis/text
 
 import tensorflow as tf
 
-from keras_bert_app.export import masked_lm_scoring, rows
+from keras_bert_app.export import masked_lm_scoring
 from keras_bert_app.export.specs import About, text_spec
 from pipelines.examples import packing
-from pipelines.examples.pairs import SegmentPairs
 
 SEQ_LENGTH = 128
 _EXAMPLE = "A cat sat on the mat."
@@ -113,13 +112,4 @@ def _pack(tokenizer, segments, seq_length):
     Returns:
         dict of int32 [B, seq_length].
     """
-    tokens = tf.concat([*(segment.flat_values for segment in segments), [tokenizer.pad_id]], axis=0)
-    spans = [rows.spans(segment) for segment in segments]
-    lengths = [length for _, length in spans]
-    room = tf.fill(tf.shape(lengths[0]), tf.maximum(seq_length - len(segments) - 1, 0))
-    kept = rows.kept_lengths(lengths, room)
-    pairs = SegmentPairs(spans[0][0], kept[0], spans[-1][0] + tf.size(segments[0].flat_values), kept[-1], None)
-    ids, input_mask, input_type_ids, _ = packing.pack_pairs(
-        tokens, pairs, seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, has_b=len(segments) == 2
-    )
-    return {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+    return packing.pack_segments(segments, seq_length, tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)

@@ -12,6 +12,7 @@ from keras_bert_app.export.fill_mask_signatures import TOP_K, FillMaskModule
 from keras_bert_app.export.preprocessor import SEQ_LENGTH, PreprocessorModule
 from keras_bert_app.export.specs import shape_text
 from keras_bert_app.interop import load, own_layout
+from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN
 from keras_bert_app.runs import checkpoints
 from keras_bert_app.runs.work_directory import ExistingRun
@@ -60,25 +61,33 @@ def export_pretrained(
         files["vocab.txt"] = weights.vocabulary
     places = export_dir, f"{export_dir}_ids", f"{export_dir}_preprocess"
     version, card_facts = saved_models.next_version(*places), facts(path, weights)
+    exports = _exports(model, weights, places, top_k, has_litert)
+    written = saved_models.write_together(
+        places,
+        version,
+        (saved_models.Export(module, place, {**files, **more}, card_facts) for module, place, more in exports),
+    )
+    by_place = {os.path.dirname(directory): directory for directory in written}
+    return by_place.get(places[0]), by_place[places[1]], by_place.get(places[2])
 
-    def write(module, place, more=None):
-        return saved_models.write_saved_model(module, place, version, {**files, **(more or {})}, card_facts)
 
-    def write_ids(*example):
-        def make_module(execution=PLAIN):
-            return EncoderModule(model.encoder, *example, execution=execution)
+def _exports(model, weights, places, top_k, has_litert):
+    """Makes the modules of the exports one by one. Yields (module, directory of its versions, further files)."""
+    tokenizer, example = None, []
+    if weights.vocabulary is not None:
+        tokenizer = BertTokenizer(weights.vocabulary, model.config.do_lower_case)
+        example = [[tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]]
 
-        return write(make_module(), places[1], litert_export.files(make_module) if has_litert else {})
+    def make_encoder(execution=PLAIN):
+        return EncoderModule(model.encoder, *example, execution=execution)
 
-    if weights.vocabulary is None:
-        return None, write_ids(), None
-    tokenizer = BertTokenizer(weights.vocabulary, config.do_lower_case)
-    ids_export = write_ids([tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id])
-    preprocessor = write(PreprocessorModule(tokenizer, min(SEQ_LENGTH, config.max_position_embeddings)), places[2])
-    if "masked_lm" not in weights.parts():
-        return None, ids_export, preprocessor
-    # The raw-text export comes last: if it exists, all exist.
-    return write(FillMaskModule(model, tokenizer, top_k), places[0]), ids_export, preprocessor
+    yield make_encoder(), places[1], litert_export.files(make_encoder) if has_litert else {}
+    if tokenizer is None:
+        return
+    yield PreprocessorModule(tokenizer, min(SEQ_LENGTH, model.config.max_position_embeddings)), places[2], {}
+    if "masked_lm" in weights.parts():
+        # The raw-text export comes last: if it exists, all exist.
+        yield FillMaskModule(model, tokenizer, top_k), places[0], {}
 
 
 def _load(path, top_k, log):
@@ -86,6 +95,7 @@ def _load(path, top_k, log):
     weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
     for line in lines:
         log(line)
+    check_finite(weights.tensors, weights.origin)
     has_head = "masked_lm" in weights.parts()
     if weights.vocabulary is None and has_head:
         raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
@@ -171,8 +181,7 @@ def facts(path: str, weights) -> dict[str, list[str]]:
         f"{run.seed}",
         shape,
     ]
-    scores = _last_evaluation(run_directory, step)
-    score_lines = {"Scores": evaluation.summary(scores, run.sentence_objective)} if scores else {}
+    score_lines = _score_lines(run_directory, step, run)
     return {"Trained on": trained, **score_lines, "Limits": limits}
 
 
@@ -186,6 +195,19 @@ def _pretraining_run(path):
     except UserError:  # a fine-tuned run, or a model converted from another layout
         return "", 0, None
     return run_directory, checkpoints.read_manifest(checkpoint)["step"], run
+
+
+def _score_lines(run_directory, step, run):
+    """{"Scores": lines about the newest held-out results up to a step}, or {}."""
+    try:
+        scores = _last_evaluation(run_directory, step)
+        return {"Scores": evaluation.summary(scores, run.sentence_objective)} if scores else {}
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        path = os.path.join(run_directory, "metrics.jsonl")
+        raise UserError(
+            f"{path}: is not as pretrain writes it ({type(error).__name__}: {str(error)[:80]}); put back the run's own "
+            "file, or delete it to export without scores"
+        ) from None
 
 
 def _last_evaluation(run_directory, step):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert_app.export import best_answers, rows
 from keras_bert_app.export.chunks import logits_of_rows
-from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.export.specs import FROM_IDS, about_run, checked_ids, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 
@@ -43,7 +43,7 @@ class QuestionAnsweringModule(tf.Module):
 
         @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            encoded = checked_ids(self.model.config, input_word_ids, input_mask, input_type_ids, execution)
             logits = self.model(encoded, execution=execution)["logits"]
             return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 

@@ -11,46 +11,7 @@ from pipelines.examples import packing
 from pipelines.examples.pairs import SegmentPairs
 from pipelines.ragged import row_ids
 
-
-def spans(pieces):
-    """Finds the rows of a RaggedTensor in its flat values.
-
-    Args:
-        pieces: RaggedTensor [B, (pieces)].
-
-    Returns:
-        (first token, number of tokens), both int32 [B].
-    """
-    return tf.cast(pieces.row_starts(), tf.int32), tf.cast(pieces.row_lengths(), tf.int32)
-
-
-def kept_lengths(lengths: list, room) -> list:
-    """Computes how many tokens each part of a row may keep, as tasks.features.truncated does.
-
-    Args:
-        lengths: list of k int32 [B]. The tokens of each part.
-        room: int32 [B]. The most tokens of all parts together.
-
-    Returns:
-        list of k int32 [B].
-    """
-    # `level` is the most that a long part may keep. The loop begins with the shortest part: a part that fits leaves its
-    # room to the others.
-    left, level = room, tf.fill(tf.shape(room), tf.int32.max)
-    rest = tf.zeros_like(room)
-    for at, length in enumerate(tf.unstack(tf.sort(tf.stack(lengths), axis=0))):
-        count = len(lengths) - at
-        is_found = level < tf.int32.max
-        is_level = ~is_found & (length > left // count)
-        rest = tf.where(is_level, left % count, rest)
-        level = tf.where(is_level, left // count, level)
-        left = tf.where(is_found | is_level, left, left - length)
-    kept = []
-    for length in lengths:
-        is_longer = length > level
-        kept.append(tf.where(is_longer, level + tf.cast(rest > 0, tf.int32), length))
-        rest -= tf.cast(is_longer, tf.int32)
-    return kept
+spans, kept_lengths = packing.spans, packing.kept_lengths
 
 
 def windows(lengths, room, stride, most: int):

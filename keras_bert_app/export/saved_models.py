@@ -6,6 +6,7 @@ config.json and vocab.txt describe the model, export.json describes the export t
 Servers warm up with the requests in assets.extra. manifest.json has the sha256 of all these files.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -13,6 +14,8 @@ import platform
 import re
 import tempfile
 import time
+import weakref
+from collections.abc import Iterable
 
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops, which raw-text exports need
@@ -29,55 +32,120 @@ _A_DAY = 86_400.0  # seconds
 _WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
 
-def write_saved_model(
-    module: tf.Module, export_dir: str, version: int, files: dict[str, bytes], facts: dict | None = None
-) -> str:
-    """Writes EXPORT_DIR/VERSION/ whole or not at all. An existing version is an error and stays as it is.
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """One of the SavedModels that write_together writes.
 
-    An object store (gs://) renames a directory by copying its files. There the export is copied from a local directory,
-    and saved_model.pb, without which no program loads a version, comes last.
-
-    Args:
+    Attributes:
         module: tf.Module with `exported`, a dict from signature name to tf.function with an input_signature, and with
             `about`, a specs.About.
         export_dir: str. The directory of the versions.
-        version: int. The number of the version.
         files: dict from name to bytes of files to write next to saved_model.pb.
         facts: dict from heading to lines of the model card.
+    """
+
+    module: tf.Module
+    export_dir: str
+    files: dict[str, bytes]
+    facts: dict[str, list[str]]
+
+
+def write_saved_model(
+    module: tf.Module, export_dir: str, version: int, files: dict[str, bytes], facts: dict | None = None
+) -> str:
+    """Writes EXPORT_DIR/VERSION/ whole or not at all. See write_together.
+
+    Args:
+        module: tf.Module. See Export.
+        export_dir: str. The directory of the versions.
+        version: int. The number of the version.
+        files: dict. See Export.
+        facts: dict. See Export.
 
     Returns:
         str: the directory of the version.
     """
-    directory, name = os.path.join(export_dir, str(version)), os.path.basename(export_dir)
-    if storage.is_remote(export_dir):
-        with tempfile.TemporaryDirectory() as temporary:
-            _write_files(module, temporary, name, files, facts)
-            _copy(temporary, directory)
-        return directory
-    _remove_abandoned(export_dir)
-    # Another process may write the same version, so the name is this process's own. The rename refuses an existing
-    # directory: whoever comes second gets an error. storage.whole_directory would replace the directory.
-    temporary = os.path.join(export_dir, f"writing-{version}-{os.getpid()}-{platform.node()}")
+    return write_together([export_dir], version, [Export(module, export_dir, files, facts or {})])[0]
+
+
+def write_together(export_dirs: Iterable[str], version: int, exports: Iterable[Export]) -> list[str]:
+    """Writes EXPORT_DIR/VERSION/ for each export: all of them or none. An existing version is an error and stays.
+
+    Local directories get their names when all of them are whole. If the process is killed between two of these names,
+    the next export of the same model completes them. An object store (gs://) renames a directory by copying its files.
+    There each export is copied from a local directory, and saved_model.pb, without which no program loads a version,
+    comes last.
+
+    Args:
+        export_dirs: iterable of str. All directories of the model's versions.
+        version: int. The number of the version.
+        exports: iterable of Export. They may be made one by one.
+
+    Returns:
+        list of str: the directory of each version, in the order of `exports`.
+    """
+    export_dirs = list(export_dirs)
+    if storage.is_remote(export_dirs[0]):
+        return [_write_remote(export, version) for export in exports]
+    _finish_abandoned(export_dirs)
+    staged, named = [], []
     try:
-        _write_files(module, temporary, name, files, facts)
-        tf.io.gfile.rename(temporary, directory)
+        for export in exports:
+            # Another process may write the same version, so the name is this process's own. The rename refuses an
+            # existing directory: whoever comes second gets an error. storage.whole_directory would replace it.
+            name = f"writing-{version}-{os.getpid()}-{platform.node()}"
+            staged.append((os.path.join(export.export_dir, name), os.path.join(export.export_dir, str(version))))
+            _write_files(export, staged[-1][0])
+        for temporary, directory in staged:
+            tf.io.gfile.rename(temporary, directory)
+            named.append(directory)
     except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.rmtree(temporary)
+        for path in (*(temporary for temporary, _ in staged), *named):
+            if tf.io.gfile.exists(path):
+                tf.io.gfile.rmtree(path)
         raise
+    return named
+
+
+def _write_remote(export, version):
+    directory = os.path.join(export.export_dir, str(version))
+    with tempfile.TemporaryDirectory() as temporary:
+        _write_files(export, temporary)
+        _copy(temporary, directory)
     return directory
 
 
-def _remove_abandoned(export_dir):
-    """Removes directories of exports whose processes have ended.
+def _finish_abandoned(export_dirs):
+    """Gives the directories of ended processes their names if another one of the same export has it; removes others.
 
     The process of another machine or container cannot be checked: its directory counts as abandoned after a day.
     """
+    for path, version in [found for export_dir in export_dirs for found in _abandoned(export_dir)]:
+        directory = os.path.join(os.path.dirname(path), version)
+        is_named_elsewhere = any(os.path.isdir(os.path.join(other, version)) for other in export_dirs)
+        if is_named_elsewhere and not os.path.exists(directory) and _is_whole(path):
+            os.rename(path, directory)
+        else:
+            tf.io.gfile.rmtree(path)
+
+
+def _abandoned(export_dir):
+    """List of (directory of an ended process, its version)."""
+    found = []
     for name in os.listdir(export_dir) if os.path.isdir(export_dir) else ():
-        if match := re.fullmatch(r"writing-\d+-(\d+)-(.*)", name):
-            path, is_here = os.path.join(export_dir, name), match[2] == platform.node()
-            if not _is_alive(int(match[1])) if is_here else time.time() - os.stat(path).st_mtime > _A_DAY:
-                tf.io.gfile.rmtree(path)
+        if match := re.fullmatch(r"writing-(\d+)-(\d+)-(.*)", name):
+            path, is_here = os.path.join(export_dir, name), match[3] == platform.node()
+            if not _is_alive(int(match[2])) if is_here else time.time() - os.stat(path).st_mtime > _A_DAY:
+                found.append((path, match[1]))
+    return found
+
+
+def _is_whole(directory):
+    try:
+        saved_model_files.check_manifest(directory)
+    except UserError:
+        return False
+    return True
 
 
 def _is_alive(process):
@@ -99,14 +167,15 @@ def _copy(source, target):
         tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name), overwrite=True)
 
 
-def _write_files(module, directory, name, files, facts):
+def _write_files(export, directory):
     """Writes the SavedModel, the given files and their descriptions."""
+    module, name = export.module, os.path.basename(export.export_dir)
     tf.saved_model.save(module, directory, signatures=module.exported)
     texts = {
         "export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
-        "README.md": card(module.about, _signatures(directory), name, facts or {}),
+        "README.md": card(module.about, _signatures(directory), name, export.facts),
     }
-    for file_name, content in {**files, **{key: text.encode() for key, text in texts.items()}}.items():
+    for file_name, content in {**export.files, **{key: text.encode() for key, text in texts.items()}}.items():
         with tf.io.gfile.GFile(os.path.join(directory, file_name), "wb") as file:
             file.write(content)
     _write_warm_up(module, name, os.path.join(directory, _WARM_UP))
@@ -207,8 +276,16 @@ def load(path: str | os.PathLike):
         the object of tf.saved_model.load, with `signatures`.
 
     Raises:
-        UserError: there is no version, a file is missing or changed, or the manifest does not name a file.
+        UserError: there is no version, a file is missing or changed, the manifest does not name a file, or TensorFlow
+            cannot load the files.
     """
     directory = find(path)
     saved_model_files.check_manifest(directory)
-    return tf.saved_model.load(directory)
+    links = contextlib.ExitStack()
+    try:
+        loaded = tf.saved_model.load(saved_model_files.literal(directory, links))
+    except Exception as error:  # A damaged SavedModel can raise any error in TensorFlow.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(f"{directory}: TensorFlow cannot load it: {reason}; export again") from None
+    weakref.finalize(loaded, links.close)
+    return loaded

@@ -1,8 +1,10 @@
 """Sentence vectors: the SavedModel that makes them from raw text, and the same module in this process."""
 
+import contextlib
 import dataclasses
 import functools
 import json
+import os
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -12,9 +14,11 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import litert_export, masked_lm_scoring, rows, saved_models
 from keras_bert_app.export import pooling as poolings
 from keras_bert_app.export.pretrained_export import TRAINING, facts, training_record, with_checkpoint
-from keras_bert_app.export.specs import FROM_IDS, About, text_spec, variables
-from keras_bert_app.interop import load, surgery
+from keras_bert_app.export.specs import FROM_IDS, About, checked_ids, text_spec, variables
+from keras_bert_app.interop import archives, hub, load, surgery
 from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.interop.huggingface import sentence_transformers_files
+from keras_bert_app.interop.weights import check_finite
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import seeds
@@ -25,10 +29,10 @@ _EXAMPLE = "A cat sat on the mat."
 
 @dataclasses.dataclass(frozen=True)
 class Pooling:
-    """How the states of a text become its vector.
+    """How the states of a text become its vector. None stands for what the model's own files say, else the default.
 
     Attributes:
-        pooling: str. One of export.pooling.POOLINGS.
+        pooling: str. One of export.pooling.POOLINGS; by default "mean".
         layer: int. See export.pooling.layers_read.
         normalize: bool. Whether vectors have length 1, so that the product of two vectors is their cosine.
         pool_special_tokens: bool. Whether to pool [CLS] and [SEP] too, as sentence-transformers does. The model attends
@@ -36,11 +40,14 @@ class Pooling:
         max_seq_length: int. Longer texts lose their end; 0 for all positions of the model.
     """
 
-    pooling: str = "mean"
+    pooling: str | None = None
     layer: int | None = None
-    normalize: bool = False
-    pool_special_tokens: bool = False
-    max_seq_length: int = 0
+    normalize: bool | None = None
+    pool_special_tokens: bool | None = None
+    max_seq_length: int | None = None
+
+
+_DEFAULTS = Pooling("mean", None, normalize=False, pool_special_tokens=False, max_seq_length=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,11 +111,8 @@ class EmbeddingModule(tf.Module):
 
         @tf.function(autograph=False, input_signature=FROM_IDS)
         def ids(input_word_ids, input_mask, input_type_ids):
-            return {
-                "embedding": vectors(
-                    {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
-                )
-            }
+            inputs = checked_ids(encoder.config, input_word_ids, input_mask, input_type_ids, execution)
+            return {"embedding": vectors(inputs)}
 
         self.exported = {"serving_default": embed, "num_tokens": num_tokens, "tokenize": rows_of_ids, "ids": ids}
         example = [[tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]]
@@ -137,18 +141,23 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     Raises:
         UserError: the path holds no model, or the model cannot be pooled in this way.
     """
-    weights, lines = load.load_weights(path, allow_missing=PARTS[1:])
+    own = _own_steps(path)
+    weights, lines = load.load_weights(
+        os.path.join(path, own.folder) if own and own.folder else path, allow_missing=PARTS[1:]
+    )
     for line in lines:
         log(line)
+    check_finite(weights.tensors, weights.origin)
     if weights.vocabulary is None:
         raise UserError(f"{weights.origin}: has no vocab.txt; lay the model's vocabulary beside it")
-    positions = weights.config.max_position_embeddings
+    positions, num_layers = weights.config.max_position_embeddings, weights.config.num_hidden_layers
+    given, how = how, _settled(how, own, positions)
     if how.max_seq_length and not 3 <= how.max_seq_length <= positions:
         raise UserError(
             f"--max_seq_length={how.max_seq_length}: {weights.origin} has {positions} positions; give 3 to "
             f"{positions}, or 0 for all of them"
         )
-    layers = poolings.layers_read(how.pooling, how.layer, weights.config.num_hidden_layers)
+    layers = poolings.layers_read(how.pooling, how.layer, num_layers)
     if layers[-1] < weights.config.num_hidden_layers:
         weights, line = surgery.lowest_layers(weights, layers[-1])
         log(line)
@@ -156,7 +165,50 @@ def embedding_module(path: str, how: Pooling = Pooling(), log: Callable[[str], N
     load.assign(model, weights)
     tokenizer = BertTokenizer(weights.vocabulary, weights.config.do_lower_case)
     how = dataclasses.replace(how, layer=layers[-1], max_seq_length=how.max_seq_length or positions)
+    log(_choice_line(how, given, own, num_layers))
     return EmbeddingModule(model.encoder, tokenizer, how, layers), weights
+
+
+def _own_steps(path):
+    """The SentenceTransformer of a model's folder; None for other models."""
+    fetched, _ = hub.fetch(str(path))
+    is_archive = archives.is_archive(fetched)
+    with archives.unpacked(fetched) if is_archive else contextlib.nullcontext(fetched) as place:
+        own = sentence_transformers_files.read(place)
+    if own and own.folder and (is_archive or fetched != str(path)):
+        raise UserError(f"{path}: has its model in the folder {own.folder}; give the unpacked directory")
+    return own
+
+
+def _settled(how, own, positions):
+    """The Pooling with a value for each field but the layer: the given one, else the folder's, else the default."""
+    base = _DEFAULTS
+    if own:
+        length = min(own.max_seq_length, positions)
+        base = Pooling(own.pooling, -1, own.normalize, pool_special_tokens=True, max_seq_length=length)
+    values = {
+        name: value if value is not None else getattr(base, name) for name, value in dataclasses.asdict(how).items()
+    }
+    if values["pooling"] == "first_last":
+        values["layer"] = how.layer  # that pooling reads layers of its own
+    return Pooling(**values)
+
+
+def _choice_line(how, given, own, num_layers):
+    """The line that says how vectors are made, and what else could be taken."""
+    line = f"vectors: {', '.join(_pooling_lines(how))}, of {num_layers} layers; rows of {how.max_seq_length} tokens"
+    if own:
+        changed = [name for name, value in dataclasses.asdict(given).items() if value is not None]
+        line += f"; as {', '.join(own.files)} say" + (
+            f", but for {', '.join(f'--{name}' for name in changed)}" if changed else ""
+        )
+        return "; ".join([line, *own.remarks])
+    if given == Pooling():
+        line += (
+            "; if the model was made for vectors (sentence-transformers), give --layer=-1 --pool_special_tokens "
+            "--normalize, and the --pooling that its makers name"
+        )
+    return line
 
 
 def export_embeddings(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from keras_bert_app.export import rows
-from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.export.specs import FROM_GROUPS, FROM_IDS, about_run, checked_ids, text_spec, variables
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.sequences import CLASSIFICATION, MULTI_LABEL, THRESHOLD
 from keras_bert_app.tasks.features import head_length
@@ -52,7 +52,7 @@ class SequenceModule(tf.Module):
 
         @tf.function(input_signature=FROM_GROUPS if has_groups else FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            encoded = checked_ids(model.config, input_word_ids, input_mask, input_type_ids, execution)
             return self._answers(model(encoded, execution=execution)["logits"])
 
         self.exported = {"serving_default": serve, "ids": ids}

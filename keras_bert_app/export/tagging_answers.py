@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from keras_bert_app.export import rows
 from keras_bert_app.export.chunks import logits_of_rows
-from keras_bert_app.export.specs import FROM_IDS, about_run, text_spec, variables
+from keras_bert_app.export.specs import FROM_IDS, about_run, checked_ids, text_spec, variables
 from keras_bert_app.export.word_splitter import WordSplitter
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.tasks.families.tagging import has_entities
@@ -94,7 +94,7 @@ class TaggingModule(tf.Module):
     def _ids_function(self, execution):
         @tf.function(input_signature=FROM_IDS, autograph=False)
         def ids(input_word_ids, input_mask, input_type_ids):
-            encoded = {"input_word_ids": input_word_ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+            encoded = checked_ids(self.model.config, input_word_ids, input_mask, input_type_ids, execution)
             logits = self.model(encoded, execution=execution)["logits"]
             return {"probabilities": tf.nn.softmax(logits)}
 

@@ -74,6 +74,7 @@ def load_weights(
     source_format: str = "auto",
     allow_missing: Collection[str] = (),
     allow_unexpected: bool = False,
+    allow_absent: bool = False,
 ) -> tuple[Weights, list[str]]:
     """Loads the weights of a model in any layout, and checks them against the configuration.
 
@@ -83,6 +84,7 @@ def load_weights(
         source_format: str. One of FORMATS, or "auto" to detect it.
         allow_missing: collection of str. Parts that the source may lack.
         allow_unexpected: bool. Whether the source may have tensors that this model does not have.
+        allow_absent: bool. Whether the source may lack the parts that a model of its class never has.
 
     Returns:
         Tuple (Weights, lines that say which tensors are loaded and which are not).
@@ -100,7 +102,7 @@ def load_weights(
                 origin=weights.origin.replace(place, path),
                 tensors={name: np.array(tensor) for name, tensor in weights.tensors.items()},
             )
-    return checked(weights, allow_missing, allow_unexpected)
+    return checked(weights, allow_missing, allow_unexpected, allow_absent)
 
 
 def _best_seed(path):
@@ -212,7 +214,8 @@ def load_pretrained(
     Args:
         path: str or os.PathLike. See load_weights.
         dtype: str. "float32" or "mixed_bfloat16".
-        allow_missing: collection of str. Parts that may be missing: some of "pooler", "masked_lm", "next_sentence".
+        allow_missing: str or collection of str. Parts that may be missing: some of "pooler", "masked_lm",
+            "next_sentence".
 
     Returns:
         BertPretrainer. A missing part is not in the model, so the model never returns outputs of random weights.
@@ -220,6 +223,7 @@ def load_pretrained(
     Raises:
         UserError: The path has no model, a file is damaged, or the weights do not match the configuration.
     """
+    allow_missing = (allow_missing,) if isinstance(allow_missing, str) else allow_missing
     weights, _ = load_weights(path, allow_missing=allow_missing)
     return build_model(weights, dtype)
 

@@ -32,7 +32,7 @@ def recognizes(path: str) -> bool:
     if checkpoints.is_checkpoint_name(path):
         return True
     config = os.path.join(path, "config.json")
-    return storage.exists(config) and "vocab_sha256" in read_json(config)
+    return storage.exists(config) and "vocab_sha256" in read_json(config, folder=path)
 
 
 def read(path: str) -> Weights:
@@ -48,14 +48,15 @@ def read(path: str) -> Weights:
         UserError: The path has no checkpoint, or a file differs from the one that was written.
     """
     run_directory, checkpoint = checkpoints.find(path)
-    values = read_json(os.path.join(run_directory, "config.json"))
+    existing = work_directory.ExistingRun.read(run_directory)
+    values = existing.values
     try:
         config = BertConfig.from_dict(values)
     except UserError as error:
         raise UserError(f"{run_directory}/config.json: {error}") from None
     task, labels = values.get("task", ""), values.get("id2label", {})
     if task not in ("", *TASKS):
-        raise UserError(f"{run_directory}/config.json: task {task!r} is none of {', '.join(TASKS)}")
+        raise UserError(f"{run_directory}/config.json: task {task[:80]!r} is none of {', '.join(TASKS)}")
     tensors, num_slots = checkpoints.read_tensors(checkpoint)
     unused = {"optimizer slots": f"{num_slots} tensors"} if num_slots else {}
     tensors = _scaled_output_layer(tensors, values.get("head", {}))
@@ -67,18 +68,25 @@ def read(path: str) -> Weights:
         )
     own_head = None
     if head_tensors := {} if task else {path: tensor for path, tensor in tensors.items() if part_of(path) not in PARTS}:
+        if "head" not in values or "labels" not in values:
+            raise UserError(
+                f"{run_directory}/config.json: has no head and labels, which belong to {min(head_tensors)[:80]}; put "
+                "back the one that the run wrote"
+            )
         own_head = OwnHead({**values["head"], "scale": 1.0, "offset": 0.0}, tuple(values["labels"]), head_tensors)
         tensors = {path: tensor for path, tensor in tensors.items() if path not in head_tensors}
     problem_type = values.get("problem_type", "")
     return Weights(
         config,
         tensors,
-        work_directory.ExistingRun(run_directory, values, (), ()).vocabulary(),
+        existing.vocabulary(),
         task,
         tuple(labels[str(index)] for index in range(len(labels))),
         problem_type if problem_type in PROBLEM_TYPES else "",
         unused=unused,
         origin=f"workdir {checkpoint}",
+        # The manifest vouches that the checkpoint is whole, so what it lacks was never written.
+        absent={part: "the work directory was made without one" for part in PARTS[1:]},
         own_head=own_head,
     )
 
@@ -86,7 +94,7 @@ def read(path: str) -> Weights:
 def _scaled_output_layer(tensors, head):
     """Applies a regression head's scale and offset to its output layer: answer = scale * output + offset."""
     scale, offset = head.get("scale", 1.0), head.get("offset", 0.0)
-    if (scale, offset) == (1.0, 0.0) or "classifier/kernel" not in tensors:
+    if (scale, offset) == (1.0, 0.0) or not {"classifier/kernel", "classifier/bias"} <= tensors.keys():
         return tensors
     return {
         **tensors,

@@ -14,12 +14,13 @@ import numpy as np
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import parity_files, tf_checkpoints
+from keras_bert_app.interop import parity_files
 from keras_bert_app.interop.keras_hub.keras_hub_objects import HEAD_COMPUTES
 from keras_bert_app.interop.load import assign, build_model
 from keras_bert_app.interop.reference import reference_process
 from keras_bert_app.interop.weights import POOLED_TASKS, Weights
 from keras_bert_app.modeling.heads import MaskedLMHead
+from keras_bert_app.runs import tf_checkpoints
 
 HIDDEN_LIMIT = 1e-5  # Largest accepted difference of hidden states and pooled output, float32.
 LOGITS_LIMIT = 1e-4

@@ -59,6 +59,8 @@ class Weights:
         origin: str. "format path", for messages.
         own_head: OwnHead or None. A head that `tensors` does not contain.
         says_casing: bool. Whether the files of the source state do_lower_case. Otherwise its value is a guess.
+        absent: dict part -> str. Parts that a model of this class never has, and why.
+        remarks: tuple of str. Lines about what the files of the source leave open and the reader decided.
     """
 
     config: BertConfig
@@ -72,6 +74,8 @@ class Weights:
     origin: str = ""
     own_head: OwnHead | None = None
     says_casing: bool = False
+    absent: dict = dataclasses.field(default_factory=dict)
+    remarks: tuple = ()
 
     def parts(self) -> tuple[str, ...]:
         """The parts that have all their tensors, in the order of PARTS."""
@@ -208,7 +212,10 @@ def join_attention(tensors: Mapping) -> dict:
 
 
 def checked(
-    weights: Weights, allow_missing: Collection[str] = (), allow_unexpected: bool = False
+    weights: Weights,
+    allow_missing: Collection[str] = (),
+    allow_unexpected: bool = False,
+    allow_absent: bool = False,
 ) -> tuple[Weights, list[str]]:
     """Checks weights against their configuration, and reports which tensors are loaded.
 
@@ -216,6 +223,7 @@ def checked(
         weights: Weights. As a reader returns them.
         allow_missing: collection of str. Parts that may be missing or incomplete. The encoder may not be one of them.
         allow_unexpected: bool. If True, unexpected tensors are left out. If False, they are an error.
+        allow_absent: bool. Whether the parts of Weights.absent may be missing, too.
 
     Returns:
         Tuple (Weights, lines of the report). Parts with a missing tensor and unexpected tensors are removed.
@@ -232,6 +240,8 @@ def checked(
     for path in expected:
         if path not in weights.tensors:
             missing.setdefault(part_of(path), []).append(path)
+    if allow_absent:
+        allow_missing = (*allow_missing, *_absent_parts(weights))
     unexpected = {
         **weights.unexpected,
         **{path: tensor.shape for path, tensor in weights.tensors.items() if path not in expected},
@@ -246,6 +256,37 @@ def checked(
         raise UserError(f"{weights.origin}: does not fit its configuration: " + "; ".join(faults))
     loaded = {path: weights.tensors[path] for path in expected if part_of(path) not in missing}
     return dataclasses.replace(weights, tensors=loaded), _report(weights, loaded, missing, unexpected)
+
+
+def _absent_parts(weights):
+    """The parts that the class never has and of which no tensor is there. Some tensors of a part are a fault."""
+    present = {part_of(path) for path in weights.tensors}
+    return [part for part in weights.absent if part not in present]
+
+
+def check_finite(tensors: Mapping, origin: str) -> None:
+    """Refuses weights from which no answer can come.
+
+    Args:
+        tensors: dict path -> float32 array.
+        origin: str. The source of the weights, for the message.
+
+    Raises:
+        UserError: A number is NaN or infinite. The message names the first tensor.
+    """
+    if names := _not_finite(tensors):
+        raise UserError(
+            f"{origin}: {_first(names)} numbers that are not finite (NaN or infinite); take an earlier checkpoint, or "
+            "train again with a lower learning rate"
+        )
+
+
+def _not_finite(tensors):
+    return [path for path, tensor in tensors.items() if not np.isfinite(tensor).all()]
+
+
+def _first(names):
+    return f"{names[0]} and {len(names) - 1} more tensors hold" if names[1:] else f"{names[0]} holds"
 
 
 def _expected_shapes(weights):
@@ -296,13 +337,19 @@ def _report(weights, loaded, missing, unexpected):
         + ")"
     ]
     for part, paths in missing.items():
+        if part in _absent_parts(weights):
+            lines.append(f"  has no {part}: {weights.absent[part]}")
+            continue
         num_present = sum(part_of(path) == part for path in weights.tensors)
         lines.append(
             f"  missing: {part}, {len(paths)} tensors; this part is not loaded"
             + (f", nor are the other {num_present} of it" if num_present else "")
         )
+    lines += [f"  {remark}" for remark in weights.remarks]
     lines += [f"  left out: {name} ({reason})" for name, reason in weights.unused.items()]
     lines += [f"  left out: {name} {list(shape)} (unexpected)" for name, shape in unexpected.items()]
     if weights.own_head:
         lines.append(weights.own_head.left_out)
+    if names := _not_finite(loaded):
+        lines.append(f"  BEWARE: {_first(names)} numbers that are not finite (NaN or infinite)")
     return lines

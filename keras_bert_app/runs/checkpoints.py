@@ -5,17 +5,19 @@ position in the data, and size and sha256 of every file. An object store (gs://)
 directory, so there the manifest, which is written last, makes a checkpoint whole.
 """
 
-import hashlib
-import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
+from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import work_directory
+from keras_bert_app.runs import tf_checkpoints, work_directory
+from keras_bert_app.runs.checkpoint_manifests import fingerprint, manifest_text, read_manifest
 from keras_bert_app.runs.work_directory import CHECKPOINT_MANIFEST, CHECKPOINT_NAME, checkpoint_directories
 from pipelines import storage
 from pipelines.examples.dataset import STREAM_VERSION
@@ -39,6 +41,7 @@ def save(
     unlogged: Iterable[Sequence[float]] = (),
     seconds: float = 0.0,
     evaluation_due: bool = False,
+    clock: float | None = None,
 ) -> str:
     """Writes a checkpoint and deletes the oldest ones.
 
@@ -56,6 +59,7 @@ def save(
             that of an uninterrupted one.
         seconds: time that the run has taken so far.
         evaluation_due: whether an evaluation comes next.
+        clock: seconds of the run's schedule, see training.pace; None where they are those of the run.
 
     Returns:
         the directory of the checkpoint.
@@ -67,6 +71,7 @@ def save(
         _tracked(model, optimizer),
         {
             "seconds": float(seconds),
+            "clock": float(seconds if clock is None else clock),
             "position": [int(number) for number in position],
             "evaluation_due": bool(evaluation_due),
             "unlogged": [[float(value) for value in row] for row in unlogged],
@@ -134,10 +139,10 @@ def _write(workdir, name, step, tracked, notes, replaces=False):
         storage.remove_tree(broken_off)
     with storage.whole_directory(directory, os.path.join(root, f"writing-{name}"), durable=True) as place:
         tracked.write(os.path.join(place, _PREFIX), _options())
-        files = {name: _fingerprint(os.path.join(place, name)) for name in storage.list_directory(place)}
+        files = {name: fingerprint(os.path.join(place, name)) for name in storage.list_directory(place)}
         manifest = {"step": int(step), "stream": STREAM_VERSION, **notes, "files": files}
         with storage.open_file(os.path.join(place, CHECKPOINT_MANIFEST), "wb") as file:
-            file.write(_manifest_text(manifest).encode())
+            file.write(manifest_text(manifest).encode())
     return directory
 
 
@@ -146,12 +151,6 @@ def _options():
     return tf.train.CheckpointOptions(
         experimental_io_device="/job:localhost" if tf.config.list_logical_devices("TPU") else None
     )
-
-
-def _manifest_text(manifest):
-    """JSON with a sha256 of itself, which shows a flipped digit of the step or the position."""
-    digest = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
-    return json.dumps({**manifest, "sha256": digest}, indent=1) + "\n"
 
 
 def _is_whole(directory):
@@ -171,41 +170,6 @@ def best_checkpoints(workdir: str) -> list[str]:
     return checkpoint_directories(workdir, "best")
 
 
-def read_manifest(directory: str, verify: bool = True) -> dict[str, Any]:
-    """The manifest of a checkpoint.
-
-    Args:
-        directory: the checkpoint.
-        verify: whether all files are read and compared with the sizes and hashes of the manifest.
-
-    Raises:
-        UserError: the manifest is damaged, or a file differs; the message names the first, expected and found.
-    """
-    path = os.path.join(directory, CHECKPOINT_MANIFEST)
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            text = file.read()
-        manifest = json.loads(text)
-        files = manifest["files"]
-        del manifest["sha256"]
-        if text != _manifest_text(manifest):
-            raise ValueError("not as it was written")
-    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"checkpoint {directory}: {CHECKPOINT_MANIFEST} is missing or damaged ({type(error).__name__}); "
-            "delete this directory to go on from the checkpoint before it"
-        ) from None
-    for name, expected in files.items() if verify else ():
-        found = _fingerprint(os.path.join(directory, name))
-        if found != expected:
-            raise UserError(
-                f"checkpoint {directory}: {name} is damaged (expected {expected['bytes']} bytes, sha256 "
-                f"{expected['sha256'][:12]}; found {found['bytes']} bytes, {found['sha256'][:12]}); "
-                "delete this directory to go on from the checkpoint before it"
-            )
-    return manifest
-
-
 def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]:
     """Reads a checkpoint into a model, and into the slots of an optimizer if one is given. Returns its manifest.
 
@@ -213,20 +177,34 @@ def restore(directory: str, model: Any, optimizer: Any = None) -> dict[str, Any]
         UserError: the checkpoint is damaged, or does not fit the model.
     """
     manifest = read_manifest(directory)
+    if optimizer is not None and not {"position", "stream"} <= manifest.keys():
+        raise UserError(
+            f"checkpoint {directory}: holds weights alone, from which no run goes on; start another --workdir with "
+            f"--init_checkpoint={directory}"
+        )
+    tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))  # TensorFlow itself trusts the index.
     tracked = _tracked(model, optimizer)
     try:
-        status = tracked.read(os.path.join(directory, _PREFIX), _options())
+        status = _read(tracked, directory)
         status.assert_existing_objects_matched()
         if optimizer is None:
             status.expect_partial()
         else:
             status.assert_consumed()
-    except (AssertionError, ValueError, tf.errors.OpError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except (AssertionError, LookupError, TypeError, ValueError, tf.errors.OpError, DecodeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise UserError(
             f"checkpoint {directory}: does not fit this model ({reason}); give the config.json that it was trained with"
         ) from None
     return manifest
+
+
+def _read(tracked, directory):
+    """Reads a checkpoint into tf.train.Checkpoint `tracked`. Returns the status of the reading."""
+    if not storage.has_wildcards(directory):
+        return tracked.read(os.path.join(directory, _PREFIX), _options())
+    with storage.linked({"checkpoint": directory}) as links:
+        return tracked.read(os.path.join(links, "checkpoint", _PREFIX), _options())
 
 
 def read_tensors(directory: str) -> tuple[dict[str, np.ndarray], int]:
@@ -236,17 +214,40 @@ def read_tensors(directory: str) -> tuple[dict[str, np.ndarray], int]:
         UserError: the checkpoint is damaged.
     """
     read_manifest(directory)
-    reader = tf.compat.v1.train.NewCheckpointReader(os.path.join(directory, _PREFIX))
+    checkpoint = tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))
     tensors, slots = {}, 0
-    for key in reader.get_variable_to_shape_map():
+    for key in checkpoint.shapes:
         owner, _, rest = key.partition("/")
         name, _, attribute = rest.partition("/")
         if attribute == ".ATTRIBUTES/VARIABLE_VALUE":
             if owner == "model":
-                tensors[name.replace(".S", "/")] = reader.get_tensor(key)  # ".S" stands for a slash within a name
+                if not checkpoint.dtypes[key].is_floating:
+                    raise UserError(
+                        f"checkpoint {directory}: {name[:80]} is of type {checkpoint.dtypes[key].name}; expected "
+                        "floating-point numbers; take a checkpoint that a run wrote"
+                    )
+                tensors[name.replace(".S", "/")] = checkpoint.tensor(key)  # ".S" stands for a slash within a name
             else:
                 slots += 1
     return tensors, slots
+
+
+def check_size(directory: str, config: BertConfig) -> None:
+    """Refuses a configuration of a larger model than a checkpoint holds, before a model of that size is made.
+
+    Raises:
+        UserError: the checkpoint has fewer numbers than the embeddings and layers of the configuration alone.
+    """
+    checkpoint = tf_checkpoints.open_checkpoint(os.path.join(directory, _PREFIX))
+    stored = sum(math.prod(shape) for key, shape in checkpoint.shapes.items() if key.startswith("model/"))
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    # The matrices of attention are left out, since heads may have been pruned.
+    needed = config.hidden_size * (rows + 2 * config.num_hidden_layers * config.intermediate_size)
+    if needed > stored:
+        raise UserError(
+            f"checkpoint {directory}: does not fit this model: it has {stored:,} numbers, config.json asks for at "
+            f"least {needed:,}; give the config.json that it was trained with"
+        )
 
 
 def is_checkpoint_name(path: str) -> bool:
@@ -281,9 +282,3 @@ def _tracked(model, optimizer):
     if optimizer is None:
         return tf.train.Checkpoint(model=model_variables(model))
     return tf.train.Checkpoint(model=model_variables(model), **optimizer.slots)
-
-
-def _fingerprint(path):
-    if not storage.exists(path):
-        return {"bytes": 0, "sha256": "no such file"}
-    return {"bytes": storage.size_of(path), "sha256": storage.sha256_of(path)}

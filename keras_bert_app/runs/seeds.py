@@ -10,21 +10,15 @@ from pipelines import storage
 
 def has_several(workdir: str) -> bool:
     """Whether a path is the work directory of runs of several seeds that ended."""
-    path = os.path.join(str(workdir), "results.json")
-    try:
-        values = {} if work_directory.is_started(workdir) or not storage.exists(path) else read_json(path)
-        return any(values["metric"] in run.get("dev", {}) for run in values.get("runs", ()))
-    except (UserError, KeyError, TypeError, AttributeError):
-        return False  # a results.json of another program, as lies beside all kinds of models
+    return bool(_results(workdir))
 
 
 def best(workdir: str) -> str:
     """The directory of the seed with the best score; the path itself where it has no several seeds."""
-    if not has_several(workdir):
+    if not (values := _results(workdir)):
         return workdir
-    values = read_json(os.path.join(str(workdir), "results.json"))
     run = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
-    return os.path.join(str(workdir), f"seed-{run['seed']}")
+    return _directory(workdir, run)
 
 
 def sound(workdir: str) -> list[str]:
@@ -32,16 +26,44 @@ def sound(workdir: str) -> list[str]:
 
     A path without several seeds is the only entry.
     """
-    if not has_several(workdir):
+    if not (values := _results(workdir)):
         return [workdir]
-    values = read_json(os.path.join(str(workdir), "results.json"))
     first = best(workdir)
-    others = [
-        os.path.join(str(workdir), f"seed-{run['seed']}")
-        for run in values["runs"]
-        if run["seed"] not in values["degenerate_seeds"]
-    ]
+    others = [_directory(workdir, run) for run in values["runs"] if run["seed"] not in values["degenerate_seeds"]]
     return [first, *(directory for directory in others if directory != first)]
+
+
+def _results(workdir):
+    """results.json over several seeds; {} where there is none, or one of another program, as beside many models."""
+    path = os.path.join(str(workdir), "results.json")
+    if not storage.is_file(path) or work_directory.is_started(workdir):
+        return {}
+    try:
+        values = read_json(path, folder=workdir)
+    except UserError:
+        return {}
+    runs, degenerate = values.get("runs"), values.get("degenerate_seeds", [])
+    is_ours = (
+        isinstance(runs, list)
+        and all(_is_run(run, values.get("metric")) for run in runs)
+        and any("dev" in run for run in runs)
+        and isinstance(degenerate, list)
+    )
+    return {**values, "degenerate_seeds": degenerate} if is_ours else {}
+
+
+def _is_run(run, metric):
+    """Whether an entry has a seed, and a score if the run has ended."""
+    return (
+        isinstance(run, dict)
+        and type(run.get("seed")) is int
+        and isinstance(metric, str)
+        and ("dev" not in run or isinstance(run["dev"], dict) and type(run["dev"].get(metric)) in (int, float))
+    )
+
+
+def _directory(workdir, run):
+    return os.path.join(str(workdir), f"seed-{run['seed']}")
 
 
 def best_run(workdir: str) -> str:

@@ -15,12 +15,14 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.files import read_json
+from keras_bert_app.files import check_in_folder, read_json, read_whole
+from keras_bert_app.runs import run_notes
 from pipelines import storage
 
 CHECKPOINT_NAME = re.compile(r"(step|best)-(\d+)/?$")
 # In an object store this file makes a checkpoint whole: it is written last.
 CHECKPOINT_MANIFEST = "manifest.json"
+_MAX_VOCABULARY_BYTES = 100_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +46,13 @@ class ExistingRun:
         """Looks at a work directory, which need not be there.
 
         Raises:
-            UserError: config.json is no JSON object.
+            UserError: config.json is no JSON object, or has values that no run writes.
         """
-        directory = str(directory)
-        values = read_json(path_in(directory, "config.json")) if is_started(directory) else {}
+        directory, values = str(directory), {}
+        if is_started(directory):
+            path = path_in(directory, "config.json")
+            values = read_json(path, folder=directory)
+            run_notes.check(path, values)
         return cls(directory, values, tuple(checkpoint_directories(directory)), tuple(unfinished(directory)))
 
     def check_unchanged(self) -> None:
@@ -88,8 +93,19 @@ class ExistingRun:
             )
         try:
             return BertConfig.from_dict(self.values), run_class.from_dict(self.values[run_class.KEY])
-        except UserError as error:
+        except (ValueError, TypeError, OverflowError) as error:  # such as a number where a list is expected
             raise UserError(f"{path}: {error}") from None
+
+    def note(self, name: str) -> Any:
+        """The value of a key of config.json that every run of this kind has.
+
+        Raises:
+            UserError: the key is missing.
+        """
+        if name not in self.values:
+            path = path_in(self.directory, "config.json")
+            raise UserError(f"{path}: has no key {name!r}; put back the file that the run wrote")
+        return self.values[name]
 
     def vocabulary(self) -> bytes:
         """The content of vocab.txt.
@@ -100,8 +116,7 @@ class ExistingRun:
         path, expected = path_in(self.directory, "vocab.txt"), self.values.get("vocab_sha256")
         if not storage.exists(path):
             raise UserError(f"{path}: is missing; put back the vocabulary that the run began with")
-        with storage.open_file(path) as file:
-            content = file.read()
+        content = read_whole(path, _MAX_VOCABULARY_BYTES, self.directory)
         found = hashlib.sha256(content).hexdigest()
         if found != expected:
             raise UserError(
@@ -134,7 +149,8 @@ class ExistingRun:
         model_config, run = self.config(run_class)
         holds, advice = (
             f"--workdir={self.directory} holds a run",
-            "take another --workdir, or leave the flag out to resume",
+            "take another --workdir, or leave the flag out to resume; what may change is "
+            + ", ".join(f"--{name}" for name in sorted(run.CHANGEABLE_ON_RESUME)),
         )
         if wanted_model is not None:
             for field in dataclasses.fields(BertConfig):
@@ -157,8 +173,14 @@ def path_in(workdir: str | os.PathLike, *names: str) -> str:
 
 
 def is_started(workdir: str | os.PathLike) -> bool:
-    """Whether a run lives in this directory."""
-    return storage.exists(path_in(workdir, "config.json"))
+    """Whether a run lives in this directory.
+
+    Raises:
+        UserError: config.json is no plain file.
+    """
+    path = path_in(workdir, "config.json")
+    check_in_folder(path, workdir)
+    return storage.exists(path)
 
 
 def checkpoint_directories(workdir: str | os.PathLike, kind: str = "step") -> list[str]:

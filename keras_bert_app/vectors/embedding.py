@@ -1,6 +1,5 @@
 """Vectors of many texts by an export, in batches of texts of similar lengths."""
 
-import json
 import os
 from collections.abc import Callable
 
@@ -9,11 +8,16 @@ import tensorflow as tf
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models
+from keras_bert_app.files import read_json, read_whole
 from keras_bert_app.serving.litert_model import MODEL_FILE, LiteRTModel
 from keras_bert_app.vectors.plain_rows import PlainRows
 from keras_bert_app.vectors.text_sources import work_of
+from pipelines import storage
 
 BATCH_SIZE = 32  # larger batches are no faster on a CPU
+_MAX_VOCABULARY_BYTES = 100_000_000
+_MAX_MODEL_BYTES = 1 << 31  # the limit of a .tflite file
+_MOST_TOKENS = 100_000  # of a row
 _COUNTED_AT_A_TIME = 256  # texts; their tokenization takes many times their bytes
 
 
@@ -41,15 +45,11 @@ class Embedder:
             (vectors float32 [B, D], truncated bool [B]).
         """
         if self._from_ids is None or not texts:
-            outputs = self._embed(text=tf.constant(texts, tf.string))
-            return outputs["embedding"].numpy(), outputs["truncated"].numpy()
-        inputs = self._plain_rows(texts) if self._plain_rows else None
-        if inputs is None:
-            inputs = {
-                name: values.numpy() for name, values in self._tokenize(text=tf.constant(texts, tf.string)).items()
-            }
-        truncated = inputs.pop("truncated")
-        return self._from_ids(**inputs)["embedding"], truncated
+            outputs = _run(self._embed, texts)
+            return _checked(outputs, len(texts))
+        inputs = (self._plain_rows(texts) if self._plain_rows else None) or _run(self._tokenize, texts)
+        truncated = inputs.pop("truncated", None)
+        return _checked({**self._from_ids(**inputs), "truncated": truncated}, len(texts))
 
     def num_tokens(self, texts: list[bytes]) -> np.ndarray:
         """Counts the tokens of texts before anything is cut off.
@@ -60,7 +60,35 @@ class Embedder:
         Returns:
             int32 [B].
         """
-        return self._num_tokens(text=tf.constant(texts, tf.string))["num_tokens"].numpy()
+        counts = _run(self._num_tokens, texts).get("num_tokens")
+        if counts is None or counts.shape != (len(texts),) or counts.dtype != np.int32:
+            raise UserError("the signature num_tokens of the export does not give a number for each text; export again")
+        return counts
+
+
+def _run(signature, texts):
+    """Runs a signature over texts. Returns a dict of arrays."""
+    try:
+        return {name: values.numpy() for name, values in signature(text=tf.constant(texts, tf.string)).items()}
+    except tf.errors.ResourceExhaustedError:
+        raise  # the command says what to do about too little memory
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise UserError(f"the export cannot embed these texts ({reason}); export the model again") from None
+
+
+def _checked(outputs, num_texts):
+    """(vectors, truncated) of the outputs of an export from an unknown source."""
+    vectors, truncated = outputs.get("embedding"), outputs.get("truncated")
+    if (
+        vectors is None
+        or truncated is None
+        or vectors.ndim != 2
+        or vectors.dtype != np.float32
+        or not len(vectors) == num_texts == truncated.size
+    ):
+        raise UserError("the export does not give a float32 vector and `truncated` for each text; export again")
+    return vectors, truncated
 
 
 def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
@@ -74,29 +102,32 @@ def load_embedder(saved_model: str, num_threads: int = 0) -> Embedder:
         Embedder.
 
     Raises:
-        UserError: the export cannot be loaded, or it gives no sentence vectors.
+        UserError: the export cannot be loaded, it gives no sentence vectors, or its files contradict each other.
     """
-    loaded, directory = saved_models.load(saved_model), saved_models.find(saved_model)
-    signatures = loaded.signatures
-    outputs = signatures["serving_default"].structured_outputs
-    if "embedding" not in outputs:
+    signatures, directory = saved_models.load(saved_model).signatures, saved_models.find(saved_model)
+    outputs = signatures["serving_default"].structured_outputs if "serving_default" in signatures else {}
+    if not isinstance(outputs, dict) or "embedding" not in outputs or "num_tokens" not in signatures:
         raise UserError(
-            f"{saved_model}: gives {', '.join(sorted(outputs))}, and no sentence vectors; write an export that "
-            "does with `export --kind=embeddings`"
+            f"{saved_model}: gives {', '.join(sorted(outputs)) or 'nothing'}, and no sentence vectors; write an export "
+            "that does with `export --kind=embeddings`"
         )
     path = os.path.join(directory, MODEL_FILE)
-    if not tf.io.gfile.exists(path):
+    if not storage.exists(path):
         return Embedder(signatures)
-    model, vocabulary, config, about = (
-        _contents(os.path.join(directory, name)) for name in (MODEL_FILE, "vocab.txt", "config.json", "export.json")
-    )
-    plain_rows = PlainRows(vocabulary, json.loads(config)["do_lower_case"], json.loads(about)["max_seq_length"])
-    return Embedder(signatures, LiteRTModel(model, num_threads), plain_rows)
-
-
-def _contents(path):
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return file.read()
+    config, about = (read_json(os.path.join(directory, name)) for name in ("config.json", "export.json"))
+    do_lower_case, max_seq_length = config.get("do_lower_case"), about.get("max_seq_length")
+    is_length = type(max_seq_length) is int and 3 <= max_seq_length <= _MOST_TOKENS
+    if not is_length or not isinstance(do_lower_case, bool):
+        raise UserError(
+            f"{directory}: do_lower_case is {repr(do_lower_case)[:40]} in config.json and max_seq_length is "
+            f"{repr(max_seq_length)[:40]} in export.json; expected true or false and a number from 3 to "
+            f"{_MOST_TOKENS:,}; export again"
+        )
+    if "tokenize" not in signatures:
+        raise UserError(f"{directory}: has {MODEL_FILE}, but no signature tokenize for its inputs; export again")
+    vocabulary = read_whole(os.path.join(directory, "vocab.txt"), _MAX_VOCABULARY_BYTES)
+    model = LiteRTModel(read_whole(path, _MAX_MODEL_BYTES), num_threads)
+    return Embedder(signatures, model, PlainRows(vocabulary, do_lower_case, max_seq_length))
 
 
 def embed_texts(

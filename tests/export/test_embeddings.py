@@ -12,9 +12,11 @@ from keras_bert_app.errors import UserError
 from keras_bert_app.export import saved_models, sentence_vectors
 from keras_bert_app.export.sentence_vectors import Pooling
 from keras_bert_app.interop import load, own_layout
+from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.vectors import embedding
 from tests.export.small_model import TEXTS, TOKENIZER, WEIGHTS, rows_of
 from tests.export.test_export import run_python
+from tests.interop.huggingface.test_sentence_transformers_files import write as write_modules
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,57 @@ def test_special_tokens_are_pooled_and_long_texts_cut_when_asked_for(model, stat
     ids = np.array([[*rows_of(TEXTS)[2][:6], TOKENIZER.sep_id]])
     cut = module.exported["ids"](tf.constant(ids, tf.int32), tf.ones_like(ids, tf.int32), tf.zeros_like(ids, tf.int32))
     np.testing.assert_allclose(outputs["embedding"][2], cut["embedding"][0], atol=2e-6)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The small model as a folder of sentence-transformers: means of all tokens of the last layer, of length 1."""
+    directory = tmp_path_factory.mktemp("sentence transformers") / "small"
+    huggingface_layout.write(WEIGHTS, directory)
+    write_modules(directory, sentence_bert_config={"max_seq_length": 11})
+    return directory
+
+
+def test_a_folder_of_sentence_transformers_is_pooled_as_its_files_say(folder, states, tmp_path):
+    lines = []
+    written = sentence_vectors.export_embeddings(str(folder), str(tmp_path / "vectors"), log=lines.append)
+    assert lines[-1] == (
+        "vectors: mean of layer 3, [CLS] and [SEP] are pooled too, of length 1, of 3 layers; rows of 11 tokens; as "
+        "modules.json, 1_Pooling/config.json, sentence_bert_config.json say"
+    )
+    outputs = saved_models.load(written).signatures["serving_default"](text=tf.constant(TEXTS[:4]))
+    means = np.array([of_text[3].mean(0) for of_text in states[:4]])
+    expected = means / np.linalg.norm(means, axis=1, keepdims=True)
+    np.testing.assert_allclose(outputs["embedding"], expected, atol=2e-6)
+    how = json.loads(open(os.path.join(written, "export.json"), encoding="utf-8").read())["how"]
+    assert how == {"pooling": "mean", "layer": 3, "normalize": True, "pool_special_tokens": True, "max_seq_length": 11}
+
+
+def test_flags_go_before_the_files_of_a_folder_and_the_line_says_so(folder, states):
+    lines = []
+    module, _ = sentence_vectors.embedding_module(str(folder), Pooling("cls", -2, normalize=False), lines.append)
+    assert "cls of layer 2" in lines[-1] and lines[-1].endswith("say, but for --pooling, --layer, --normalize")
+    vectors = module.exported["serving_default"](tf.constant(TEXTS[:4]))["embedding"]
+    np.testing.assert_allclose(vectors, [of_text[2][0] for of_text in states[:4]], atol=2e-6)
+    sentence_vectors.embedding_module(str(folder), Pooling("first_last"), lines.append)
+    assert "first_last of layers 1 and 3" in lines[-1]
+
+
+def test_a_model_in_a_folder_of_its_own_is_found(folder, tmp_path):
+    write_modules(tmp_path, folder="0_BERT")
+    shutil.copytree(folder, tmp_path / "0_BERT")
+    module, _ = sentence_vectors.embedding_module(str(tmp_path))
+    assert module.about.how == Pooling("mean", 3, normalize=True, pool_special_tokens=True, max_seq_length=11)
+
+
+def test_of_other_models_one_line_says_the_choice_and_the_alternative(model):
+    lines = []
+    sentence_vectors.embedding_module(model, log=lines.append)
+    assert lines[-1] == (
+        "vectors: mean of layer 2, [CLS] and [SEP] are not pooled, unless a text has nothing else, of any length, of 3 "
+        "layers; rows of 23 tokens; if the model was made for vectors (sentence-transformers), give --layer=-1 "
+        "--pool_special_tokens --normalize, and the --pooling that its makers name"
+    )
 
 
 def test_a_text_has_the_same_vector_whatever_stands_beside_it(live):

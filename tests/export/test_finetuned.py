@@ -87,7 +87,8 @@ def test_what_programs_people_and_servers_need_lies_beside_the_model(exported):
         29,
     )
     card = (directory / "README.md").read_text()
-    assert card.startswith("# good or bad\n") and "accuracy" in card and "always" in card and "curl" in card
+    assert card.startswith("# good or bad\n") and "accuracy" in card and "always" in card
+    assert "curl -H 'Content-Type: application/json' http" in card
     assert "`text` string [?]" in card and "`probabilities` float32 [?, 2]" in card
     requests = list(
         tf.data.TFRecordDataset(str(directory / "assets.extra" / "tf_serving_warmup_requests")).as_numpy_iterator()

@@ -12,15 +12,18 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import directories, tf_checkpoints
+from keras_bert_app.files import check_in_folder, read_whole
+from keras_bert_app.interop import directories
 from keras_bert_app.interop.google_tf1.google_names import google_name, is_transposed, our_path
 from keras_bert_app.interop.weights import PARTS, Weights, join_attention, split_attention
+from keras_bert_app.runs import tf_checkpoints
 from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
-from pipelines.wordpiece.vocabulary import parse_vocabulary, read_bytes
+from pipelines.wordpiece.vocabulary import parse_vocabulary
 
 _CONFIG, _VOCABULARY, _CHECKPOINT = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+_MAX_VOCABULARY_BYTES = 100_000_000
 _CASING = "tokenizer_config.json"  # casing.from_configuration reads this file.
 _CONFIG_KEYS = (
     "attention_probs_dropout_prob",
@@ -97,8 +100,10 @@ def read(path: str | os.PathLike) -> Weights:
         raise UserError(f"{directory}: has no {_CONFIG}; put the one of {os.path.basename(prefix)} there")
     vocabulary = None
     if storage.exists(os.path.join(directory, _VOCABULARY)):
-        vocabulary = read_bytes(os.path.join(directory, _VOCABULARY))
-    config = BertConfig.from_json_file(os.path.join(directory, _CONFIG))
+        vocabulary = read_whole(os.path.join(directory, _VOCABULARY), _MAX_VOCABULARY_BYTES, directory)
+    check_in_folder(os.path.join(directory, _CONFIG), directory)
+    remarks = []
+    config = BertConfig.from_json_file(os.path.join(directory, _CONFIG), remarks.append)
     try:
         do_lower_case, reason = casing.from_configuration(directory), "as configured"
     except DataError:
@@ -120,6 +125,9 @@ def read(path: str | os.PathLike) -> Weights:
         unexpected=unexpected,
         origin=f"google_tf1 {prefix} (do_lower_case={str(do_lower_case).lower()}, {reason})",
         says_casing=reason == "as configured",
+        # run_classifier.py and run_squad.py build no heads of pre-training.
+        absent={part: f"a model of {task} never has one" for part in ("masked_lm", "next_sentence") if task},
+        remarks=tuple(remarks),
     )
 
 

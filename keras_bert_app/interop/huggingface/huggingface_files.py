@@ -1,12 +1,11 @@
 """Reads the configuration and the tensors in a transformers directory, and refuses other models."""
 
 import dataclasses
-import os
 from typing import Any
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import HUGGINGFACE, BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import bounded_files
+from keras_bert_app.files import check_in_folder, read_json
 from keras_bert_app.interop.huggingface import safetensors_files
 from keras_bert_app.interop.huggingface.huggingface_names import ARCHITECTURES
 from pipelines import storage
@@ -62,7 +61,7 @@ def read_config(directory: str) -> dict[str, Any]:
     path = f"{directory}/{CONFIG}"
     if not storage.is_file(path):
         raise UserError(f"{directory}: has no config.json; put the one that belongs to the weights there")
-    values = bounded_files.read_json(path, _MAX_JSON_BYTES)
+    values = read_json(path, _MAX_JSON_BYTES, directory)
     architectures, model_type = values.get("architectures") or [], values.get("model_type", "bert")
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         raise UserError(f"{path}: architectures is {str(architectures)[:80]!r}; expected a list such as ['BertModel']")
@@ -101,7 +100,7 @@ def bert_config(directory: str, values: dict[str, Any]) -> BertConfig:
             f"{directory}/{CONFIG}: hidden_act is {repr(known['hidden_act'])[:80]}; expected a name such as gelu"
         )
     try:
-        return BertConfig.from_dict({**known, "model_type": "bert"})
+        return BertConfig.from_dict(known, HUGGINGFACE)
     except UserError as error:
         raise UserError(f"{directory}/{CONFIG}: {error}") from None
 
@@ -119,6 +118,7 @@ def read_entries(directory: str) -> dict[str, safetensors_files.Entry]:
         UserError: The weights have an unsupported format, a file is damaged, or the index contradicts the shards.
     """
     if storage.is_file(f"{directory}/{WEIGHTS}"):
+        check_in_folder(f"{directory}/{WEIGHTS}", directory)
         return safetensors_files.read_header(f"{directory}/{WEIGHTS}")
     if storage.is_file(f"{directory}/{_INDEX}"):
         return _read_shards(directory)
@@ -139,7 +139,7 @@ def read_entries(directory: str) -> dict[str, safetensors_files.Entry]:
 
 def _read_shards(directory):
     path = f"{directory}/{_INDEX}"
-    weight_map = bounded_files.read_json(path, _MAX_JSON_BYTES).get("weight_map")
+    weight_map = read_json(path, _MAX_JSON_BYTES, directory).get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(shard, str) for shard in weight_map.values()):
         raise UserError(f"{path}: has no weight_map of tensor names to file names; fetch it again")
     entries = {}
@@ -158,10 +158,7 @@ def _read_shards(directory):
 
 
 def _check_shard_name(directory, shard):
-    """Refuses a shard outside of the directory, because an index must not make the reader open other files.
-
-    In the Hub's cache (models--X/snapshots/REVISION) files are links to models--X/blobs. These links are accepted.
-    """
+    """Refuses a shard outside of the directory, because an index must not make the reader open other files."""
     if not shard.endswith(".safetensors") or not shard.isprintable() or set(shard) & set("/\\:"):
         raise UserError(
             f"{directory}/{_INDEX}: names the shard {shard[:80]!r}; expected plain names of .safetensors "
@@ -170,10 +167,4 @@ def _check_shard_name(directory, shard):
     path = f"{directory}/{shard}"
     if not storage.is_file(path):
         raise UserError(f"{directory}: {shard} is missing, which the index names; fetch it")
-    if not storage.is_remote(path) and os.path.islink(path):
-        real = os.path.realpath(directory)
-        allowed = [real]
-        if os.path.basename(os.path.dirname(real)) == "snapshots":
-            allowed.append(os.path.join(os.path.dirname(os.path.dirname(real)), "blobs"))
-        if os.path.dirname(os.path.realpath(path)) not in allowed:
-            raise UserError(f"{directory}: {shard} is a link that leads out of the directory; put the file there")
+    check_in_folder(path, directory)

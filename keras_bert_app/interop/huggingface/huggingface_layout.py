@@ -7,6 +7,7 @@ never opens a pickle.
 import json
 import os
 
+from keras_bert_app.config.bert_config import HUGGINGFACE, gelu_remark
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop import directories
 from keras_bert_app.interop.huggingface import (
@@ -16,7 +17,7 @@ from keras_bert_app.interop.huggingface import (
     safetensors_files,
 )
 from keras_bert_app.interop.huggingface.huggingface_names import ARCHITECTURES, huggingface_name, transposed
-from keras_bert_app.interop.weights import PROBLEM_TYPES, Weights, part_of, shapes, split_attention
+from keras_bert_app.interop.weights import PARTS, PROBLEM_TYPES, Weights, part_of, shapes, split_attention
 from pipelines import storage
 
 _KERNEL, _BIAS = "classifier/kernel", "classifier/bias"
@@ -81,6 +82,8 @@ def read(path: str | os.PathLike) -> Weights:
         state_dict.unexpected,
         origin=f"huggingface {directory}",
         says_casing=says_casing,
+        absent=_absent(architecture),
+        remarks=tuple(filter(None, [gelu_remark(values, HUGGINGFACE)])),
     )
 
 
@@ -118,6 +121,12 @@ def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
         if weights.vocabulary is not None:
             huggingface_tokenizer.write(temporary, weights.vocabulary, weights.config)
     return lines
+
+
+def _absent(architecture):
+    """The parts that a class of transformers never has. Without a class all parts are expected."""
+    parts = ARCHITECTURES[architecture][1] if architecture else PARTS
+    return {part: f"{architecture} never has one" for part in PARTS if part not in parts}
 
 
 def _task_settings(weights):

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import bounded_files
+from keras_bert_app.files import read_json, read_whole
 from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
@@ -120,7 +120,7 @@ def write(directory: str, vocabulary: bytes, config: BertConfig) -> None:
 
 def _read_optional(directory, name):
     path = f"{directory}/{name}"
-    return bounded_files.read_json(path, _MAX_BYTES) if storage.is_file(path) else {}
+    return read_json(path, _MAX_BYTES, directory) if storage.is_file(path) else {}
 
 
 def _object(values, key):
@@ -132,7 +132,7 @@ def _object(values, key):
 def _read_vocabulary(directory, tokenizer):
     """The bytes of the vocabulary from vocab.txt and tokenizer.json, or None."""
     path = f"{directory}/{_VOCABULARY}"
-    vocabulary = bounded_files.read_whole(path, _MAX_BYTES) if storage.is_file(path) else None
+    vocabulary = read_whole(path, _MAX_BYTES, directory) if storage.is_file(path) else None
     if _object(tokenizer, "model").get("vocab"):
         vocabulary = _agreed(directory, vocabulary, _vocabulary_of(directory, _object(tokenizer, "model")))
     return vocabulary

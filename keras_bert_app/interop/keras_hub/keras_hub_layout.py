@@ -12,7 +12,8 @@ import numpy as np
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import attention_heads, bounded_files, directories
+from keras_bert_app.files import check_in_folder, read_json, read_whole
+from keras_bert_app.interop import attention_heads, directories
 from keras_bert_app.interop.keras_hub import hdf5_files
 from keras_bert_app.interop.keras_hub.keras_hub_names import (
     backbone_names,
@@ -60,7 +61,7 @@ def recognizes(path: str | os.PathLike) -> bool:
     """
     name = f"{path}/{_CONFIG}"
     try:
-        return storage.is_file(name) and "registered_name" in bounded_files.read_json(name, _MAX_JSON_BYTES)
+        return storage.is_file(name) and "registered_name" in read_json(name, _MAX_JSON_BYTES, path)
     except UserError:
         return False
 
@@ -105,6 +106,8 @@ def read(path: str | os.PathLike) -> Weights:
         unused[f"{_TASK} {task}"] = "its encoder is read, how it pools is not"
     if "classifier/kernel" in tensors and task_settings.get("activation") not in (None, "linear"):
         unused[f"activation {str(task_settings['activation'])[:50]} of the classifier"] = "its outputs here are logits"
+    absent = ["next_sentence", *([] if task == "BertMaskedLM" else ["masked_lm"])]
+    absent += ["pooler"] if "pooled_dense" in unused else []
     vocabulary, do_lower_case, not_followed = _read_tokenizer(directory, config)
     return Weights(
         config.replace(do_lower_case=do_lower_case),
@@ -114,6 +117,7 @@ def read(path: str | os.PathLike) -> Weights:
         unused={**unused, **not_followed},
         unexpected=unexpected,
         origin=f"keras_hub {directory}",
+        absent={part: f"{task or 'BertBackbone'} of KerasHub never has one" for part in absent},
     )
 
 
@@ -145,7 +149,7 @@ def write(weights: Weights, directory: str | os.PathLike) -> list[str]:
 def _read_json(path):
     if not storage.is_file(path):
         raise UserError(f"{path}: is missing; expected a preset's directory, as keras_hub's save_to_preset writes it")
-    return bounded_files.read_json(path, _MAX_JSON_BYTES)
+    return read_json(path, _MAX_JSON_BYTES, os.path.dirname(path))
 
 
 def _settings(path, values, classes):
@@ -221,6 +225,7 @@ def _read_files(files, paths, config):
     """Reads HDF5 files. `paths` maps names to our paths. Returns (tensors by our paths, unused, unexpected)."""
     tensors, unused, unexpected = {}, {}, {}
     for file in files:
+        check_in_folder(file, os.path.dirname(file))
         arrays, others = hdf5_files.read_tensors(file, lambda name: plain_name(name) in paths)
         for name, array in arrays.items():
             path = paths[plain_name(name)]
@@ -252,7 +257,7 @@ def _read_tokenizer(directory, config):
             if settings.get(key, value) != value
         }
     if storage.is_file(f"{directory}/{_VOCABULARY}"):
-        vocabulary = bounded_files.read_whole(f"{directory}/{_VOCABULARY}", _MAX_VOCABULARY_BYTES)
+        vocabulary = read_whole(f"{directory}/{_VOCABULARY}", _MAX_VOCABULARY_BYTES, directory)
         if vocabulary.count(b"\n") > config.vocab_size:
             raise UserError(
                 f"{directory}/{_VOCABULARY}: has {vocabulary.count(10):,} pieces, but {_CONFIG} has "

@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-from keras_bert_app.config.bert_config import BertConfig
+from keras_bert_app.config.bert_config import MODEL_GARDEN, BertConfig, gelu_remark
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import bounded_files
+from keras_bert_app.files import read_json, read_whole
 from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece import casing
@@ -53,7 +53,9 @@ _ENCODERS = ("bert", "bert_v2")
 _ACTIVATIONS = {"gelu_tanh": "gelu", "gelu_exact": "gelu", "silu": "swish"}
 
 
-def read_config(directory: str, vocabulary: bytes | None, num_tensors: int) -> tuple[BertConfig, bool, dict[str, str]]:
+def read_config(
+    directory: str, vocabulary: bytes | None, num_tensors: int
+) -> tuple[BertConfig, bool, dict[str, str], tuple[str, ...]]:
     """Reads the configuration in the directory of a checkpoint.
 
     Args:
@@ -62,8 +64,8 @@ def read_config(directory: str, vocabulary: bytes | None, num_tensors: int) -> t
         num_tensors: int. Tensors in the checkpoint. The model cannot have more layers.
 
     Returns:
-        Tuple (BertConfig, has_next_sentence, notes). has_next_sentence: the first classification head is for the next
-        sentence. notes: dict of ignored settings with the reasons.
+        Tuple (BertConfig, has_next_sentence, notes, remarks). has_next_sentence: the first classification head is for
+        the next sentence. notes: dict of ignored settings with the reasons. remarks: see Weights.
 
     Raises:
         UserError: The directory has no configuration, or the configuration of another encoder than BERT.
@@ -71,7 +73,7 @@ def read_config(directory: str, vocabulary: bytes | None, num_tensors: int) -> t
     json_path, yaml_path = os.path.join(directory, _JSON), os.path.join(directory, _YAML)
     has_next_sentence, notes = True, {}
     if storage.exists(json_path):
-        path, values = json_path, bounded_files.read_json(json_path, _MAX_BYTES)
+        path, values = json_path, read_json(json_path, _MAX_BYTES, directory)
         width = values.pop("embedding_size", None)
         values.pop("backward_compatible", None)
         _check_width(path, width, values.get("hidden_size"))
@@ -81,7 +83,7 @@ def read_config(directory: str, vocabulary: bytes | None, num_tensors: int) -> t
     else:
         raise UserError(f"{directory}: has no {_JSON} and no {_YAML}; put the one of the checkpoint there")
     try:
-        config = BertConfig.from_dict(values)
+        config = BertConfig.from_dict(values, MODEL_GARDEN)
     except UserError as error:
         raise UserError(f"{path}: {str(error)[:200]}") from None
     if config.num_hidden_layers > num_tensors:
@@ -93,7 +95,8 @@ def read_config(directory: str, vocabulary: bytes | None, num_tensors: int) -> t
         do_lower_case = casing.from_configuration(directory)
     except DataError:
         do_lower_case = _is_lower_cased(vocabulary)
-    return config.replace(do_lower_case=do_lower_case), has_next_sentence, notes
+    remarks = tuple(filter(None, [gelu_remark(values, MODEL_GARDEN)]))
+    return config.replace(do_lower_case=do_lower_case), has_next_sentence, notes, remarks
 
 
 def written_config(config: BertConfig) -> dict[str, Any]:
@@ -114,7 +117,7 @@ def _from_yaml(path):
     import yaml
 
     try:
-        params = yaml.safe_load(bounded_files.read_whole(path, _MAX_BYTES).decode("utf-8"))
+        params = yaml.safe_load(read_whole(path, _MAX_BYTES, os.path.dirname(path) or ".").decode("utf-8"))
     except UserError:  # UserError is a ValueError and would match the next clause.
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:

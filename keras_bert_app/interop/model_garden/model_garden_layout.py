@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import attention_heads, directories, tf_checkpoints
+from keras_bert_app.files import read_whole
+from keras_bert_app.interop import attention_heads, directories
 from keras_bert_app.interop.model_garden.model_garden_config import read_config, written_config
 from keras_bert_app.interop.model_garden.model_garden_names import (
     MASKED_LM,
@@ -22,10 +23,11 @@ from keras_bert_app.interop.model_garden.model_garden_names import (
     path_finder,
 )
 from keras_bert_app.interop.weights import Weights, join_attention, split_attention
+from keras_bert_app.runs import tf_checkpoints
 from pipelines import storage
-from pipelines.wordpiece.vocabulary import read_bytes
 
 _CONFIG, _VOCABULARY, _CHECKPOINT = "bert_config.json", "vocab.txt", "bert_model.ckpt"
+_MAX_VOCABULARY_BYTES = 100_000_000
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _SLOT = "/.OPTIMIZER_SLOT/"
 _TRAINING_STATE = ("optimizer", "save_counter", "global_step")
@@ -78,16 +80,22 @@ def read(path: str | os.PathLike) -> Weights:
     directory = os.path.dirname(prefix) or "."
     vocabulary = None
     if storage.exists(os.path.join(directory, _VOCABULARY)):
-        vocabulary = read_bytes(os.path.join(directory, _VOCABULARY))
+        vocabulary = read_whole(os.path.join(directory, _VOCABULARY), _MAX_VOCABULARY_BYTES, directory)
     checkpoint = tf_checkpoints.open_checkpoint(prefix)
-    config, has_next_sentence, notes = read_config(directory, vocabulary, len(checkpoint.shapes))
+    config, has_next_sentence, notes, remarks = read_config(directory, vocabulary, len(checkpoint.shapes))
     tensors, unused, unexpected = _tensors(checkpoint, config, has_next_sentence)
     if "next_sentence/projection/kernel" in tensors:
         notes["the order of the next-sentence labels"] = (
             "taken for google-research/bert's, 0 = next; Model Garden's loader of plain text has it in reverse"
         )
     return Weights(
-        config, tensors, vocabulary, unused={**unused, **notes}, unexpected=unexpected, origin=f"model_garden {prefix}"
+        config,
+        tensors,
+        vocabulary,
+        unused={**unused, **notes},
+        unexpected=unexpected,
+        origin=f"model_garden {prefix}",
+        remarks=remarks,
     )
 
 

@@ -11,8 +11,10 @@ import tensorflow as tf
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import load, tf_checkpoints
+from keras_bert_app.interop import load
 from keras_bert_app.interop.google_tf1 import google_layout
+from keras_bert_app.interop.weights import checked
+from keras_bert_app.runs import tf_checkpoints
 from tests.interop.conftest import assert_same, make_weights
 
 # The arguments of modeling.BertConfig.__init__, which are also all keys of its to_dict().
@@ -104,6 +106,18 @@ def test_the_model_computes_what_googles_code_computed(google):
         np.testing.assert_allclose(all_outputs[name], values, rtol=0, atol=limit, err_msg=name)
     assert "38 tensors match (encoder 29, pooler 2, masked_lm 5, next_sentence 2)" in lines[0]
     assert [line for line in lines if "optimizer slots" in line] == ["  left out: 92 optimizer slots (adam_m, adam_v)"]
+
+
+def test_a_key_of_another_library_does_not_change_the_gelu_and_the_report_says_which_it_is(google):
+    plain = google_layout.read(google)
+    config = json.loads((google / "bert_config.json").read_text())
+    assert config["hidden_act"] == "gelu"
+    for extra in ({"output_past": True}, {"model_type": "bert"}):
+        (google / "bert_config.json").write_text(json.dumps(config | extra))
+        weights, lines = checked(google_layout.read(google))
+        assert weights.config == plain.config and weights.config.hidden_act == "gelu_tanh"
+        said = f"as in every model of layout google_tf1; its key {next(iter(extra))!r} changes nothing"
+        assert [line for line in lines if "hidden_act gelu is gelu_tanh" in line][0].endswith(said)
 
 
 def test_written_again_it_has_the_names_shapes_and_values_that_google_gave(google, tmp_path):

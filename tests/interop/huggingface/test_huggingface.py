@@ -92,12 +92,31 @@ def test_every_class_that_transformers_saves_computes_what_it_computes_there(mod
         np.testing.assert_allclose(by_their_name[name], values, atol=1e-5, rtol=0, err_msg=name)
 
 
-def test_parts_that_a_class_lacks_are_named_as_missing():
+def test_parts_that_a_class_never_has_are_named_and_no_fault_where_they_can_start_from_scratch():
+    weights = huggingface_layout.read(FILES / "masked_lm")
     with pytest.raises(UserError, match="encoder/pooler/kernel, encoder/pooler/bias: missing .*next_sentence"):
-        checked(huggingface_layout.read(FILES / "masked_lm"))
-    _, lines = checked(huggingface_layout.read(FILES / "masked_lm"), allow_missing=("pooler", "next_sentence"))
-    assert lines[0].endswith("22 tensors match (encoder 17, masked_lm 5)")
-    assert [line.split(",")[0] for line in lines[1:]] == ["  missing: pooler", "  missing: next_sentence"]
+        checked(weights)
+    for allowed in ({"allow_absent": True}, {"allow_missing": ("pooler", "next_sentence")}):
+        loaded, lines = checked(weights, **allowed)
+        assert lines[0].endswith("22 tensors match (encoder 17, masked_lm 5)") and not loaded.missing(["masked_lm"])
+        assert lines[1:3] == [
+            "  has no pooler: BertForMaskedLM never has one",
+            "  has no next_sentence: BertForMaskedLM never has one",
+        ]
+
+
+def test_weights_that_a_class_should_have_are_asked_for_by_allow_missing(tmp_path):
+    whole = huggingface_layout.read(FILES / "pretraining")
+    for lost in ("encoder/pooler/", "masked_lm/transform/"):
+        tensors = {path: tensor for path, tensor in whole.tensors.items() if not path.startswith(lost)}
+        part = part_of(f"{lost}kernel")
+        with pytest.raises(UserError, match=rf"{lost}kernel, {lost}bias: missing \(--allow_missing={part} goes on"):
+            checked(dataclasses.replace(whole, tensors=tensors), allow_absent=True)
+    # A part of which some tensors are there is damaged, whatever the class is.
+    half = {**huggingface_layout.read(FILES / "encoder").tensors, "masked_lm/output_bias": np.zeros(17, np.float32)}
+    encoder = dataclasses.replace(huggingface_layout.read(FILES / "encoder"), tensors=half)
+    with pytest.raises(UserError, match="--allow_missing=masked_lm goes on"):
+        checked(encoder, allow_absent=True)
 
 
 @pytest.mark.parametrize("is_tied", [True, False])

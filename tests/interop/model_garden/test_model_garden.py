@@ -11,11 +11,12 @@ import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop import parity, tf_checkpoints
+from keras_bert_app.interop import parity
 from keras_bert_app.interop.google_tf1 import google_layout
 from keras_bert_app.interop.model_garden import model_garden_layout
 from keras_bert_app.interop.model_garden.model_garden_names import path_finder
 from keras_bert_app.interop.weights import checked
+from keras_bert_app.runs import tf_checkpoints
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden"
@@ -100,6 +101,15 @@ def test_the_pooler_is_that_of_the_next_sentence_head_and_training_state_is_left
 def test_nothing_says_the_casing_but_the_vocabulary():
     assert not model_garden_layout.read(RUN).config.do_lower_case
     assert model_garden_layout.read(RELEASED).config.do_lower_case
+
+
+def test_a_key_of_another_library_does_not_change_the_gelu(tmp_path):
+    plain, directory = model_garden_layout.read(RELEASED).config, copied(RELEASED, tmp_path)
+    edit_json(directory, output_past=True, hidden_act="gelu")
+    weights, lines = checked(model_garden_layout.read(directory), ("next_sentence",))
+    assert weights.config == plain and plain.hidden_act == "gelu_tanh"
+    said = "hidden_act gelu is gelu_tanh, Google's tanh form, as in every model of layout model_garden; its key "
+    assert f"  {said}'output_past' changes nothing" in lines
 
 
 @pytest.mark.parametrize("name", CONFIGS)

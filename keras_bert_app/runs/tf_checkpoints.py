@@ -5,6 +5,7 @@ This module therefore checks the index against the sizes of the data files first
 verifies their checksums. The index has the messages of tensorflow/core/protobuf/tensor_bundle.proto.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -18,11 +19,13 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.interop.sorted_tables import read_varint, table_entries
+from keras_bert_app.files import check_in_folder
+from keras_bert_app.runs.sorted_tables import read_varint, table_entries
 from pipelines import storage
 
 _MAX_INDEX_BYTES = 1 << 24  # The index of BERT-large with its optimizer slots has 100 KB.
 _MAX_SHARDS = 10_000
+_MAX_STATE_BYTES = 1 << 16  # of the file `checkpoint` that are read
 _MAX_RANK = 254  # The limit of TensorShape.
 _MAX_ELEMENTS = 1 << 60
 _LENGTH_CHECKSUM_SIZE = 4  # A string tensor has this checksum between its lengths and its bytes.
@@ -61,6 +64,7 @@ class Checkpoint:
     dtypes: dict
     _entries: dict
     _reader: object
+    _links: contextlib.ExitStack  # keeps the links that the reader needs for a prefix with wildcards
 
     def tensor(self, name: str):
         """Reads one tensor.
@@ -94,11 +98,12 @@ class Checkpoint:
             raise _damaged(self.prefix, f"{name} is no single string of the size that it says")
 
 
-def open_checkpoint(prefix: str) -> Checkpoint:
+def open_checkpoint(prefix: str, folder: str = "") -> Checkpoint:
     """Opens a checkpoint, and checks its index against the sizes of the data files.
 
     Args:
         prefix: str. Local or remote path without ".index".
+        folder: str. The directory that links must not lead out of; "" for the directory of the prefix.
 
     Returns:
         Checkpoint. No tensor has been read yet.
@@ -108,13 +113,13 @@ def open_checkpoint(prefix: str) -> Checkpoint:
     """
     entries = {}
     try:
-        for name, value in _index_entries(prefix):
+        for name, value in _index_entries(prefix, folder):
             message = tensor_bundle_pb2.BundleEntryProto if name else tensor_bundle_pb2.BundleHeaderProto
             entries[name] = message.FromString(value)
         header = entries[""]
     except (DecodeError, KeyError):
         raise _damaged(prefix, "its index holds other messages than a checkpoint's") from None
-    shard_sizes = _shard_sizes(prefix, header.num_shards)
+    shard_sizes = _shard_sizes(prefix, header.num_shards, folder)
     shapes, dtypes, ranges = {}, {}, []
     for name, entry in entries.items():
         if name:
@@ -124,11 +129,22 @@ def open_checkpoint(prefix: str) -> Checkpoint:
     for (shard, offset, size, name), (next_shard, next_offset, _, next_name) in itertools.pairwise(ranges):
         if shard == next_shard and next_offset < offset + size:
             raise _damaged(prefix, f"{name} and {next_name} share bytes")
+    links = contextlib.ExitStack()
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        # tf.train.load_checkpoint takes a prefix in some object stores for a directory.
+        reader = tf.compat.v1.train.NewCheckpointReader(_literal_prefix(prefix, header.num_shards, links))
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise _damaged(prefix, f"TensorFlow cannot open it: {_first_line(error)}") from None
-    return Checkpoint(prefix, shapes, dtypes, entries, reader)
+    return Checkpoint(prefix, shapes, dtypes, entries, reader, links)
+
+
+def _literal_prefix(prefix, num_shards, links):
+    """A prefix of the same files that TensorFlow does not take for a pattern; `links` keeps it alive."""
+    if not storage.has_wildcards(prefix):
+        return prefix
+    endings = [".index", *(_data_file("", shard, num_shards) for shard in range(num_shards))]
+    directory = links.enter_context(storage.linked({f"checkpoint{ending}": prefix + ending for ending in endings}))
+    return os.path.join(directory, "checkpoint")
 
 
 def tensor_names(prefix: str) -> list[str]:
@@ -177,9 +193,10 @@ def find_prefix(path: str | os.PathLike) -> str | None:
     return newest and os.path.join(path, newest)
 
 
-def _index_entries(prefix: str) -> Iterator[tuple[str, bytes]]:
+def _index_entries(prefix: str, folder: str = "") -> Iterator[tuple[str, bytes]]:
     """Generates (name, bytes of the message) for each entry of PREFIX.index. The header has the name ""."""
     path = f"{prefix}.index"
+    check_in_folder(path, folder or os.path.dirname(path) or ".")
     try:
         size = tf.io.gfile.stat(path).length
         if size > _MAX_INDEX_BYTES:
@@ -191,17 +208,21 @@ def _index_entries(prefix: str) -> Iterator[tuple[str, bytes]]:
     try:
         for key, value in table_entries(data):
             # The key of a tensor's slice begins with NUL and is not text. _checked_shape refuses it.
-            yield key.decode("utf-8", "replace" if key.startswith(b"\0") else "strict"), value
+            name = key.decode("utf-8", "replace" if key.startswith(b"\0") else "strict")
+            if not name.startswith("\0") and not name.isprintable():
+                raise ValueError(f"the name {name[:50]!r} has characters that cannot be printed")
+            yield name, value
     except ValueError as error:  # Includes UnicodeDecodeError.
         raise _damaged(prefix, f"its index cannot be read: {error}") from None
 
 
-def _shard_sizes(prefix, num_shards):
+def _shard_sizes(prefix, num_shards, folder):
     if not 1 <= num_shards <= _MAX_SHARDS:
         raise _damaged(prefix, f"its index declares {num_shards} data files")
     sizes = []
     for shard in range(num_shards):
         path = _data_file(prefix, shard, num_shards)
+        check_in_folder(path, folder or os.path.dirname(path) or ".")
         try:
             sizes.append(tf.io.gfile.stat(path).length)
         except tf.errors.OpError:
@@ -248,11 +269,14 @@ def _checked_shape(prefix, name, entry, shard_sizes):
 
 def _named_by_state_file(directory):
     """The newest checkpoint that the file `checkpoint` names, or None. Its directory may be another machine's."""
-    try:
-        with tf.io.gfile.GFile(os.path.join(directory, "checkpoint"), "rb") as file:
-            match = re.search(rb'^model_checkpoint_path: "([^"]*)"', file.read(1 << 16), re.MULTILINE)
-    except tf.errors.OpError:
+    path = os.path.join(directory, "checkpoint")
+    if not storage.is_file(path):
         return None
+    try:
+        content = storage.read_range(path, 0, _MAX_STATE_BYTES)
+    except (OSError, tf.errors.OpError):
+        return None
+    match = re.search(rb'^model_checkpoint_path: "([^"]*)"', content, re.MULTILINE)
     return match and os.path.basename(os.fsdecode(match[1]))
 
 

@@ -1,0 +1,121 @@
+"""Reads how a folder of sentence-transformers makes the vector of a text: modules.json, 1_Pooling, 2_Normalize."""
+
+import dataclasses
+import json
+import os
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.files import read_json, read_whole
+from pipelines import storage
+
+_MODULES, _CONFIG = "modules.json", "config.json"
+_LENGTHS = ("sentence_bert_config.json", "sentence_roberta_config.json")
+_PROMPTS = "config_sentence_transformers.json"
+_MOST_BYTES = 1_000_000
+_MODE = "pooling_mode_"
+# Modes of sentence-transformers that are on -> our name. It concatenates several in the order cls, max, mean.
+_POOLINGS = {
+    ("cls_token",): "cls",
+    ("mean_tokens",): "mean",
+    ("max_tokens",): "max",
+    ("cls_token", "mean_tokens"): "cls_mean",
+}
+_NEWER_NAMES = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceTransformer:
+    """The steps of a folder of sentence-transformers.
+
+    Attributes:
+        pooling: str. One of export.pooling.POOLINGS. sentence-transformers pools the last layer, [CLS] and [SEP] too.
+        normalize: bool. Whether vectors get length 1.
+        max_seq_length: int. Tokens of a row; 0 if the folder does not say.
+        folder: str. The folder of the model below the folder; "" for the folder itself.
+        files: tuple of str. The files that say so.
+        remarks: tuple of str. What the folder does beside, and is not done here.
+    """
+
+    pooling: str
+    normalize: bool
+    max_seq_length: int
+    folder: str
+    files: tuple
+    remarks: tuple = ()
+
+
+def read(directory: str) -> SentenceTransformer | None:
+    """Reads the steps of a folder.
+
+    Args:
+        directory: str. Local or remote directory of a model.
+
+    Returns:
+        SentenceTransformer, or None if the folder has no modules.json.
+
+    Raises:
+        UserError: a file is damaged, or names a step that is not computed here.
+    """
+    path = os.path.join(directory, _MODULES)
+    if not storage.is_directory(directory) or not storage.is_file(path):
+        return None
+    steps = _steps(directory, path)
+    kinds = [kind for kind, _ in steps]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise UserError(
+            f"{path}: has the steps {', '.join(kinds)[:200]}; expected Transformer, Pooling and perhaps Normalize; "
+            "other steps are not computed here"
+        )
+    folder, pooling_folder = steps[0][1], steps[1][1]
+    pooling = _pooling(directory, os.path.join(directory, pooling_folder, _CONFIG))
+    max_seq_length, lengths_file = _max_seq_length(directory, folder)
+    files = (_MODULES, os.path.join(pooling_folder, _CONFIG), *([lengths_file] if lengths_file else []))
+    return SentenceTransformer(pooling, "Normalize" in kinds, max_seq_length, folder, files, _remarks(directory))
+
+
+def _steps(directory, path):
+    """[(name of the class of a step, its folder)]."""
+    try:
+        modules = json.loads(read_whole(path, _MOST_BYTES, directory).decode("utf-8"))
+        steps = [(str(module["type"]).rsplit(".", 1)[-1], module["path"]) for module in modules]
+    except UserError:  # a ValueError, too
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UserError(f"{path}: is no list of modules with type and path; fetch it again") from None
+    for _, folder in steps:
+        if not isinstance(folder, str) or set(folder) & set("/\\:") or folder in (".", ".."):
+            raise UserError(f"{path}: names the folder {str(folder)[:80]!r}; expected plain names of folders beside it")
+    return steps
+
+
+def _pooling(directory, path):
+    values = read_json(path, _MOST_BYTES, directory)
+    modes = sorted(key.removeprefix(_MODE) for key, value in values.items() if key.startswith(_MODE) and value)
+    if isinstance(newer := values.get("pooling_mode"), str):
+        modes = [_NEWER_NAMES.get(newer, newer)]
+    if tuple(modes) not in _POOLINGS:
+        raise UserError(
+            f"{path}: pools by {' and '.join(modes)[:200] or 'nothing'}; here it can be cls_token, mean_tokens, "
+            "max_tokens, or cls_token and mean_tokens"
+        )
+    return _POOLINGS[tuple(modes)]
+
+
+def _max_seq_length(directory, folder):
+    """(tokens of a row, the file that says so); (0, "") if none does."""
+    for name in (os.path.join(folder, name) for name in _LENGTHS):
+        path = os.path.join(directory, name)
+        if storage.is_file(path):
+            length = read_json(path, _MOST_BYTES, directory).get("max_seq_length")
+            if length is None:
+                return 0, ""
+            if type(length) is not int or length < 3:
+                raise UserError(f"{path}: max_seq_length is {str(length)[:40]!r}; expected a number of tokens")
+            return length, name
+    return 0, ""
+
+
+def _remarks(directory):
+    path = os.path.join(directory, _PROMPTS)
+    prompt = read_json(path, _MOST_BYTES, directory).get("default_prompt_name") if storage.is_file(path) else None
+    return (f"its default prompt {str(prompt)[:40]!r} is not put before texts",) if prompt else ()

@@ -1,0 +1,102 @@
+"""The keys of a work directory's config.json beside those of the model, checked: the directory may be a stranger's."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keras_bert_app.errors import UserError
+
+_MOST_OUTPUTS = 1_000_000  # of a head; more would only exhaust the memory
+_SHOWN = 60  # characters of a wrong value
+
+
+def check(path: str, values: Mapping[str, Any]) -> None:
+    """Refuses values of other types than a run writes, so that no reader of config.json needs to ask.
+
+    Args:
+        path: the file, for the message.
+        values: its content.
+
+    Raises:
+        UserError: the message names the first wrong key, its value and what was expected.
+    """
+    for name, (is_right, expected) in _NOTES.items():
+        if name in values and not is_right(values[name]):
+            raise UserError(f"{path}: {name} is {repr(values[name])[:_SHOWN]}; expected {expected}")
+    for name, (is_right, expected) in _HEAD.items() if "head" in values else ():
+        if not is_right(values["head"].get(name, _ABSENT.get(name))):
+            raise UserError(
+                f"{path}: {name} of the head is {repr(values['head'].get(name))[:_SHOWN]}; expected {expected}"
+            )
+    if "head" in values and (unknown := sorted(values["head"].keys() - _HEAD.keys())):
+        raise UserError(f"{path}: the head has the unknown key {unknown[0][:_SHOWN]!r}; expected {', '.join(_HEAD)}")
+
+
+def _is_text(value):
+    return isinstance(value, str)
+
+
+def _is_table(value):
+    return isinstance(value, dict)
+
+
+def _are_texts(value):
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _are_labels(value):
+    return (
+        isinstance(value, dict) and value.keys() == set(map(str, range(len(value)))) and _are_texts([*value.values()])
+    )
+
+
+def _is_finite(value):
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_whole(low: int, high: int) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: type(value) is int and low <= value <= high, f"a whole number from {low} to {high:,}"
+
+
+def _is_one_of(*names: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: value in names, f"one of {', '.join(map(repr, names))}"
+
+
+_TABLE, _TEXT, _TEXTS = (_is_table, "an object"), (_is_text, "a text"), (_are_texts, "a list of texts")
+# Key of config.json -> (whether a value may stand there, the words for it).
+_NOTES = {
+    "vocab_sha256": _TEXT,
+    "pretraining": _TABLE,
+    "finetuning": _TABLE,
+    "examples_sha256": _TABLE,
+    "head": _TABLE,
+    "labels": _TEXTS,
+    "inputs": _TEXTS,
+    "teachers": _TEXTS,
+    "id2label": (_are_labels, "an object of the numbers from 0 to texts"),
+    "task": _TEXT,
+    "problem_type": _TEXT,
+    "converted_from": _TEXT,
+    "pruned_from": _TEXT,
+}
+# Fields of modeling.task_model.Head, and the values of those that config.json may lack.
+_HEAD = {
+    "stands_on": _is_one_of("text", "choices", "tokens"),
+    "num_outputs": _is_whole(1, _MOST_OUTPUTS),
+    "layers": _is_one_of("last", "last_four", "scalar_mix"),
+    "pooling": _is_one_of("cls", "mean", "max", "concat"),
+    "windows": _is_one_of("", "logits", "lstm"),
+    "bilstm_units": _is_whole(0, 100_000),
+    "dropout": (lambda value: _is_finite(value) and 0 <= value < 1, "a number from 0 to below 1"),
+    "scale": (_is_finite, "a finite number"),
+    "offset": (_is_finite, "a finite number"),
+}
+_ABSENT = {
+    "layers": "last",
+    "pooling": "cls",
+    "windows": "",
+    "bilstm_units": 0,
+    "dropout": 0.1,
+    "scale": 1.0,
+    "offset": 0.0,
+}

@@ -1,0 +1,70 @@
+"""Vectors of texts for callers from Python."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import saved_models
+from keras_bert_app.export.sentence_vectors import Pooling, embedding_module
+from keras_bert_app.interop.hub import is_handle
+from keras_bert_app.vectors import embedding
+from pipelines.data_error import in_arguments
+from pipelines.wordpiece.texts import as_batch
+
+
+def load_embedder(
+    model: str | os.PathLike, log: Callable[[str], None] = lambda line: None, **pooling: Any
+) -> Callable[..., np.ndarray]:
+    """Loads a model that makes vectors of texts.
+
+    Args:
+        model: str or os.PathLike. An export of embeddings, or a model in any layout that load_pretrained reads.
+        log: function of each line about what was loaded and how vectors are made, such as print.
+        **pooling: fields of export.sentence_vectors.Pooling, for a model that is no export: pooling, layer, normalize,
+            pool_special_tokens and max_seq_length. By default what the model's own files say, else the mean over the
+            pieces of the second layer from the top.
+
+    Returns:
+        A function of texts, and of batch_size (32), that returns float32 [N, D] in the order of the texts, for one
+        string float32 [D].
+
+    Raises:
+        UserError: there is no such model, or it cannot be pooled in this way.
+
+    Example:
+        embed = load_embedder("runs/mine", normalize=True)
+        query, *others = embed(["a question", "an answer", "another answer"])
+        [float(query @ other) for other in others]  # cosines
+    """
+    model = os.fspath(model)
+    if _is_export(model):
+        if pooling:
+            raise UserError(
+                f"{next(iter(pooling))} is for models; what {model} computes was settled when it was exported"
+            )
+        embed = embedding.load_embedder(model)
+    else:
+        module, _ = embedding_module(model, Pooling(**pooling), lambda line: log(in_arguments(line)))
+        embed = embedding.Embedder(module.exported)
+
+    def vectors(texts: str | Iterable[str], batch_size: int = embedding.BATCH_SIZE) -> np.ndarray:
+        batch, is_one = as_batch(texts)
+        if not len(batch):
+            raise UserError("there are no texts; give one at least")
+        rows, _ = embedding.embed_texts(embed, list(batch.numpy()), batch_size)
+        return rows[0] if is_one else rows
+
+    return vectors
+
+
+def _is_export(model):
+    if is_handle(model):
+        return False
+    try:
+        saved_models.find(model)
+    except UserError:
+        return False
+    return True

@@ -1,0 +1,108 @@
+"""The exports of one model appear together, and weights that are not finite are not exported."""
+
+import dataclasses
+import os
+import platform
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.export import saved_models, sentence_vectors
+from keras_bert_app.export.pretrained_export import export_pretrained
+from keras_bert_app.export.specs import About
+from keras_bert_app.interop import own_layout
+from keras_bert_app.serving import saved_model_files
+from tests.export.small_model import WEIGHTS
+
+NAMES = ["bert", "bert_ids", "bert_preprocess"]
+
+
+def listing(directory):
+    return {name: sorted(os.listdir(directory / name)) for name in sorted(os.listdir(directory))}
+
+
+def doubled(place):
+    """An Export of a module that doubles numbers."""
+    module = tf.Module()
+    signature = [tf.TensorSpec([None], tf.float32, name="x")]
+    module.exported = {"serving_default": tf.function(lambda x: {"y": 2 * x}, input_signature=signature)}
+    module.about = About("numbers", {"serving_default": {"x": [1.0]}})
+    return saved_models.Export(module, str(place), {}, {})
+
+
+class Killed(BaseException):
+    """Stands for a signal in the middle of an export."""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """(directory of the small model's exports, what was there each time before one of them got its name)."""
+    place, rename, seen = tmp_path_factory.mktemp("exports"), tf.io.gfile.rename, []
+    model = tmp_path_factory.mktemp("models") / "small"
+    own_layout.write(WEIGHTS, str(model))
+
+    def observed(source, target, **options):
+        seen.append(listing(place))
+        return rename(source, target, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.io.gfile, "rename", observed)
+        export_pretrained(str(model), str(place / "bert"))
+    return place, seen
+
+
+def test_no_directory_gets_its_name_before_all_are_whole(exported):
+    place, seen = exported
+    seen = [before for before in seen if before.keys() == set(NAMES)]
+    assert seen[-3] == dict.fromkeys(NAMES, [f"writing-1-{os.getpid()}-{platform.node()}"])
+    assert listing(place) == dict.fromkeys(NAMES, ["1"])
+
+
+def test_an_export_that_fails_between_two_names_leaves_none(tmp_path, monkeypatch):
+    rename, places = tf.io.gfile.rename, [tmp_path / "bert_ids", tmp_path / "bert"]
+
+    def failing(source, target, **options):
+        if target == str(tmp_path / "bert" / "1"):
+            assert listing(tmp_path)["bert_ids"] == ["1"]
+            raise Killed
+        return rename(source, target, **options)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", failing)
+    with pytest.raises(Killed):
+        saved_models.write_together(map(str, places), 1, map(doubled, places))
+    assert listing(tmp_path) == {"bert": [], "bert_ids": []}
+
+
+def test_the_next_export_completes_one_that_was_killed_between_two_names(exported, tmp_path):
+    for name in NAMES:
+        shutil.copytree(exported[0] / name, tmp_path / name)
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    writing = f"writing-1-{dead.pid}-{platform.node()}"
+    # As a kill leaves them: the ids export has its name, the raw-text export is whole, the preprocessor is not.
+    for name in ("bert", "bert_preprocess"):
+        (tmp_path / name / "1").rename(tmp_path / name / writing)
+    (tmp_path / "bert_preprocess" / writing / "manifest.json").unlink()
+    places = [tmp_path / name for name in NAMES]
+    saved_models.write_together(map(str, places), 2, map(doubled, places))
+    assert listing(tmp_path) == {"bert": ["1", "2"], "bert_ids": ["1", "2"], "bert_preprocess": ["2"]}
+    saved_model_files.check_manifest(str(tmp_path / "bert" / "1"))
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_weights_that_are_not_finite_are_not_exported(tmp_path, value):
+    path = "encoder/layer_1/output/kernel"
+    tensors = {**WEIGHTS.tensors, path: WEIGHTS.tensors[path].copy()}
+    tensors[path][3, 5] = value
+    own_layout.write(dataclasses.replace(WEIGHTS, tensors=tensors), str(tmp_path / "model"))
+    lines = []
+    with pytest.raises(UserError, match=f"{path} holds numbers that are not finite"):
+        export_pretrained(str(tmp_path / "model"), str(tmp_path / "bert"), log=lines.append)
+    assert lines[-1] == f"  BEWARE: {path} holds numbers that are not finite (NaN or infinite)"
+    with pytest.raises(UserError, match="not finite"):
+        sentence_vectors.export_embeddings(str(tmp_path / "model"), str(tmp_path / "vectors"))
+    assert os.listdir(tmp_path) == ["model"]

@@ -1,0 +1,247 @@
+"""Tests that a work directory from an unknown source is refused in one line, also inside an archive."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.config.finetuning_config import FinetuningConfig
+from keras_bert_app.errors import UserError
+from keras_bert_app.interop import load
+from keras_bert_app.runs import checkpoint_manifests, checkpoints, seeds, work_directory
+from keras_bert_app.tasks.scoring import FinetunedRun
+from pipelines.data_error import DataError
+from tests.interop.conftest import CONFIGS, make_weights
+from tests.runs.test_tf_checkpoints import FLOAT, write_index
+
+STEP = "checkpoints/step-00000000"
+WORDS = "model/encoder.Sembeddings.Sword_embeddings/.ATTRIBUTES/VARIABLE_VALUE"
+HEAD = {"stands_on": "text", "num_outputs": 2}
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    """A valid work directory, as `convert --to=workdir` writes it."""
+    directory = tmp_path / "run"
+    load.write_weights(make_weights(CONFIGS["one_layer"]), "workdir", str(directory))
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def time_limit():
+    """Ends a test whose reader waits for a pipe."""
+
+    def stop(*_):
+        raise TimeoutError("the reader waits for ever")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(20)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def change_config(directory, **values):
+    path = directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def seal(directory, **values):
+    """Writes the manifest of the checkpoint anew, with a right sha256 of itself and of the files."""
+    step = directory / STEP
+    path = step / "manifest.json"
+    manifest = {name: value for name, value in json.loads(path.read_text()).items() if name != "sha256"}
+    manifest["files"] = {
+        name: checkpoint_manifests.fingerprint(str(step / name)) for name in os.listdir(step) if name != path.name
+    }
+    path.write_text(checkpoint_manifests.manifest_text({**manifest, **values}))
+
+
+def refusal(directory, kind):
+    """Reads a directory, or an archive of it. Returns the line of the error."""
+    path = str(directory)
+    if kind == "zip":
+        path = shutil.make_archive(str(directory.parent / "packed"), "zip", directory.parent, directory.name)
+    with pytest.raises((UserError, DataError)) as refused:
+        load.load_weights(path)
+    line = str(refused.value)
+    assert "\n" not in line and len(line) < 600 and "/tmp/tmp" not in line
+    return line
+
+
+@pytest.mark.parametrize("kind", ["directory", "zip"])
+@pytest.mark.parametrize(
+    "dtype, shape, named",
+    [
+        (FLOAT, (-4, 4), "has the shape"),
+        (FLOAT, (1 << 62, 1 << 62), "has the shape"),
+        (101, (4, 4), "no type that a weight can have"),
+        (FLOAT, (1 << 33, 3), "is not of the 64 bytes"),
+    ],
+)
+def test_an_index_that_would_end_the_process_is_refused(workdir, kind, dtype, shape, named):
+    write_index(workdir / STEP / "checkpoint", (WORDS, dtype, shape, 0, 64))
+    seal(workdir)
+    assert named in refusal(workdir, kind)
+
+
+@pytest.mark.parametrize("kind", ["directory", "zip"])
+@pytest.mark.parametrize(
+    "values, named",
+    [
+        ({"files": None}, "files is not what a run writes"),
+        ({"files": {"checkpoint.index": 5}}, "files is not what a run writes"),
+        ({"files": {"../../config.json": {"bytes": 1, "sha256": "0"}}}, "files is not what a run writes"),
+        ({"step": "7"}, "step is not what a run writes"),
+        ({"position": 5}, "position is not what a run writes"),
+        ({"unlogged": [5]}, "unlogged is not what a run writes"),
+        ({"figures": [5]}, "figures is not what a run writes"),
+    ],
+)
+def test_a_manifest_that_no_run_writes_is_refused(workdir, kind, values, named):
+    seal(workdir, **values)
+    assert named in refusal(workdir, kind)
+
+
+@pytest.mark.parametrize("kind", ["directory", "zip"])
+@pytest.mark.parametrize(
+    "values, named",
+    [
+        ({"id2label": 5}, "id2label is 5; expected an object"),
+        ({"id2label": {"0": "a", "2": "b"}}, "expected an object of the numbers from 0 to texts"),
+        ({"head": 5}, "head is 5; expected an object"),
+        ({"head": {**HEAD, "num_outputs": 1 << 40}}, "num_outputs of the head is 1099511627776"),
+        ({"head": {**HEAD, "scale": "x"}}, "scale of the head is 'x'; expected a finite number"),
+        ({"head": {**HEAD, "colour": "red"}}, "the head has the unknown key 'colour'"),
+        ({"labels": 5}, "labels is 5; expected a list of texts"),
+        ({"pretraining": 5}, "pretraining is 5; expected an object"),
+        ({"finetuning": []}, "finetuning is []; expected an object"),
+        ({"task": ["x"]}, "task is ['x']; expected a text"),
+        ({"vocab_sha256": 5}, "vocab_sha256 is 5; expected a text"),
+        ({"layer_norm_eps": 10**400}, "'layer_norm_eps' is 1000"),
+        ({"hidden_size": 10**400}, "'hidden_size' is 1000"),
+    ],
+)
+def test_a_config_json_that_no_run_writes_is_refused(workdir, kind, values, named):
+    change_config(workdir, **values)
+    assert named in refusal(workdir, kind)
+
+
+def test_weights_of_a_head_that_config_json_does_not_describe_are_refused(tmp_path):
+    weights = make_weights(CONFIGS["one_layer"])
+    weights.tensors["lstm/kernel"] = weights.tensors["encoder/pooler/kernel"]
+    load.format_module("workdir").write(weights, str(tmp_path / "run"))
+    assert "has no head and labels, which belong to lstm/kernel" in refusal(tmp_path / "run", "directory")
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", f"{STEP}/manifest.json", f"{STEP}/checkpoint.index"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_blocks_nothing(workdir, name):
+    (workdir / name).unlink()
+    os.mkfifo(workdir / name)
+    assert "is no plain file" in refusal(workdir, "directory")
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.txt", f"{STEP}/manifest.json", f"{STEP}/checkpoint.index"])
+def test_a_link_that_leads_out_of_the_directory_is_refused(workdir, name):
+    outside = workdir.parent / "outside"
+    (workdir / name).rename(outside)
+    (workdir / name).symlink_to(outside)
+    assert "a link that leads out of the directory" in refusal(workdir, "directory")
+    (workdir / name).unlink()
+    (workdir / name).symlink_to(pathlib.Path(name).name)  # A link to itself.
+    refusal(workdir, "directory")
+
+
+@pytest.mark.parametrize(
+    "content, named",
+    [
+        ('{"vocab_sha256": "", "vocab_size": ' + "9" * 5000 + "}", "is no JSON that can be read (ValueError"),
+        ("[" * 100_000, "is no JSON that can be read (RecursionError"),
+    ],
+)
+def test_a_config_json_that_breaks_the_parser_is_refused(workdir, content, named):
+    (workdir / "config.json").write_text(content)
+    assert named in refusal(workdir, "directory")
+
+
+def test_a_config_json_of_gigabytes_is_refused_before_it_is_read(workdir):
+    os.truncate(workdir / "config.json", 3 << 30)  # A sparse file takes no space on the disk.
+    assert "has 3,221,225,472 bytes; a file of this kind has at most" in refusal(workdir, "directory")
+
+
+def finetuned_run(directory, config=CONFIGS["one_layer"], **notes):
+    """A fine-tuned run with the weights of a work directory, and a head that they do not have."""
+    run = FinetuningConfig(task="cola", data_dir="x", max_seq_length=17)
+    notes = {"head": HEAD, "labels": ["a", "b"], "inputs": ["text"], **notes}
+    vocabulary = (directory / "vocab.txt").read_bytes()
+    work_directory.write_config(str(directory), config, run, vocabulary, notes)
+    (directory / STEP).rename(directory / "checkpoints" / "best-00000000")
+
+
+def test_a_hostile_fine_tuned_run_is_refused_before_a_model_is_made(workdir):
+    finetuned_run(workdir, CONFIGS["one_layer"].replace(vocab_size=90_000_000))
+    with pytest.raises(UserError, match="has 5,662 numbers, config.json asks for at least 1,980,002,046"):
+        FinetunedRun(str(workdir))
+
+
+def test_a_hostile_index_of_a_fine_tuned_run_is_refused(workdir):
+    write_index(workdir / STEP / "checkpoint", (WORDS, FLOAT, (-4, 4), 0, 64))
+    seal(workdir)
+    finetuned_run(workdir)
+    with pytest.raises(UserError, match="has the shape"):
+        FinetunedRun(str(workdir))
+
+
+@pytest.mark.parametrize("absent", ["head", "labels"])
+def test_a_fine_tuned_run_without_its_notes_is_refused(workdir, absent):
+    finetuned_run(workdir)
+    path = workdir / "config.json"
+    path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != absent}))
+    with pytest.raises(UserError, match=f"has no key '{absent}'"):
+        FinetunedRun(str(workdir))
+
+
+def test_a_run_does_not_go_on_from_weights_alone(workdir):
+    with pytest.raises(UserError, match="holds weights alone, from which no run goes on"):
+        checkpoints.restore(str(workdir / STEP), load.load_pretrained(str(workdir)), optimizer=object())
+
+
+def test_a_checkpoint_of_integers_is_refused(workdir):
+    tf.raw_ops.SaveV2(
+        prefix=str(workdir / STEP / "checkpoint"),
+        tensor_names=[WORDS],
+        shape_and_slices=[""],
+        tensors=[tf.ones([13, 22], tf.int32)],
+    )
+    seal(workdir)
+    assert "is of type int32; expected floating-point numbers" in refusal(workdir, "directory")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"runs": [{"seed": "../x", "dev": {"f1": 1.0}}], "metric": "f1"},
+        {"runs": [{"seed": 1, "dev": 5}], "metric": "f1"},
+        {"runs": [{"seed": 1, "dev": {"f1": "high"}}], "metric": "f1"},
+        {"runs": [5], "metric": "f1"},
+        {"runs": 5, "metric": "f1"},
+        {"runs": [{"seed": 1, "dev": {"f1": 1.0}}], "metric": ["f1"]},
+        {"runs": [{"seed": 1, "dev": {"f1": 1.0}}], "metric": "f1", "degenerate_seeds": 5},
+    ],
+)
+def test_results_that_no_seeds_wrote_are_those_of_another_program(tmp_path, values):
+    (tmp_path / "results.json").write_text(json.dumps(values))
+    assert seeds.best(str(tmp_path)) == str(tmp_path) and not seeds.has_several(str(tmp_path))
+    assert seeds.sound(str(tmp_path)) == [str(tmp_path)]
+
+
+def test_a_damaged_file_of_another_size_is_not_read(workdir, monkeypatch):
+    for name in json.loads((workdir / STEP / "manifest.json").read_text())["files"]:
+        os.truncate(workdir / STEP / name, 1 << 40)
+    monkeypatch.setattr(checkpoint_manifests, "fingerprint", lambda path: pytest.fail(f"{path} was read"))
+    with pytest.raises(UserError, match="found 1099511627776 bytes"):
+        checkpoints.read_manifest(str(workdir / STEP))

@@ -1,0 +1,80 @@
+"""Files are read up to a limit, and files of a folder from an unknown source only where they are plain files in it."""
+
+import os
+import threading
+
+import pytest
+
+from keras_bert_app.errors import UserError
+from keras_bert_app.files import check_in_folder, read_json, read_whole
+
+
+@pytest.mark.parametrize(
+    "content, named",
+    [
+        (b'{"a": ' + b"1" * 5000 + b"}", "is no JSON that can be read (ValueError"),
+        (b"[" * 100_000, "is no JSON that can be read (RecursionError"),
+        (b"\xff", "is no JSON that can be read (UnicodeDecodeError"),
+        (b"{", "is no JSON that can be read (JSONDecodeError"),
+        (b"5", "holds a JSON int"),
+        (None, "cannot be read (No such file or directory)"),
+    ],
+)
+def test_what_is_no_json_object_is_refused_in_one_line(tmp_path, content, named):
+    if content is not None:
+        (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(UserError) as refused:
+        read_json(tmp_path / "x.json")
+    assert named in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 400
+
+
+def test_a_sparse_file_of_gigabytes_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "x.json").touch()
+    os.truncate(tmp_path / "x.json", 3 << 30)
+    with pytest.raises(UserError, match="has 3,221,225,472 bytes; a file of this kind has at most"):
+        read_json(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("size, limit", [(7, 11), (13, 11)])
+def test_a_pipe_that_the_user_named_is_read_up_to_the_limit(tmp_path, size, limit):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[b"x" * size])
+    writer.start()
+    if size <= limit:
+        assert read_whole(pipe, limit) == b"x" * size
+    else:
+        with pytest.raises(UserError, match="has more than 11 bytes"):
+            read_whole(pipe, limit)
+    writer.join()
+
+
+def test_files_of_a_folder_are_plain_files_in_it(tmp_path):
+    folder = tmp_path / "models--X" / "snapshots" / "abc"
+    blobs = tmp_path / "models--X" / "blobs"
+    (folder / "assets").mkdir(parents=True)
+    blobs.mkdir()
+    for path in (folder / "plain", folder / "assets" / "inner", blobs / "123", tmp_path / "outside"):
+        path.write_text("x")
+    (folder / "within").symlink_to("plain")
+    (folder / "cached").symlink_to(blobs / "123")  # as the Hub's cache has it
+    (folder / "out").symlink_to(tmp_path / "outside")
+    (blobs / "456").symlink_to(tmp_path / "outside")
+    (folder / "cached_out").symlink_to(blobs / "456")
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "circle").symlink_to("circle")
+    os.mkfifo(folder / "pipe")
+    (tmp_path / "latest").symlink_to(folder)
+    for name in ("plain", "assets/inner", "within", "cached", "not there"):
+        check_in_folder(folder / name, folder)
+        check_in_folder(tmp_path / "latest" / name, tmp_path / "latest")
+    for name, named in (
+        ("out", "leads out of the directory"),
+        ("cached_out", "leads out of the directory"),
+        ("dangling", "is no plain file"),
+        ("circle", "is no plain file"),
+        ("pipe", "is no plain file"),
+        ("assets", "is no plain file"),
+    ):
+        with pytest.raises(UserError, match=named):
+            check_in_folder(folder / name, folder)
