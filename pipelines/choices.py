@@ -1,8 +1,9 @@
-"""Names of text formats, sentence objectives and kinds of masking.
+"""Names of text formats, segmenters, sentence objectives and kinds of masking.
 
 The module imports nothing, so that command-line flags can list the names at once.
 """
 
-FORMATS = ("auto", "sentences", "documents", "jsonl", "wikiextractor")
+FORMATS = ("auto", "sentences", "paragraphs", "documents", "jsonl", "wikiextractor")
+SEGMENTERS = ("none", "jieba")
 OBJECTIVES = ("nsp", "sop", "none")
 MASKINGS = ("piece", "whole_word", "span", "lexicon", "segmented")

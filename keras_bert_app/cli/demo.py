@@ -5,7 +5,7 @@ make demo
 
 from absl import flags
 
-from keras_bert_app.cli.common import app
+from keras_bert_app.cli.common import app, written_places
 
 _WORKDIR = flags.DEFINE_string("workdir", "runs/demo", "Directory for corpus, vocabulary and run.")
 _EXPORT_DIR = flags.DEFINE_string("export_dir", "saved_models/docs_bert", "Directory for the exported versions.")
@@ -19,4 +19,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"workdir": "", "export_dir": written_places.EXPORT})

@@ -16,7 +16,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.cli.common import app, config_flags, written_places
 from keras_bert_app.cli.common.output_files import make_place_for, write_files
 from keras_bert_app.config.pretraining_config import DATA_FIELDS, PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -37,6 +37,7 @@ _STATISTICS_BATCHES = flags.DEFINE_integer(
     "statistics_batches", 1000, "Batches that are counted; 0: no statistics.", lower_bound=0
 )
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for statistics.json and statistics.png.")
+written_places.define_overwrite()
 _COLOR = flags.DEFINE_enum("color", "auto", screen.COLORS, "auto: on a terminal, unless NO_COLOR is set.")
 _wanted = config_flags.define_flags(DATA_FIELDS, is_path=("corpus_dir", "lexicon_file"))
 
@@ -46,14 +47,19 @@ def main(arguments: list[str]) -> None:
     if _OUTPUT_DIR.value:
         if not _STATISTICS_BATCHES.value:
             raise UserError("--output_dir is for the statistics; give --statistics_batches more than 0")
-        make_place_for(os.path.join(_OUTPUT_DIR.value, "statistics.json"), "output_dir")
+        written = [os.path.join(_OUTPUT_DIR.value, name) for name in ("statistics.json", "statistics.png")]
+        make_place_for(written[0], "output_dir")
+        written_places.check_new(written, "output_dir")
     with app.quiet_start():
         from keras_bert_app.inspection import source as sources
+        from pipelines.examples.masking_advice import masking_advice
     source = (
         sources.from_corpora(run, _VOCAB_FILE.value, _DO_LOWER_CASE.value)
         if run is not None
         else sources.from_run(_WORKDIR.value)
     )
+    for line in masking_advice(list(source.shards.values()), source.run.masking):
+        print(line, file=sys.stderr)
     if position is not None:
         position = sources.checked_position(source, position)
     statistics = show_and_count(source, position)
@@ -162,7 +168,7 @@ def _stream(source: Any, step: int, position: tuple[int, ...] | None) -> tuple[t
     from keras_bert_app.inspection import source as sources
 
     if position is not None:
-        after_ramps = max(source.run.batch_ramp_steps, source.run.length_ramp_steps)
+        after_ramps = max(source.run.batch_ramp_steps, source.run.length_ramp_steps, source.run.num_train_steps)
         steps = [known for known, saved in source.checkpoints.items() if saved == position]
         return position, sources.batches(source, position, *(steps or [after_ramps])[:1])
     known_step, position = sources.nearest_start(source, step)
@@ -197,4 +203,4 @@ def write_statistics(statistics: dict, run: PretrainingConfig, output_dir: str) 
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, is_listing=lambda: not _OUTPUT_DIR.value)
+    app.run(main, __doc__, is_listing=lambda: not _OUTPUT_DIR.value, writes={"output_dir": ""})

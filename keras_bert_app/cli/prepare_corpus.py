@@ -3,9 +3,10 @@
 python -m keras_bert_app.cli.prepare_corpus --input_files='texts/*.txt' --output_dir=corpora/mine
 
 The command writes train-*.tfrecord, heldout-*.tfrecord, manifest.json, and the report as report.txt, report.json and
-report.png to --output_dir. `pretrain --corpus_dir` reads that directory. The memory use is bounded for texts of any
-size. The disk use is about 2.3 times the text while the command runs. The same command resumes a run that was stopped
-or killed; in a remote directory it starts anew.
+report.png to --output_dir. `pretrain --corpus_dir` reads that directory. Words are counted as BERT's tokenizer splits
+text: a punctuation mark or a Chinese character is a word of its own. The memory use is bounded for texts of any size.
+The disk use is about 2.3 times the text while the command runs. The same command resumes a run that was stopped or
+killed; in a remote directory it starts anew.
 """
 
 import os
@@ -16,9 +17,10 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text
+from keras_bert_app.cli.common import app, input_text, written_places
 from keras_bert_app.terminal.progress import ReadingProgress
 from pipelines import storage
+from pipelines.choices import SEGMENTERS
 from pipelines.text.readers import FORMATS
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
@@ -32,6 +34,12 @@ _DEDUP = flags.DEFINE_enum(
     ["exact", "near", "none"],
     "Drop documents that are equal up to white space (exact); also those "
     "of which about 0.8 of the runs of five words, or Chinese characters, are another's (near); or keep all (none).",
+)
+_SEGMENTER = flags.DEFINE_enum(
+    "segmenter",
+    "none",
+    SEGMENTERS,
+    "Puts spaces between the words of Chinese text, for --masking=segmented; jieba: the package of that name.",
 )
 _HOLDOUT_FRACTION = flags.DEFINE_float("holdout_fraction", 0.02, "Share of documents that training never sees.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the shuffle and of the choice of held-out documents.")
@@ -55,6 +63,7 @@ def main(arguments: list[str]) -> None:
         "holdout_fraction": _HOLDOUT_FRACTION.value,
         "dedup": _DEDUP.value,
         "workers": _WORKERS.value,
+        "segmenter": _SEGMENTER.value,
     }
     preparation.check_arguments(output_dir, **settings)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -114,7 +123,7 @@ def _plural(count: int, name: str) -> str:
 
 
 def _print_summary(output_dir, manifest, seconds):
-    from pipelines.corpus.manifest import FAULTS
+    from pipelines.corpus.manifest import FAULTS, LEAST_SHARE_WITH_PAIRS, most_with_two_sentences, overlap_text
 
     counts = manifest["counts"]
     megabytes = counts["bytes"] / 1e6
@@ -131,8 +140,20 @@ def _print_summary(output_dir, manifest, seconds):
             f"{name}: {part['documents']:,} documents, {part['sentences']:,} sentences, {part['words']:,} words "
             f"in {_plural(len(part['shards']), 'shard')}, {part['bytes'] / 1e6:,.1f} MB"
         )
+    if most_with_two_sentences(manifest["train"]) < LEAST_SHARE_WITH_PAIRS:
+        print(
+            "hardly a document has two sentences, so pretrain can use this corpus with --sentence_objective=sop or "
+            "none, but not with nsp; another --input_format may read the text as it is meant"
+        )
+    if line := overlap_text(manifest):
+        print(f"  {line}")
     print(f"{output_dir}: done; report.txt and report.png there show what is in it")
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, instead_of_arguments="files go into --input_files")
+    app.run(
+        main,
+        __doc__,
+        instead_of_arguments="files go into --input_files",
+        writes={"output_dir": written_places.CORPUS},
+    )

@@ -18,7 +18,7 @@ import numpy as np
 from pipelines.corpus import fingerprints, near_duplicates
 from pipelines.corpus.corpus_tasks import SPLITS, Task, TaskWriter, finished
 from pipelines.corpus.spool import Part, Run
-from pipelines.text import readers
+from pipelines.text import readers, segmentation, text_formats
 from pipelines.text.text_files import ReaderCounts
 
 _BATCH_BYTES = 1 << 18  # the size of a batch of documents that do not come from files
@@ -38,6 +38,7 @@ class Reader:
     seed: int
     dedup: str
     workers: int
+    segmenter: str = "none"
 
     def digest(self, task: int, first_number: int, batch: readers.Batch) -> tuple[dict[str, Part], int, int]:
         """Splits a batch into sentences, and computes the keys and counts of its documents.
@@ -50,10 +51,13 @@ class Reader:
         Returns:
             ({split: Part}, number of documents, number of sentences).
         """
-        records = readers.split_batch(batch)
+        records = segmentation.segment(readers.split_batch(batch), self.segmenter)
         keys = fingerprints.document_keys(records, str(self.seed).encode())
         if self.dedup == "none":  # otherwise equal documents would be neighbours in the corpus
             keys = fingerprints.numbered_keys(keys, (task.to_bytes(8, "big"), first_number))
+        if batch.origins:
+            origins = fingerprints.document_keys(list(batch.origins.values()), str(self.seed).encode())
+            keys[list(batch.origins), 2] = origins[:, 2]
         entries, lines = fingerprints.entries_and_lines(records)
         entries["key"], entries["key_rest"] = keys[:, 0], keys[:, 1]
         signatures = near_duplicates.signatures(records) if self.dedup == "near" else None
@@ -71,31 +75,29 @@ class Reader:
         return parts, len(records), int(entries["sentences"].sum())
 
 
-def document_batches(documents: Iterable[Sequence[str]], counts: ReaderCounts) -> Iterator[readers.Batch]:
+def document_batches(sources: Iterable[Iterable[Sequence[str]]], counts: ReaderCounts) -> Iterator[readers.Batch]:
     """Groups documents that do not come from files into batches, without empty sentences and documents.
 
     Args:
-        documents: iterable of documents, each a sequence of sentences (str).
+        sources: iterable of sources, each an iterable of documents, each a sequence of sentences (str).
         counts: ReaderCounts. The bytes of the text are added to it.
 
     Yields:
         readers.Batch.
     """
-    texts, ends, size = [], [], 0
-    for document in documents:
-        sentences = [_encode(stripped) for sentence in document if (stripped := sentence.replace("\n", " ").strip())]
-        if not sentences:
-            continue
-        texts += sentences
-        ends.append(len(texts))
-        size += sum(map(len, sentences))
-        if size > _BATCH_BYTES:
-            counts.bytes += size
-            yield readers.Batch(texts, ends, False)
-            texts, ends, size = [], [], 0
-    if texts:
-        counts.bytes += size
-        yield readers.Batch(texts, ends, False)
+    builder = readers.BatchBuilder()
+    for source in sources:
+        for document in source:
+            for sentence in document:
+                if stripped := sentence.replace("\n", " ").strip():
+                    builder.add(_encode(stripped))
+            builder.end_document(ends_source=False)
+            if builder.size > _BATCH_BYTES:
+                counts.bytes += builder.size
+                yield from builder.take(False)
+        builder.end_document()
+    counts.bytes += builder.size
+    yield from builder.take(False)
 
 
 def _encode(text):
@@ -137,12 +139,14 @@ def read_tasks(
     for _, counts in done.values():
         _add(total, counts)
 
+    report = text_formats.format_reporter(log)
+
     def batches():
         for task in tasks:
             if task.number not in done:
                 counts = ReaderCounts()
                 for batch in readers.read_batches(
-                    task.files, reader.input_format, reader.text_field, counts, reader.strict
+                    task.files, reader.input_format, reader.text_field, counts, reader.strict, report
                 ):
                     yield task, counts, batch
                 yield task, counts, None
@@ -152,13 +156,13 @@ def read_tasks(
     return runs, total
 
 
-def read_documents_as_task(
-    documents: Iterable[Sequence[str]], directory: str, reader: Reader, progress: Progress | None
+def read_sources_as_task(
+    sources: Iterable[Iterable[Sequence[str]]], directory: str, reader: Reader, progress: Progress | None
 ) -> tuple[Runs, ReaderCounts]:
     """Reads documents that can be iterated only once, as one task.
 
     Args:
-        documents: iterable of documents, each a sequence of sentences (str).
+        sources: as in document_batches.
         directory: str. The local directory for the runs.
         reader: Reader.
         progress: function of (documents, bytes) read so far, or None.
@@ -170,7 +174,7 @@ def read_documents_as_task(
     task = Task(0, [], [])
 
     def batches():
-        for batch in document_batches(documents, counts):
+        for batch in document_batches(sources, counts):
             yield task, counts, batch
         yield task, counts, None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pipelines.corpus.manifest import FAULTS
+from pipelines.corpus.manifest import FAULTS, SPLITS, overlap_text
 from pipelines.text.scripts import script_of_character
 
 _LINES_SHOWN = 20
@@ -115,13 +115,12 @@ class Survey:
         self._lengths["characters_per_sentence"].add(lines["characters"])
         self._repeated.add(lines["hash"])
 
-    def report(self, spool, counts: dict, splits: dict) -> dict:
+    def report(self, spool, manifest: dict) -> dict:
         """Makes the report.
 
         Args:
             spool: Spool of the training documents.
-            counts: dict. The "counts" of the manifest.
-            splits: dict. The "train" and "heldout" of the manifest.
+            manifest: dict. The manifest of the corpus.
 
         Returns:
             dict of JSON values.
@@ -140,11 +139,12 @@ class Survey:
             if not character.isspace():
                 scripts[script_of_character(character)] += count
         return {
-            "counts": counts,
+            "counts": manifest["counts"],
             "splits": {
-                name: {key: split[key] for key in ("documents", "sentences", "words", "text_bytes")}
-                for name, split in splits.items()
+                split: {key: manifest[split][key] for key in ("documents", "sentences", "words", "text_bytes")}
+                for split in SPLITS
             },
+            "heldout_overlap": manifest["heldout_overlap"],
             "lengths": {name: lengths.result() for name, lengths in self._lengths.items()},
             "repeated_lines": {
                 "lines": [[texts[value], count] for value, count in repeated.items() if value in texts],
@@ -190,6 +190,8 @@ def report_text(report: dict) -> str:
         f"{counts['sentences']:,} sentences, {counts['bytes'] / 1e6:,.1f} MB",
     ]
     lines += [f"{counts[name]:>12,} {meaning}" for name, meaning in FAULTS]
+    if line := overlap_text(report):
+        lines += ["", line]
     for name, lengths in report["lengths"].items():
         lines += ["", f"{name.replace('_', ' ')}: mean {lengths['mean']:,.1f}, longest {lengths['max']:,}"]
         most = max((count for _, _, count in lengths["bins"]), default=1) or 1

@@ -24,6 +24,17 @@ FAULTS = (
 )
 
 
+# Next-sentence pairs can be made of a corpus if this share of the documents, or more, has two sentences.
+LEAST_SHARE_WITH_PAIRS = 0.1
+# A held-out sentence overlaps with training if this share of its words stands in runs of so many words of training.
+OVERLAP_SHARE, OVERLAP_RUN = 0.8, 8
+
+
+def most_with_two_sentences(split: dict) -> float:
+    """Computes an upper bound of the share of the documents of a split that have two sentences."""
+    return (split["sentences"] - split["documents"]) / max(split["documents"], 1)
+
+
 def load_manifest(corpus_dir: str, verify: bool = True) -> dict:
     """Reads and checks the manifest of a corpus that prepare_corpus wrote.
 
@@ -63,6 +74,22 @@ def shard_paths(corpus_dir: str, manifest: dict, split: str) -> list[str]:
     if split not in SPLITS:
         raise DataError(f"split is {split!r}; expected one of {', '.join(SPLITS)}")
     return [os.path.join(corpus_dir, shard["file"]) for shard in manifest[split]["shards"]]
+
+
+def overlap_text(manifest: dict) -> str:
+    """Says in one line how much of the held-out text overlaps with training text; "" if that was not measured.
+
+    Args:
+        manifest: dict, as load_manifest returns it, or the report of a corpus.
+    """
+    overlap = manifest.get("heldout_overlap")
+    counts = [overlap.get(name) for name in ("overlapping", "sentences")] if isinstance(overlap, dict) else [0, 0]
+    if not all(isinstance(count, int) for count in counts) or counts[1] < 1:
+        return ""
+    return (
+        f"{counts[0] / counts[1]:.1%} of {counts[1]:,} held-out sentences overlap with training: {OVERLAP_SHARE:.0%} "
+        f"of their words stand in runs of {OVERLAP_RUN} that training has too"
+    )
 
 
 def _read_manifest(path):

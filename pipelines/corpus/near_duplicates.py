@@ -21,7 +21,8 @@ _TOKENS = 5
 SIGNATURE = np.dtype(("<u2", (NUM_HASHES,)))
 _HASHES_AT_A_TIME = 16
 _PAIRS_AT_A_TIME = 1 << 16
-_SEPARATOR, _FIRST_IDEOGRAPH = 0, 0xE3  # 0xE3 is the first byte of U+3000 in UTF-8
+# Bytes below the first digit are in no token. 0xE3 is the first byte of U+3000 in UTF-8.
+_SEPARATOR, _NEWLINE, _FIRST_DIGIT, _FIRST_IDEOGRAPH = 0, 10, ord("0"), 0xE3
 
 
 def signatures(records: list[bytes]) -> np.ndarray:
@@ -55,19 +56,13 @@ def _shingles(records):
     tokens, lines, first_line = [], [], 0
     for block in blocks(records):
         ends_of_lines = line_ends(block)
-        block = np.frombuffer(block.tobytes().translate(_FOLDED), np.uint8)
-        is_start = block != _SEPARATOR
-        is_start[1:] &= block[:-1] == _SEPARATOR
-        is_start |= block >= _FIRST_IDEOGRAPH
-        starts = np.flatnonzero(is_start)
-        if len(starts):  # separators are zero bytes, so a token's hash may extend to the start of the next token
-            first = starts[0]
-            tokens.append(segment_hashes(block[first:], np.append(starts[1:], len(block)) - first))
-            lines.append(np.searchsorted(ends_of_lines, starts, side="right") + first_line)
+        hashes, starts = token_hashes(block)
+        tokens.append(hashes)
+        lines.append(np.searchsorted(ends_of_lines, starts, side="right") + first_line)
         first_line += len(ends_of_lines)
-    if not tokens:
-        return np.zeros(0, np.uint32), np.zeros(0, np.int64)
     tokens = np.concatenate(tokens)
+    if not len(tokens):
+        return np.zeros(0, np.uint32), np.zeros(0, np.int64)
     ends = np.cumsum([record.count(b"\n") + 1 for record in records])
     documents = np.searchsorted(ends, np.concatenate(lines), side="right")
     padded = np.concatenate([documents, np.full(_TOKENS - 1, -1)])
@@ -79,6 +74,30 @@ def _shingles(records):
     is_whole[0] = True
     is_whole[1:] |= documents[1:] != documents[:-1]
     return (mixed(hashes[is_whole]) >> np.uint64(32)).astype(np.uint32), documents[is_whole]
+
+
+def token_hashes(block: np.ndarray, with_newlines: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes the tokens of a block of text.
+
+    Args:
+        block: uint8 [bytes], as fingerprints.blocks makes it.
+        with_newlines: bool. Whether each newline is a token too.
+
+    Returns:
+        (uint64 [tokens] hashes, int64 [tokens] positions of the first bytes).
+    """
+    folded = np.frombuffer(block.tobytes().translate(_FOLDED_LINES if with_newlines else _FOLDED), np.uint8)
+    is_inside = folded >= _FIRST_DIGIT
+    is_start = folded >= _FIRST_IDEOGRAPH
+    is_start[0] |= is_inside[0]
+    is_start[1:] |= is_inside[1:] & ~is_inside[:-1]
+    if with_newlines:
+        is_start |= folded == _NEWLINE
+    starts = np.flatnonzero(is_start)
+    if not len(starts):
+        return np.zeros(0, np.uint64), starts
+    # Separators are zero bytes, so a token's hash may extend to the start of the next token.
+    return segment_hashes(folded[starts[0] :], np.append(starts[1:], len(folded)) - starts[0]), starts
 
 
 def near_duplicates(
@@ -164,6 +183,7 @@ def _roots(parents, nodes):
 
 
 _FOLDED = bytes(byte if chr(byte).isalnum() or byte >= 0x80 else _SEPARATOR for byte in bytes(range(256)).lower())
+_FOLDED_LINES = _FOLDED[:_NEWLINE] + bytes([_NEWLINE]) + _FOLDED[_NEWLINE + 1 :]
 _STEPS = mixed(np.arange(1000, 1000 + _TOKENS, dtype=np.uint64)) | np.uint64(1)
 # The hash functions are factor * x + term modulo 2**32; odd factors make them one to one.
 _FACTORS = (mixed(np.arange(1, NUM_HASHES + 1, dtype=np.uint64)) >> np.uint64(32)).astype(np.uint32) | np.uint32(1)

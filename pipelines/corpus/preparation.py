@@ -12,8 +12,10 @@ manifest.json is the last.
 Duplicates: dedup="exact" drops documents that equal an earlier one up to white space; "near" also drops near-duplicates
 (near_duplicates.py); "none" keeps all.
 
-Held-out text: a held-out sentence that is also in a training document is dropped, and so is a held-out document with
-fewer than two sentences left. If only held-out documents have two sentences, all documents become training documents.
+Held-out text: documents of one source (parts of a document that is too long, chunks of a module) are held out together
+or not at all. Held-out sentences that are also in a training document are dropped (heldout_text.py). The report says
+how many of the others overlap with training (overlap.py). If only held-out documents have two sentences, all documents
+become training documents.
 """
 
 import dataclasses
@@ -26,17 +28,17 @@ from concurrent import futures
 
 import numpy as np
 
-from pipelines.corpus import corpus_reading, corpus_tasks, near_duplicates, shards, spool
+from pipelines.corpus import corpus_reading, corpus_tasks, heldout_text, near_duplicates, shards, spool
 from pipelines.corpus.corpus_report import Survey, report_text
 from pipelines.corpus.manifest import FORMAT_VERSION, load_manifest, shard_paths
 from pipelines.corpus.staging import discard, refuse_corpus, staging
 from pipelines.data_error import DataError
+from pipelines.text import segmentation
 from pipelines.text.readers import check_format, expand_files
 
 DEDUP = ("exact", "near", "none")
-SHARD_BYTES = 8_000_000
 # The arguments that decide the content of a corpus, in the order of the manifest.
-_SETTINGS = ("seed", "input_format", "text_field", "strict", "holdout_fraction", "dedup")
+_SETTINGS = ("seed", "input_format", "text_field", "strict", "holdout_fraction", "dedup", "segmenter")
 
 __all__ = ["load_manifest", "prepare_corpus", "shard_paths"]
 
@@ -46,6 +48,7 @@ def prepare_corpus(
     *,
     input_files: Sequence[str] | None = None,
     documents: Iterable[Sequence[str]] | None = None,
+    sources: Iterable[Iterable[Sequence[str]]] | None = None,
     input_format: str = "auto",
     text_field: str = "text",
     num_shards: int | None = None,
@@ -57,6 +60,7 @@ def prepare_corpus(
     workers: int | None = None,
     log: Callable[[str], None] | None = None,
     draw: Callable[[dict], bytes] | None = None,
+    segmenter: str = "none",
 ) -> dict:
     r"""Writes text as shuffled documents in TFRecord shards, with a manifest and a report.
 
@@ -64,11 +68,12 @@ def prepare_corpus(
 
     Args:
         output_dir: the directory of the corpus; it must not hold one already.
-        input_files: files, directories or globs, as in readers.expand_files. Give these or `documents`.
+        input_files: files, directories or globs, as in readers.expand_files. Give these, `documents` or `sources`.
         documents: sequences of sentences. An interrupted run cannot resume from them.
+        sources: sources of documents. All documents of a source are held out, or none.
         input_format: as in readers.read_documents.
         text_field: as in readers.read_documents.
-        num_shards: the most shards of the training documents; by default one for every 8 MB of text.
+        num_shards: the most shards of training documents, each of two or more; by default one for every 8 MB of text.
         holdout_fraction: the share of documents that are held out, in [0, 1).
         seed: the seed of the shuffle and of the choice of held-out documents.
         dedup: one of DEDUP; see the module's docstring.
@@ -76,7 +81,8 @@ def prepare_corpus(
         strict: as in readers.read_documents.
         workers: the number of threads that split, hash and count; by default one for each core.
         log: function of a line that says what happens.
-        draw: function of the report that returns the bytes of report.png; without it there is no picture.
+        draw: function of the report that returns the bytes of report.png; None for no picture.
+        segmenter: one of choices.SEGMENTERS. It puts spaces between the words of Chinese text.
 
     Returns:
         The manifest. "bytes" is the size of the shard files, "text_bytes" the size of the text.
@@ -84,31 +90,33 @@ def prepare_corpus(
     Raises:
         DataError: an argument or file is unusable, output_dir is in use, or no document has two sentences.
     """
-    _check_one_source(input_files, documents)
-    checked = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
-    check_arguments(output_dir, num_shards=num_shards, workers=workers, **checked)
-    num_workers, log = workers or os.cpu_count() or 1, log or (lambda line: None)
-    reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=num_workers, **checked)
+    _check_one_text(input_files=input_files, documents=documents, sources=sources)
+    given = {"input_format": input_format, "holdout_fraction": holdout_fraction, "seed": seed, "dedup": dedup}
+    check_arguments(output_dir, num_shards=num_shards, workers=workers, segmenter=segmenter, **given)
+    log, workers = log or (lambda line: None), workers or os.cpu_count() or 1
+    reader = corpus_reading.Reader(text_field=text_field, strict=strict, workers=workers, segmenter=segmenter, **given)
     settings = {name: getattr(reader, name) for name in _SETTINGS}
     tasks = None if input_files is None else corpus_tasks.file_tasks(expand_files(input_files))
+    sources = sources if documents is None else ((document,) for document in documents)
     with staging(output_dir, tasks and {**settings, "format_version": FORMAT_VERSION}, log) as staged:
-        runs, counts = _read_text(tasks, documents, staged, reader, progress, log)
+        runs, counts = _read_text(tasks, sources, staged, reader, progress, log)
         manifest, reports = _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, log)
         shards.publish(staged.shards, output_dir, manifest, reports)
     return manifest
 
 
-def _check_one_source(input_files, documents):
-    if (input_files is None) == (documents is None):
+def _check_one_text(**texts):
+    given = [name for name, text in texts.items() if text is not None]
+    if len(given) != 1:
         raise DataError(
-            "prepare_corpus takes either input_files or documents; got " + ("neither" if documents is None else "both")
+            f"prepare_corpus takes one of {', '.join(texts)}; got {' and '.join(given) if given else 'none of them'}"
         )
 
 
-def _read_text(tasks, documents, staged, reader, progress, log):
-    """Returns ({split: list of Run}, ReaderCounts) of the tasks, or of the documents if tasks is None."""
+def _read_text(tasks, sources, staged, reader, progress, log):
+    """Returns ({split: list of Run}, ReaderCounts) of the tasks, or of the sources if tasks is None."""
     if tasks is None:
-        runs, counts = corpus_reading.read_documents_as_task(documents, staged.spool, reader, progress)
+        runs, counts = corpus_reading.read_sources_as_task(sources, staged.spool, reader, progress)
     else:
         runs, counts = corpus_reading.read_tasks(tasks, staged.spool, reader, progress, log)
     return _with_pairs_in_training(runs, counts, staged), counts
@@ -118,16 +126,24 @@ def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, 
     """Drops duplicates and writes the shards; returns (manifest, further files as bytes by name)."""
     train, heldout = spool.Spool(runs["train"]), spool.Spool(runs["heldout"])
     counts = {**dataclasses.asdict(counts), **_drop_duplicates(train, heldout, settings["dedup"], log)}
-    log(f"writing {train.documents - int(train.dropped.sum()):,} training documents")
+    num_documents = train.documents - int(train.dropped.sum())
+    log(f"writing {num_documents:,} training documents")
+    wanted, num_shards = num_shards, shards.number_of_shards(num_documents, _kept_bytes(train), num_shards)
+    if wanted and num_shards < wanted:
+        log(f"num_shards is {num_shards:,} instead of {wanted:,}, so that each shard has two documents")
     manifest = {"format_version": FORMAT_VERSION, **settings}
-    survey = Survey()
     files = json.dumps([run.files for split in runs.values() for run in split])
     source = hashlib.sha256(files.encode()).hexdigest()
     shards.take_back(output_dir, staged.shards)
-    manifest["train"], shared = _write_and_survey_train(train, heldout, survey, staged.shards, num_shards, source)
-    manifest["heldout"], dropped = _write_heldout(heldout, shared, staged.shards)
+    comparison = heldout_text.Comparison(heldout)
+    manifest["train"], survey = _write_and_survey_train(train, comparison, staged.shards, num_shards, source)
+    num_shards = shards.number_of_shards(heldout.documents, _kept_bytes(heldout))
+    manifest["heldout"], dropped = heldout_text.write_kept(
+        heldout, comparison.lines.result(), staged.shards, num_shards
+    )
+    manifest["heldout_overlap"] = comparison.overlap.result(comparison.lines.result())
     manifest["counts"] = {**counts, **dropped}
-    report = survey.report(train, manifest["counts"], {split: manifest[split] for split in runs})
+    report = survey.report(train, manifest)
     reports = {
         "report.json": (json.dumps(report, indent=1, ensure_ascii=False) + "\n").encode(),
         "report.txt": report_text(report).encode(),
@@ -137,17 +153,17 @@ def _write_corpus(runs, counts, settings, output_dir, staged, num_shards, draw, 
     return manifest, reports
 
 
-def _write_and_survey_train(train, heldout, survey, directory, num_shards, source):
-    """Writes the training shards while a thread surveys them; returns (summary, shared lines of _survey)."""
+def _write_and_survey_train(train, comparison, directory, num_shards, source):
+    """Writes the training shards while a thread surveys them; returns (summary, Survey)."""
     is_stopped = threading.Event()
     with futures.ThreadPoolExecutor(1) as surveying:
-        shared = surveying.submit(_survey, survey, train, heldout, is_stopped)
+        survey = surveying.submit(_survey, train, comparison, is_stopped)
         try:
             summary = _write_train(train, directory, num_shards, source)
         except BaseException:
             is_stopped.set()
             raise
-    return summary, shared.result()
+    return summary, survey.result()
 
 
 def check_arguments(
@@ -159,6 +175,7 @@ def check_arguments(
     seed: int,
     dedup: str,
     workers: int | None,
+    segmenter: str = "none",
 ) -> None:
     """Checks arguments of prepare_corpus; a local output_dir needs no TensorFlow for that.
 
@@ -170,11 +187,13 @@ def check_arguments(
         seed: int.
         dedup: str.
         workers: int or None.
+        segmenter: str.
 
     Raises:
         DataError: an argument is unusable, or output_dir holds a corpus.
     """
     check_format(input_format)
+    segmentation.check_segmenter(segmenter)
     if num_shards is not None and not 1 <= num_shards <= 99_999:
         raise DataError(f"num_shards is {num_shards}; expected 1 to 99999, or none given")
     if not 0 <= holdout_fraction < 1:
@@ -199,7 +218,7 @@ def _with_pairs_in_training(runs, counts, staged):
         raise DataError(
             f"no document with two sentences in {counts.files} files, {counts.documents} "
             f"documents, {counts.sentences} sentences; expected documents of several sentences: "
-            "check the files and input_format"
+            "check the files and input_format (paragraphs and documents split lines into sentences)"
         )
     return runs if has_pairs["train"] else {"train": runs["train"] + runs["heldout"], "heldout": []}
 
@@ -224,38 +243,27 @@ def _drop_duplicates(train, heldout, dedup, log):
     return {"duplicates": duplicates, "near_duplicates": near}
 
 
-def _survey(survey, train, heldout, is_stopped):
-    """Shows the training documents to the survey; returns the sorted hashes of held-out lines that training also has.
+def _survey(train, comparison, is_stopped):
+    """Shows the training documents to a Survey and to the comparison; ends early when is_stopped is set."""
+    survey = Survey()
 
-    Memory holds nine bytes for every held-out line. The function ends early when is_stopped is set.
-    """
-    lines = [heldout.lines(*heldout.entries(index)[:2])["hash"] for index in range(heldout.num_ranges)]
-    heldout_lines = np.unique(np.concatenate(lines))
-    is_shared = np.zeros(len(heldout_lines), bool)
-    for index in range(train.num_ranges):
-        if is_stopped.is_set():
-            break
-        entries, runs, _ = train.entries(index)
-        lines = train.lines(entries, runs)
-        survey.add(entries, lines)
-        is_shared[_matches(np.sort(lines["hash"]), heldout_lines)[0]] = True
-    return heldout_lines[is_shared]
+    def records():
+        for index in range(train.num_ranges):
+            if is_stopped.is_set():
+                break
+            entries, runs, _ = train.entries(index)
+            lines = train.lines(entries, runs)
+            survey.add(entries, lines)
+            comparison.lines.add(lines["hash"])
+            if comparison.overlap.has_runs:
+                yield train.records(entries, runs)
 
-
-def _matches(values, among):
-    """Finds the values that are also in `among`, which is sorted; returns (indices in among, indices in values).
-
-    The set operations of numpy would sort `among` again in every call, although it is large and sorted.
-    """
-    places = np.searchsorted(among, values)
-    matches = np.flatnonzero(places < len(among))
-    matches = matches[among[places[matches]] == values[matches]]
-    return places[matches], matches
+    heldout_text.in_threads(comparison.overlap.add, records())
+    return survey
 
 
 def _write_train(train, directory, num_shards, source):
     kept = [len(train.entries(index)[0]) for index in range(train.num_ranges)]
-    num_shards = min(num_shards or max(1, round(_kept_bytes(train) / SHARD_BYTES)), sum(kept))
     sizes = shards.shard_sizes(sum(kept), num_shards)
     done = shards.finished_shards(directory, "train", num_shards, source)
     skipped = sum(sizes[: len(done)])
@@ -284,37 +292,3 @@ def _ahead(executor, function, arguments):
 
 def _kept_bytes(documents):
     return sum(int(documents.entries(index)[0]["size"].sum()) for index in range(documents.num_ranges))
-
-
-def _write_heldout(heldout, shared, directory):
-    """Writes the held-out documents without the sentences that training also has.
-
-    Returns:
-        (summary, counts of dropped sentences and documents).
-    """
-    dropped = {"heldout_sentences_dropped": 0, "heldout_documents_dropped": 0}
-
-    def records():
-        for index in range(heldout.num_ranges):
-            entries, runs, _ = heldout.entries(index)
-            lines = heldout.lines(entries, runs)["hash"]
-            is_shared = np.zeros(len(lines), bool)
-            is_shared[_matches(lines, shared)[1]] = True
-            first = 0
-            for record, sentences in zip(heldout.records(entries, runs), entries["sentences"].tolist(), strict=True):
-                is_shared_line = is_shared[first : first + sentences]
-                first += sentences
-                dropped["heldout_sentences_dropped"] += int(is_shared_line.sum())
-                kept = [
-                    line for line, drop in zip(record.split(b"\n"), is_shared_line.tolist(), strict=True) if not drop
-                ]
-                if len(kept) > 1:
-                    yield b"\n".join(kept), sum(len(line.split()) for line in kept)
-                else:
-                    dropped["heldout_documents_dropped"] += 1
-
-    num_shards = max(1, round(_kept_bytes(heldout) / SHARD_BYTES))
-    sizes = shards.shard_sizes(heldout.documents, min(num_shards, heldout.documents)) if heldout.documents else []
-    with futures.ThreadPoolExecutor(1) as hashing:
-        written = shards.write_shards(directory, "heldout", records(), sizes, [], "", hashing)
-    return shards.split_summary(written), dropped

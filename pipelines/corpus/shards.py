@@ -12,8 +12,23 @@ from pipelines.corpus.manifest import MANIFEST_NAME, SPLITS
 from pipelines.corpus.staging import read_json, write_json
 from pipelines.data_error import DataError
 
+SHARD_BYTES = 8_000_000  # the amount of text in a shard, unless a number of shards is given
 _SHARD_NAME = re.compile(r"(train|heldout)-\d{5}-of-\d{5}\.tfrecord")
 _COUNTS = ("documents", "sentences", "words", "bytes", "text_bytes")
+
+
+def number_of_shards(num_documents: int, num_bytes: int, wanted: int | None = None) -> int:
+    """Computes the number of shards of a split.
+
+    Args:
+        num_documents: int.
+        num_bytes: int. The size of the documents.
+        wanted: int, or None for one shard for every SHARD_BYTES.
+
+    Returns:
+        int. Each shard gets two documents or more, because next-sentence pairs need a second document.
+    """
+    return min(wanted or max(1, round(num_bytes / SHARD_BYTES)), max(1, num_documents // 2))
 
 
 def shard_sizes(num_documents: int, num_shards: int) -> list[int]:

@@ -39,6 +39,7 @@ def block_examples(
     random_token_rate: float = 0.1,
     max_ngram: int = 3,
     lexicon: units.Lexicon | None = None,
+    other_documents=None,
 ) -> dict[str, tf.Tensor]:
     """Makes all examples of one pass over documents, in the order of the text.
 
@@ -56,6 +57,7 @@ def block_examples(
         random_token_rate: the share of the predicted tokens that becomes a random piece.
         max_ngram: the most words of a span, for masking="span".
         lexicon: pipelines.examples.units.Lexicon for masking="lexicon", otherwise None.
+        other_documents: string [O]. Documents of which no example is made; they serve as random second segments.
 
     Returns:
         dict of N examples: input_word_ids, input_mask, input_type_ids int32 [N, S]; masked_lm_positions, masked_lm_ids
@@ -63,7 +65,7 @@ def block_examples(
     """
     check_choices(sentence_objective, masking, lexicon)
     pair_seed, unit_seed, mask_seed = tf.unstack(tf.random.experimental.stateless_split(seed, 3))
-    text = _tokenized_text(documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon)
+    text = _make_text(documents, other_documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon)
     spans = _spans(text, tokenizer.sep_id, sentence_objective, pair_seed, max_seq_length, short_seq_prob)
     ids, input_mask, input_type_ids, source = _packed(text.tokens, spans, tokenizer, sentence_objective, max_seq_length)
     masked = masks.mask_tokens(
@@ -92,17 +94,25 @@ class _Text(NamedTuple):
         begins_unit: bool [T]. Whether a token begins a unit of masking; None if each token does.
         sentence_lengths: int32 [M].
         document_splits: int32 [D + 1]. The first sentence of each document.
+        num_paired: int32 scalar. The number of documents, the first ones, of which examples are made.
     """
 
     tokens: tf.Tensor
     begins_unit: tf.Tensor | None
     sentence_lengths: tf.Tensor
     document_splits: tf.Tensor
+    num_paired: tf.Tensor
 
 
-def _tokenized_text(documents, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon):
+def _make_text(documents, others, tokenizer, sentence_objective, masking, unit_seed, max_ngram, lexicon):
+    num_own = tf.size(documents)
+    if others is not None:
+        documents = tf.concat([documents, others], axis=0)
     sentences, sentences_per_document = _tokenized(documents, tokenizer, by_space=masking == "segmented")
-    document_splits = tf.concat([[0], tf.cumsum(sentences_per_document)], axis=0)
+    # Documents without a sentence are left out.
+    num_paired = tf.reduce_sum(tf.cast(sentences_per_document[:num_own] > 0, tf.int32))
+    document_splits = tf.cumsum(tf.boolean_mask(sentences_per_document, sentences_per_document > 0))
+    document_splits = tf.concat([[0], document_splits], axis=0)
     if sentence_objective == "none":
         sentences = _with_separators(sentences, document_splits, tokenizer.sep_id)
     tokens = sentences.flat_values if masking != "segmented" else sentences.values.flat_values
@@ -110,7 +120,7 @@ def _tokenized_text(documents, tokenizer, sentence_objective, masking, unit_seed
     if masking == "segmented":
         sentences = sentences.merge_dims(1, 2)
     sentence_lengths = tf.cast(sentences.row_lengths(), tf.int32)
-    return _Text(tokens, begins_unit, sentence_lengths, document_splits)
+    return _Text(tokens, begins_unit, sentence_lengths, document_splits, num_paired)
 
 
 def _spans(text, sep_id, sentence_objective, seed, max_seq_length, short_seq_prob):
@@ -118,8 +128,10 @@ def _spans(text, sep_id, sentence_objective, seed, max_seq_length, short_seq_pro
     if sentence_objective == "none":
         spans = pairs.full_sentences(text.sentence_lengths, seed, max_seq_length - 2, short_seq_prob)
         return _without_separators_at_edges(spans, text.tokens, sep_id)
-    find = pairs.next_sentence_pairs if sentence_objective == "nsp" else pairs.sentence_order_pairs
-    return find(text.sentence_lengths, text.document_splits, seed, max_seq_length - 3, short_seq_prob)
+    arguments = text.sentence_lengths, text.document_splits, seed, max_seq_length - 3, short_seq_prob
+    if sentence_objective == "sop":
+        return pairs.sentence_order_pairs(*arguments)
+    return pairs.next_sentence_pairs(*arguments, num_paired=text.num_paired)
 
 
 def _packed(tokens, spans, tokenizer, sentence_objective, max_seq_length):
@@ -176,7 +188,7 @@ def check_choices(sentence_objective: str, masking: str, lexicon: units.Lexicon 
 def _tokenized(documents, tokenizer, by_space):
     """Tokenizes the sentences of documents.
 
-    Sentences without a piece (control characters only) and documents without a sentence are left out.
+    Sentences without a piece (control characters only) are left out.
 
     Returns:
         (RaggedTensor [M, (pieces)], or by space [M, (words), (pieces)]; int32 [D] number of sentences of each
@@ -191,9 +203,7 @@ def _tokenized(documents, tokenizer, by_space):
         pieces = tokenizer.tokenize(sentences.flat_values)
         has_piece = pieces.row_lengths() > 0
     row_lengths = keep(sentences, has_piece).row_lengths()
-    return tf.gather(pieces, tf.where(has_piece)[:, 0]), tf.cast(
-        tf.boolean_mask(row_lengths, row_lengths > 0), tf.int32
-    )
+    return tf.gather(pieces, tf.where(has_piece)[:, 0]), tf.cast(row_lengths, tf.int32)
 
 
 def _with_separators(sentences, document_splits, sep_id):

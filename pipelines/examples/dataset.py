@@ -16,7 +16,8 @@ from pipelines.examples.block_examples import block_examples
 # The version of the order of examples. A position from another version points at other examples.
 STREAM_VERSION = 2
 # Each kind of draw from one seed has a number of its own.
-_BLOCK_ORDER, _BLOCK, _EXAMPLE_ORDER = 0, 1, 3
+_BLOCK_ORDER, _BLOCK, _EXAMPLE_ORDER, _OTHER_DOCUMENTS = 0, 1, 3, 6
+_MOST_OTHER_DOCUMENTS = 8
 FIRST_POSITION = (0, 0, 0)
 
 
@@ -103,9 +104,12 @@ def example_blocks(
     position,
     dupe_factor,
     num_parallel_blocks,
+    other_shards: Sequence[str] = (),
     **example_arguments,
 ) -> tf.data.Dataset:
     """Makes the stream of examples, one block at a time.
+
+    A shard with one document gets other documents from other shards, for its random second segments.
 
     Args:
         shards: as in pretraining_dataset.
@@ -115,6 +119,7 @@ def example_blocks(
         position: as in pretraining_dataset.
         dupe_factor: as in pretraining_dataset.
         num_parallel_blocks: as in pretraining_dataset.
+        other_shards: further shards from which other documents may come.
         example_arguments: as in pretraining_dataset.
 
     Returns:
@@ -126,26 +131,22 @@ def example_blocks(
     first_epoch, first_block, first_offset = position
     start = first_epoch * num_blocks + first_block
     stop = tf.int64.max if epochs is None else epochs * num_blocks
+    is_text = str(shards[0]).endswith(".txt")
+    with_others = _adds_other_documents(shards, other_shards, is_text, **example_arguments)
 
     def read(index):
         epoch, slot = index // num_blocks, index % num_blocks
         order = tf.random.experimental.stateless_shuffle(tf.range(num_blocks), fold_in(seed, _BLOCK_ORDER, epoch))
-        documents = _documents(shard_names[order[slot]], is_text=str(shards[0]).endswith(".txt"))
+        documents = _documents(shard_names[order[slot]], is_text)
         block = tf.cast(order[slot], tf.int64)
         example_seed = fold_in(seed, _BLOCK, epoch % dupe_factor if dupe_factor else epoch, block)
-        return documents.map(lambda texts: (index, example_seed, fold_in(seed, _EXAMPLE_ORDER, epoch, block), texts))
+        order_seed = fold_in(seed, _EXAMPLE_ORDER, epoch, block)
+        return documents.map(lambda texts: (index, example_seed, order_seed, *with_others(texts, block, example_seed)))
 
-    def examples(index, example_seed, order_seed, documents):
-        batch = _examples_function(tokenizer, **example_arguments)(documents, example_seed)
-        num_examples = tf.shape(batch["input_word_ids"], out_type=tf.int64)[0]
-        order = tf.random.experimental.stateless_shuffle(tf.range(num_examples), order_seed)
-        taken = tf.range(1, num_examples + 1)
-        positions = tf.stack(
-            [tf.fill([num_examples], index // num_blocks), tf.fill([num_examples], index % num_blocks), taken], axis=1
-        )
+    def examples(index, example_seed, order_seed, documents, others):
+        batch = _examples_function(tokenizer, **example_arguments)(documents, others, example_seed)
         skip = tf.where(index == start, tf.cast(first_offset, tf.int64), 0)
-        chosen = order[skip:]
-        return {name: tf.gather(values, chosen) for name, values in batch.items()}, positions[skip:]
+        return _permuted(batch, order_seed, index // num_blocks, index % num_blocks, skip)
 
     dataset = tf.data.Dataset.range(start, stop).flat_map(read)
     dataset = dataset.map(examples, num_parallel_calls=num_parallel_blocks)
@@ -154,14 +155,26 @@ def example_blocks(
     return dataset.prefetch(1)
 
 
+def _permuted(batch, seed, epoch, slot, skip):
+    """Returns the examples of a block in random order, without the first ones, and the position after each."""
+    num_examples = tf.shape(batch["input_word_ids"], out_type=tf.int64)[0]
+    order = tf.random.experimental.stateless_shuffle(tf.range(num_examples), seed)
+    taken = tf.range(1, num_examples + 1)
+    positions = tf.stack([tf.fill([num_examples], epoch), tf.fill([num_examples], slot), taken], axis=1)
+    return {name: tf.gather(values, order[skip:]) for name, values in batch.items()}, positions[skip:]
+
+
 @functools.lru_cache(maxsize=4)
 def _examples_function(tokenizer, **example_arguments):
-    """Returns block_examples as a function of (documents, seed) that is traced once.
+    """Returns block_examples as a function of (documents, other documents, seed) that is traced once.
 
     A run has a dataset for each corpus, and one for held-out text.
     """
     return tf.function(
-        lambda documents, seed: block_examples(documents, tokenizer, seed, **example_arguments), autograph=False
+        lambda documents, others, seed: block_examples(
+            documents, tokenizer, seed, other_documents=others, **example_arguments
+        ),
+        autograph=False,
     )
 
 
@@ -213,6 +226,39 @@ def _documents(path, is_text):
     text = tf.strings.regex_replace(tf.io.read_file(path), r"\x00", "")  # BERT's cleaning also removes NUL
     text = tf.strings.regex_replace(tf.strings.strip(text), r"\n[ \t\r]*\n\s*", "\x00")
     return tf.data.Dataset.from_tensors(tf.strings.split(text, "\x00"))
+
+
+def _adds_other_documents(shards, other_shards, is_text, sentence_objective="nsp", **_):
+    """Makes a function of (documents, number of their shard, seed) that returns the documents and others.
+
+    There are others only beside a single document, which needs them for next-sentence pairs.
+    """
+
+    def read(text, block, seed):
+        names = tf.concat([tf.constant(list(names), tf.string) for names in (shards, other_shards)], axis=0)
+        names = tf.concat([names[:block], names[block + 1 :]], axis=0)
+        names = tf.random.experimental.stateless_shuffle(names, fold_in(seed, _OTHER_DOCUMENTS))
+        return _first_documents(names, tf.strings.length(text), is_text)
+
+    def with_others(documents, block, seed):
+        none = tf.constant([], tf.string)
+        if sentence_objective != "nsp" or len(shards) + len(other_shards) < 2:
+            return documents, none
+        return documents, tf.cond(tf.size(documents) == 1, lambda: read(documents[0], block, seed), lambda: none)
+
+    return with_others
+
+
+def _first_documents(shard_names, num_bytes, is_text):
+    """Reads the first documents of shards: at least one, and then more up to num_bytes together."""
+    shards = tf.data.Dataset.from_tensor_slices(shard_names)
+    documents = shards.flat_map(lambda name: _documents(name, is_text).unbatch()).take(_MOST_OTHER_DOCUMENTS)
+    documents = documents.batch(_MOST_OTHER_DOCUMENTS).concatenate(
+        tf.data.Dataset.from_tensors(tf.constant([], tf.string))
+    )
+    documents = documents.take(1).get_single_element()
+    sizes = tf.strings.length(documents)
+    return tf.boolean_mask(documents, tf.cumsum(sizes, exclusive=True) < num_bytes)
 
 
 def fold_in(seed, *numbers):

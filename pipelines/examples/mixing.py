@@ -76,7 +76,7 @@ def mixed_pretraining_dataset(
     choices = _corpus_choices(shares, seed, first_group=taken // _CHOICES_AT_A_TIME)
     example_arguments = {"dupe_factor": dupe_factor, **example_arguments}
     streams = [
-        _corpus_stream(corpora[index], index, tokenizer, seed, starts[index], example_arguments)
+        _corpus_stream(corpora, index, tokenizer, seed, starts[index], example_arguments)
         for index in range(len(corpora))
     ]
     dataset = tf.data.Dataset.choose_from_datasets(
@@ -99,16 +99,17 @@ def _corpus_choices(shares, seed, first_group):
     return tf.data.Dataset.range(first_group, tf.int64.max).map(choices).unbatch()
 
 
-def _corpus_stream(shards, index, tokenizer, seed, start, example_arguments):
+def _corpus_stream(corpora, index, tokenizer, seed, start, example_arguments):
     """The dataset of (example, position after it, corpus number) of one corpus."""
     # The corpus number changes the seed, so that corpora of equal shards do not share their draws.
     blocks = example_blocks(
-        shards,
+        corpora[index],
         tokenizer,
         seed=_wrapped(seed + (index + 1) * _CORPUS * 1_000_003),
         epochs=None,
         position=start,
         num_parallel_blocks=1,
+        other_shards=[shard for other, shards in enumerate(corpora) if other != index for shard in shards],
         **example_arguments,
     )
     return blocks.unbatch().map(lambda example, after: (example, after, tf.constant(index)))

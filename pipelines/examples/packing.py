@@ -5,6 +5,8 @@ KerasHub's packer emits an operation (TFText>RoundRobinTrim) that some serving b
 
 import tensorflow as tf
 
+from pipelines.examples.pairs import SegmentPairs
+
 
 def pack_pairs(tokens, pairs, seq_length: int, cls_id: int, sep_id: int, pad_id: int = 0, has_b: bool = True):
     """Makes rows of fixed length from spans of one flat token array.
@@ -62,3 +64,70 @@ def pack_single(pieces, max_seq_length: int, cls_id: int, sep_id: int, pad_id: i
     ids = rows.to_tensor(pad_id)
     input_mask = tf.cast(tf.sequence_mask(rows.row_lengths(), tf.shape(ids)[1]), tf.int32)
     return ids, input_mask, tf.zeros_like(ids), truncated
+
+
+def pack_segments(segments, seq_length, cls_id: int, sep_id: int, pad_id: int = 0) -> dict:
+    """Makes rows [CLS] A [SEP] or [CLS] A [SEP] B [SEP] of one length. In a longer row the longer segment is cut.
+
+    Args:
+        segments: one or two RaggedTensors int32 [B, (pieces)].
+        seq_length: int or int32 scalar. The length S of a row.
+        cls_id: the id of [CLS].
+        sep_id: the id of [SEP].
+        pad_id: the id of [PAD].
+
+    Returns:
+        dict of input_word_ids, input_mask and input_type_ids, int32 [B, S].
+    """
+    # The padding id keeps tf.gather defined for a batch without tokens.
+    tokens = tf.concat([*(segment.flat_values for segment in segments), [pad_id]], axis=0)
+    places = [spans(segment) for segment in segments]
+    lengths = [length for _, length in places]
+    room = tf.fill(tf.shape(lengths[0]), tf.maximum(seq_length - len(segments) - 1, 0))
+    kept = kept_lengths(lengths, room)
+    pairs = SegmentPairs(places[0][0], kept[0], places[-1][0] + tf.size(segments[0].flat_values), kept[-1], None)
+    ids, input_mask, input_type_ids, _ = pack_pairs(
+        tokens, pairs, seq_length, cls_id, sep_id, pad_id, has_b=len(segments) == 2
+    )
+    return {"input_word_ids": ids, "input_mask": input_mask, "input_type_ids": input_type_ids}
+
+
+def spans(pieces):
+    """Finds the rows of a RaggedTensor in its flat values.
+
+    Args:
+        pieces: RaggedTensor [B, (pieces)].
+
+    Returns:
+        (first token, number of tokens), both int32 [B].
+    """
+    return tf.cast(pieces.row_starts(), tf.int32), tf.cast(pieces.row_lengths(), tf.int32)
+
+
+def kept_lengths(lengths: list, room) -> list:
+    """Computes how many tokens each part of a row may keep, as google-research/bert cuts a pair.
+
+    Args:
+        lengths: list of k int32 [B]. The tokens of each part.
+        room: int32 [B]. The most tokens of all parts together.
+
+    Returns:
+        list of k int32 [B].
+    """
+    # `level` is the most that a long part may keep. The loop begins with the shortest part: a part that fits leaves its
+    # room to the others.
+    left, level = room, tf.fill(tf.shape(room), tf.int32.max)
+    rest = tf.zeros_like(room)
+    for at, length in enumerate(tf.unstack(tf.sort(tf.stack(lengths), axis=0))):
+        count = len(lengths) - at
+        is_found = level < tf.int32.max
+        is_level = ~is_found & (length > left // count)
+        rest = tf.where(is_level, left % count, rest)
+        level = tf.where(is_level, left // count, level)
+        left = tf.where(is_found | is_level, left, left - length)
+    kept = []
+    for length in lengths:
+        is_longer = length > level
+        kept.append(tf.where(is_longer, level + tf.cast(rest > 0, tf.int32), length))
+        rest -= tf.cast(is_longer, tf.int32)
+    return kept

@@ -44,31 +44,41 @@ def uniform_int(seed, low, high):
 
 
 def next_sentence_pairs(
-    sentence_lengths, document_splits, seed, max_num_tokens: int, short_seq_prob: float = 0.1
+    sentence_lengths,
+    document_splits,
+    seed,
+    max_num_tokens: int,
+    short_seq_prob: float = 0.1,
+    num_paired=None,
 ) -> SegmentPairs:
     """Makes all pairs of one pass over D documents, with Google's next-sentence labels.
 
-    The pairs are in the order of the text.
+    The pairs are in the order of the text. A random second segment always comes from another document. If there is one
+    document only, no pair is random, and a chunk of one sentence gets an empty second segment.
+
     Args:
         sentence_lengths: int32 [M]. The tokens of each sentence, at least 1.
         document_splits: int32 [D + 1]. The first sentence of each document; no document is empty.
         seed: int [2]. The pairs are a pure function of the seed and the text.
         max_num_tokens: the most tokens of A and B together (sequence length - 3).
         short_seq_prob: the share of documents whose target length is drawn from [2, max_num_tokens].
+        num_paired: int32 scalar. Pairs are made of the first num_paired documents; the others only serve as random
+            second segments. None: all documents are paired.
 
     Returns:
         SegmentPairs, truncated to max_num_tokens.
     """
     seeds = tf.unstack(tf.random.experimental.stateless_split(seed, 8))
-    num_documents = tf.size(document_splits) - 1
+    paired_splits = document_splits if num_paired is None else document_splits[: num_paired + 1]
     token_splits, sentence, document, target, chunk_end = _chunks(
-        sentence_lengths, document_splits, seeds[:2], max_num_tokens, short_seq_prob
+        sentence_lengths, paired_splits, seeds[:2], max_num_tokens, short_seq_prob
     )
-    # [M]
+    # [M], without the sentences of documents that are not paired
     chunk_size = chunk_end - sentence + 1
     a_size = uniform_int(seeds[2], tf.ones_like(sentence), chunk_size)
     a_end = sentence + a_size
     is_random = (chunk_size == 1) | (tf.random.stateless_uniform(tf.shape(sentence), seeds[3]) < 0.5)
+    is_random &= tf.size(document_splits) > 2  # two documents
     # The sentences that a random B replaces go back into the document.
     following = tf.where(is_random, a_end, chunk_end + 1)
 
@@ -79,16 +89,8 @@ def next_sentence_pairs(
 
     # [N] from here on
     a_start, a_stop = tf.gather(token_splits, sentence), tf.gather(token_splits, a_end)
-    # Google's code tries ten times to draw another document, and almost never fails, so this draws among the others at
-    # once. If there is no other document, B comes from the same one, as in Google's code.
-    other = (
-        document + 1 + uniform_int(seeds[4], tf.zeros_like(document), tf.fill(tf.shape(document), num_documents - 1))
-    )
-    other = other % num_documents
-    random_start = uniform_int(seeds[5], tf.gather(document_splits, other), tf.gather(document_splits, other + 1))
-    random_end = tf.minimum(
-        _sentence_reaching(token_splits, random_start, target - (a_stop - a_start)),
-        tf.gather(document_splits, other + 1) - 1,
+    random_start, random_end = _random_sides(
+        token_splits, document_splits, document, target - (a_stop - a_start), seeds[4:6]
     )
     b_start = tf.gather(token_splits, tf.where(is_random, random_start, a_end))
     b_stop = tf.gather(token_splits, tf.where(is_random, random_end, chunk_end) + 1)
@@ -97,6 +99,19 @@ def next_sentence_pairs(
     a_start += _removed_from_front(seeds[6], a_stop - a_start - a_length)
     b_start += _removed_from_front(seeds[7], b_stop - b_start - b_length)
     return SegmentPairs(a_start, a_length, b_start, b_length, tf.where(is_random, RANDOM, NEXT))
+
+
+def _random_sides(token_splits, document_splits, document, num_tokens, seeds):
+    """[N] each: the first and the last sentence of a random B from another document, of about num_tokens.
+
+    Google's code tries ten times to draw another document, and almost never fails. This draws among the others at once.
+    """
+    num_documents = tf.size(document_splits) - 1
+    distance = uniform_int(seeds[0], tf.zeros_like(document), tf.fill(tf.shape(document), num_documents - 1))
+    other = (document + 1 + distance) % num_documents
+    start = uniform_int(seeds[1], tf.gather(document_splits, other), tf.gather(document_splits, other + 1))
+    end = tf.minimum(_sentence_reaching(token_splits, start, num_tokens), tf.gather(document_splits, other + 1) - 1)
+    return start, end
 
 
 def sentence_order_pairs(
@@ -179,11 +194,11 @@ def _chunks(sentence_lengths, document_splits, seeds, max_num_tokens, short_seq_
     """Finds the chunk that starts at each sentence: it ends where the target length is reached, or with the document.
 
     Returns:
-        token_splits [M + 1], the number of tokens before each sentence; and [M] each: sentence, document, target, and
-        the last sentence of the chunk.
+        token_splits, the number of tokens before each sentence of the text; and [M] for each sentence of the
+        documents: sentence, document, target, and the last sentence of the chunk.
     """
     token_splits = tf.concat([[0], tf.cumsum(sentence_lengths)], axis=0)
-    sentence = tf.range(tf.size(sentence_lengths))
+    sentence = tf.range(document_splits[-1])
     document = tf.searchsorted(document_splits, sentence, side="right") - 1
     # Google's code draws one target for each pass over a document.
     target = tf.gather(_target_lengths(tf.size(document_splits) - 1, max_num_tokens, short_seq_prob, seeds), document)

@@ -33,10 +33,23 @@ _TOPICS = "pydoc_data/topics.py"
 
 
 def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str]]:
-    """Yields the documents of the default corpus.
+    """Yields the documents of installed_modules, one after the other.
 
-    A document is one module: its docstring, then those of its classes and functions in source order. A long module
-    gives several documents. Each topic of pydoc_data.topics is one document. Docstrings are copied between classes,
+    Args:
+        roots: as in installed_modules.
+
+    Yields:
+        list of at least two sentences (str, one line, no markup).
+    """
+    for documents in installed_modules(roots):
+        yield from documents
+
+
+def installed_modules(roots: Iterable[str] | None = None) -> Iterator[list[list[str]]]:
+    """Yields the default corpus, a list of documents for each module.
+
+    A document has the docstring of a module, then those of its classes and functions in source order. A long module
+    gives several documents. Each topic of pydoc_data.topics counts as a module. Docstrings are copied between classes,
     packages and generated aliases. A sentence, compared by its letters, is therefore kept at its first occurrence in
     the corpus only. Files that do not parse are skipped.
 
@@ -45,7 +58,7 @@ def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str
             running interpreter. The documents do not depend on the location of a root.
 
     Yields:
-        list of at least two sentences (str, one line, no markup).
+        list of documents, not empty. A document is a list of at least two sentences (str, one line, no markup).
 
     Raises:
         DataError: a root is not a directory.
@@ -60,18 +73,21 @@ def installed_documents(roots: Iterable[str] | None = None) -> Iterator[list[str
     files = [path for root in roots for path in _source_files(root)]
     seen: set[str] = set()
     for groups in _read_all(files):
-        document: list[str] = []
-        for starts_document, sentences in groups:
-            if starts_document or len(document) >= MAX_SENTENCES_PER_DOCUMENT:
-                yield from _if_long_enough(document)
-                document = []
-            document += _first_occurrences(sentences, seen)
-        yield from _if_long_enough(document)
+        documents: list[list[str]] = []
+        for starts_module, sentences in groups:
+            if starts_module:
+                yield from _with_pairs(documents)
+                documents = [[]]
+            elif len(documents[-1]) >= MAX_SENTENCES_PER_DOCUMENT:
+                documents.append([])
+            documents[-1] += _first_occurrences(sentences, seen)
+        yield from _with_pairs(documents)
 
 
-def _if_long_enough(document: list[str]) -> Iterator[list[str]]:
-    if len(document) >= MIN_SENTENCES_PER_DOCUMENT:
-        yield document
+def _with_pairs(documents: list[list[str]]) -> Iterator[list[list[str]]]:
+    """Yields the documents that are long enough as a module, if there are any."""
+    if long_enough := [document for document in documents if len(document) >= MIN_SENTENCES_PER_DOCUMENT]:
+        yield long_enough
 
 
 def _first_occurrences(sentences: list[str], seen: set[str]) -> Iterator[str]:
@@ -142,7 +158,7 @@ def read_file(path: str, seen_docstrings: set[str]) -> list[tuple[bool, list[str
         seen_docstrings: set of str. The docstrings that occurred before; new ones are added.
 
     Returns:
-        list of (whether a document starts here, sentences); [] for a file that is not valid Python.
+        list of (whether a module or topic starts here, sentences); [] for a file that is not valid Python.
     """
     try:
         with open(path, "rb") as file:

@@ -1,14 +1,14 @@
 """Text files of several formats (text_formats.py) as a stream of documents, each a list of sentences."""
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from typing import NamedTuple
 
 from pipelines.choices import FORMATS
 from pipelines.data_error import DataError
 from pipelines.text.text_files import ReaderCounts, expand_files, open_text
-from pipelines.text.text_formats import open_paragraphs
+from pipelines.text.text_formats import Detection, open_paragraphs
 
 MAX_DOCUMENT_BYTES = 1 << 22
 _BATCH_BYTES = 1 << 20  # the amount of text that is split into sentences at a time
@@ -24,11 +24,59 @@ class Batch(NamedTuple):
         texts: list of bytes. Paragraphs or sentences in UTF-8, stripped, not empty, without newlines.
         ends: list of int. For each document the number of texts up to its end.
         split: bool. Whether the texts are paragraphs that must be split into sentences.
+        origins: dict of bytes by number of the document, for sources of several documents. The text of the first
+            document of the same source decides whether all of them are held out.
     """
 
     texts: list[bytes]
     ends: list[int]
     split: bool
+    origins: dict[int, bytes]
+
+
+class BatchBuilder:
+    """Collects the texts of documents until they are a batch.
+
+    A source is a text that gives one document or several, such as an article that is longer than MAX_DOCUMENT_BYTES.
+
+    Attributes:
+        size: the bytes of all collected texts.
+    """
+
+    def __init__(self):
+        self._origin = b""
+        self._clear()
+
+    def _clear(self):
+        self._texts, self._ends, self._origins, self.size = [], [], {}, 0
+
+    def add(self, text: bytes) -> None:
+        """Adds a text to the document in progress."""
+        self._texts.append(text)
+        self.size += len(text)
+
+    def end_document(self, ends_source: bool = True) -> None:
+        """Ends the document in progress, if it has texts.
+
+        Args:
+            ends_source: whether the next document is of another source.
+        """
+        start = self._ends[-1] if self._ends else 0
+        if len(self._texts) > start:
+            if not (self._origin or ends_source):
+                self._origin = b"".join(self._texts[start:])
+            if self._origin:
+                self._origins[len(self._ends)] = self._origin
+            self._ends.append(len(self._texts))
+        if ends_source:
+            self._origin = b""
+
+    def take(self, split: bool) -> Iterator[Batch]:
+        """Yields the collected documents as a batch, if there are any, and begins anew."""
+        if self._texts:
+            batch = Batch(self._texts, self._ends, split, self._origins)
+            self._clear()
+            yield batch
 
 
 def read_documents(
@@ -37,6 +85,7 @@ def read_documents(
     text_field: str = "text",
     counts: ReaderCounts | None = None,
     strict: bool = False,
+    report: Callable[[str, Detection], None] | None = None,
 ) -> Iterator[list[str]]:
     """Reads the documents of files, in order, each a non-empty list of non-empty sentences.
 
@@ -49,6 +98,7 @@ def read_documents(
         text_field: the field of a JSON object that holds its text.
         counts: ReaderCounts that are updated while documents are taken, or None.
         strict: whether to refuse invalid UTF-8; otherwise it is replaced and counted.
+        report: function of (path, Detection) that learns of each format that was detected, or None.
 
     Returns:
         Iterator of documents, each a list of str.
@@ -59,7 +109,7 @@ def read_documents(
     check_format(input_format)
     counts = ReaderCounts() if counts is None else counts
     paths = [paths] if isinstance(paths, str) else paths
-    return _read_documents(read_batches(paths, input_format, text_field, counts, strict), counts)
+    return _read_documents(read_batches(paths, input_format, text_field, counts, strict, report), counts)
 
 
 def check_format(input_format: str) -> None:
@@ -97,7 +147,7 @@ def split_batch(batch: Batch) -> list[bytes]:
     Returns:
         list of bytes. A record for each document: its sentences joined by "\n"; none is empty.
     """
-    texts, ends, split = batch
+    texts, ends, split, _ = batch
     if split:
         import tensorflow as tf
 
@@ -108,7 +158,12 @@ def split_batch(batch: Batch) -> list[bytes]:
 
 
 def read_batches(
-    paths: Sequence[str], input_format: str, text_field: str, counts: ReaderCounts, strict: bool
+    paths: Sequence[str],
+    input_format: str,
+    text_field: str,
+    counts: ReaderCounts,
+    strict: bool,
+    report: Callable[[str, Detection], None] | None = None,
 ) -> Iterator[Batch]:
     """Reads the documents of files in order, about 1 MB at a time.
 
@@ -118,37 +173,31 @@ def read_batches(
         text_field: as in read_documents.
         counts: ReaderCounts. All counts are updated except documents and sentences, which are not known yet.
         strict: as in read_documents.
+        report: as in read_documents.
 
     Yields:
         Batch.
     """
-    texts, ends, size, split = [], [], 0, None
+    builder, split = BatchBuilder(), False
     for path in paths:
         with open_text(path) as stream:
             counts.files += 1
-            file_splits, paragraphs = open_paragraphs(stream, path, input_format, text_field, counts, strict)
-            if texts and file_splits != split:
-                yield Batch(texts, ends, split)
-                texts, ends, size = [], [], 0
-            split, start = file_splits, size
+            file_splits, paragraphs = open_paragraphs(stream, path, input_format, text_field, counts, strict, report)
+            if file_splits != split:
+                yield from builder.take(split)
+            split, start = file_splits, builder.size
             for paragraph in paragraphs:
                 if paragraph:
-                    texts.append(paragraph)
-                    size += len(paragraph)
-                    if size - start <= MAX_DOCUMENT_BYTES:
+                    builder.add(paragraph)
+                    if builder.size - start <= MAX_DOCUMENT_BYTES:
                         continue
                     counts.capped_documents += 1
                 if paragraph != b"":  # the document ends here, or is too long
-                    if len(texts) > (ends[-1] if ends else 0):
-                        ends.append(len(texts))
-                    if size > _BATCH_BYTES:
-                        yield Batch(texts, ends, split)
-                        texts, ends, size = [], [], 0
-                    start = size
-            if len(texts) > (ends[-1] if ends else 0):
-                ends.append(len(texts))
-            if size > _BATCH_BYTES:
-                yield Batch(texts, ends, split)
-                texts, ends, size = [], [], 0
-    if texts:
-        yield Batch(texts, ends, split)
+                    builder.end_document(ends_source=paragraph is None)
+                    if builder.size > _BATCH_BYTES:
+                        yield from builder.take(split)
+                    start = builder.size
+            builder.end_document()
+            if builder.size > _BATCH_BYTES:
+                yield from builder.take(split)
+    yield from builder.take(split)

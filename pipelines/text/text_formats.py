@@ -3,34 +3,73 @@
 Formats:
     sentences: Google's layout, one sentence a line and a blank line between documents. The sentences are taken as they
         are; the texts of the other formats are split into sentences (sentences.py).
+    paragraphs: one paragraph a line and a blank line between documents, or between paragraphs, which then are the
+        documents. One sentence that stands alone, such as a heading, makes no pair; it begins the next document.
     documents: one document a line.
     jsonl: one JSON object a line. The text is in a named field; its lines are paragraphs.
     wikiextractor: <doc ... title="..."> lines </doc>, each line a paragraph. The first line is left out if it repeats
         the title. Section headings look like short paragraphs and stay.
     auto: decided for each file from its name and its first DETECTION_BYTES, by the first rule that applies:
         jsonl, if the name ends in .jsonl, .ndjson or .json (or these with .gz), or the first line is a JSON object;
-        wikiextractor, if the first line starts with "<doc "; sentences, if there is a blank line between two others;
-        documents.
+        wikiextractor, if the first line starts with "<doc ";
+        documents, if there is no blank line between two others;
+        paragraphs, if a third of the text is in lines of several sentences; sentences.
 """
 
 import html
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from pipelines.data_error import DataError
 from pipelines.text.text_files import ReaderCounts, readable
 from pipelines.text.text_lines import MAX_LINE_BYTES, line_pieces, read_lines
 
 DETECTION_BYTES = 1 << 20
+_SAMPLE_BYTES = 1 << 17  # the amount of text in which the detection counts sentences
+_LEAST_SHARE_OF_PARAGRAPHS = 1 / 3  # of the text that lies in lines of several sentences
 MAX_RECORD_BYTES = 1 << 24  # the limit of a JSON record
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_BLANK_LINE = re.compile(rb"\S[ \t\r]*\n[ \t\r]*\n\s*\S")
+_SENTENCE_END_INSIDE = re.compile(r"[.!?…][\"'”’»)\]}」』】）〕］]*\s+\S|[。｡！？；][^\"'”’»)\]}」』】）〕］＂＇]")
+_ENDS_SENTENCE = re.compile(r"[.!?…。｡！？；][\"'”’»)\]}」』】）〕］＂＇]*$")
 _DOC_TITLE = re.compile(r'\btitle="(.*?)"\s*(?:>|\w+=)')
 
 
+class Detection(NamedTuple):
+    """The format of a file.
+
+    Attributes:
+        format: a format other than "auto".
+        reason: what in the file decided, and for the layouts with blank lines how the text is read.
+    """
+
+    format: str
+    reason: str
+
+
+def format_reporter(log: Callable[[str], None]) -> Callable[[str, Detection], None]:
+    """Makes a function of (path, Detection) that logs one line for the first file of each format."""
+    known = set()
+
+    def report(path, detection):
+        if detection.format not in known:
+            known.add(detection.format)
+            log(f"{path}: read as --input_format={detection.format}, for {detection.reason}")
+
+    return report
+
+
 def open_paragraphs(
-    stream: io.BufferedIOBase, path: str, input_format: str, text_field: str, counts: ReaderCounts, strict: bool
+    stream: io.BufferedIOBase,
+    path: str,
+    input_format: str,
+    text_field: str,
+    counts: ReaderCounts,
+    strict: bool,
+    report: Callable[[str, Detection], None] | None = None,
 ) -> tuple[bool, Iterator[bytes | None]]:
     """Reads the paragraphs of an open file.
 
@@ -41,6 +80,7 @@ def open_paragraphs(
         text_field: the field of a JSON object that holds its text.
         counts: ReaderCounts. Updated while paragraphs are taken.
         strict: whether to refuse invalid UTF-8.
+        report: function of (path, Detection) that learns of a format that was detected.
 
     Returns:
         (whether paragraphs must be split into sentences, iterator of paragraphs). A paragraph is stripped UTF-8, b"" if
@@ -50,13 +90,16 @@ def open_paragraphs(
     if input_format == "auto":
         with readable(path):
             head = stream.read(DETECTION_BYTES)
-        input_format = detect_format(path, head)
+        detection = detect_format(path, head)
+        input_format = detection.format
+        if report:
+            report(path, detection)
     limit = MAX_RECORD_BYTES if input_format == "jsonl" else MAX_LINE_BYTES
     lines = read_lines(stream, path, counts, limit, strict, head)
     return input_format != "sentences", _PARSERS[input_format](lines, path, text_field, counts)
 
 
-def detect_format(path: str, head: bytes) -> str:
+def detect_format(path: str, head: bytes) -> Detection:
     """Detects the format of a file by the rules in the module's docstring.
 
     Args:
@@ -64,22 +107,59 @@ def detect_format(path: str, head: bytes) -> str:
         head: its first bytes.
 
     Returns:
-        A format other than "auto".
+        Detection.
     """
     if path.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
-        return "jsonl"
+        return Detection("jsonl", "its name ends like that of a JSON file")
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     first_line, newline, _ = head.partition(b"\n")
     if first_line.startswith(b"<doc "):
-        return "wikiextractor"
+        return Detection("wikiextractor", 'it begins with "<doc "')
     if first_line.startswith(b"{"):
         try:
             json.loads(first_line)
-            return "jsonl"
+            return Detection("jsonl", "its first line is a JSON object")
         except (ValueError, RecursionError):
             if not newline and len(head) > DETECTION_BYTES // 2:  # the record is longer than the head
-                return "jsonl"
-    return "sentences" if re.search(rb"\S[ \t\r]*\n[ \t\r]*\n\s*\S", head) else "documents"
+                return Detection("jsonl", "its first line begins a JSON object")
+    if not _BLANK_LINE.search(head):
+        return Detection("documents", "it has no blank line between two others, so each line is a document")
+    return _layout_with_blank_lines(head)
+
+
+def _layout_with_blank_lines(head):
+    """Tells paragraphs from sentences by the number of sentences in the lines."""
+    sample = [line.strip() for line in head[:_SAMPLE_BYTES].split(b"\n")]
+    if len(head) > _SAMPLE_BYTES and len(sample) > 1:
+        sample.pop()  # it is cut
+    num_sentences = _sentences_in(lines := [line for line in sample if line])
+    long_lines = [line for line, number in zip(lines, num_sentences, strict=True) if number > 1]
+    length = sum(len(line.decode("utf-8", "replace")) for line in lines) / len(lines)
+    counted = f"a line has {sum(num_sentences) / len(lines):.1f} sentences and {length:,.0f} characters on average"
+    has_long_lines = sum(map(len, long_lines)) >= _LEAST_SHARE_OF_PARAGRAPHS * sum(map(len, lines))
+    # Hard-wrapped lines have sentence ends too, but do not end with one.
+    if has_long_lines and 2 * sum(map(_ends_sentence, long_lines)) >= len(long_lines):
+        return Detection(
+            "paragraphs", f"{counted}; the lines are split into sentences, and a blank line ends a document"
+        )
+    followed = [line for line, after in zip(sample, sample[1:], strict=False) if line and after]
+    is_wrapped = 2 * sum(map(_ends_sentence, followed)) < len(followed) and 10 * len(long_lines) >= len(lines)
+    mend = ", but most lines end within one, so join hard-wrapped lines first" if is_wrapped else ""
+    return Detection("sentences", f"{counted}; each line is a sentence{mend}, and a blank line ends a document")
+
+
+def _sentences_in(lines):
+    """Counts the sentences of each line as the reader would split them."""
+    import tensorflow as tf
+
+    from pipelines.text.sentences import join_sentences_by_newline
+
+    joined = join_sentences_by_newline(tf.constant(lines, tf.string)).numpy().tolist()
+    return [text.count(b"\n") + 1 for text in joined]
+
+
+def _ends_sentence(line):
+    return bool(_ENDS_SENTENCE.search(line.decode("utf-8", "replace")))
 
 
 # Parsers turn the lines of a file into stripped paragraphs, b"" for nothing, and None where a document ends.
@@ -96,6 +176,25 @@ def _strip(text):
 def _parse_sentences(lines, path, text_field, counts):
     for _, text, _ in lines:
         yield _strip(text) or None
+
+
+def _parse_paragraphs(lines, path, text_field, counts):
+    alone, num_lines = b"", 0  # a line of one sentence after a blank line: it is not known yet what follows
+    for _, text, _ in lines:
+        text = _strip(text)
+        if not text:
+            if not alone:
+                yield None
+            num_lines = 0
+            continue
+        if alone:
+            yield alone
+        num_lines += 1
+        alone = text if num_lines == 1 and not _SENTENCE_END_INSIDE.search(text.decode()) else b""
+        if not alone:
+            yield text
+    if alone:
+        yield alone
 
 
 def _parse_documents(lines, path, text_field, counts):
@@ -181,6 +280,7 @@ def _parse_wikiextractor(lines, path, text_field, counts):
 
 _PARSERS = {
     "sentences": _parse_sentences,
+    "paragraphs": _parse_paragraphs,
     "documents": _parse_documents,
     "jsonl": _parse_jsonl,
     "wikiextractor": _parse_wikiextractor,

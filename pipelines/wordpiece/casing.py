@@ -10,6 +10,7 @@ import string
 import unicodedata
 from collections.abc import Sequence
 
+from pipelines import storage
 from pipelines.data_error import DataError
 from pipelines.wordpiece.vocabulary import read_bytes
 
@@ -18,6 +19,7 @@ from pipelines.wordpiece.vocabulary import read_bytes
 _MIN_CAPITAL_SHARE = 0.05
 # The reason to lower-case text for a vocabulary whose configuration says otherwise.
 NO_CAPITALS = "the vocabulary has no capital, and text is lower-cased for it"
+_MAX_BYTES = 100_000_000  # of a configuration
 _CONFIGURATIONS = ("config.json", "bert_config.json", "tokenizer_config.json")
 
 
@@ -86,9 +88,13 @@ def from_configuration(directory: str) -> bool:
         DataError: none of these files has it.
     """
     for name in _CONFIGURATIONS:
+        path = f"{directory}/{name}"
+        # The directory may be a stranger's, with a pipe in the place of a file or a file of gigabytes.
+        if not storage.is_file(path) or storage.size_of(path) > _MAX_BYTES:
+            continue
         try:
-            configuration = json.loads(read_bytes(f"{directory}/{name}"))
-        except (DataError, ValueError):
+            configuration = json.loads(read_bytes(path))
+        except (DataError, ValueError, RecursionError):
             continue
         if isinstance(configuration, dict) and isinstance(configuration.get("do_lower_case"), bool):
             return configuration["do_lower_case"]

@@ -1,20 +1,25 @@
 """BertTokenizer: google-research/bert's FullTokenizer in graph, on batches of strings."""
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from pipelines.data_error import DataError
+from pipelines.examples import packing
 from pipelines.ragged import keep, row_ids
 from pipelines.wordpiece import casing, normalize, special_tokens
 from pipelines.wordpiece.offsets import pieces_with_offsets
+from pipelines.wordpiece.texts import as_batch
 from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, checked_pieces, read_bytes
 
 MAX_CHARACTERS_PER_WORD = 200  # tokenization.WordpieceTokenizer: a longer word is [UNK]
 _MAX_BYTES_PER_CHARACTER = 4
 # Cleaning removes NUL from every text, so no vocabulary entry can match this word.
 _UNKNOWN_WORD = "\x00"
+# Methods that a dataset maps are traced as they are: TensorFlow would take six times as long to rewrite their code.
+_as_it_is = tf.autograph.experimental.do_not_convert
 
 
 class BertTokenizer(tf.Module):
@@ -83,21 +88,68 @@ class BertTokenizer(tf.Module):
             do_lower_case = casing.from_configuration(directory)
         return cls(f"{directory}/vocab.txt", do_lower_case, **arguments)
 
+    @_as_it_is
     def tokenize(self, strings):
         """Tokenizes each string, without [CLS] and [SEP].
 
         Args:
-            strings: string [B]. Invalid UTF-8 is dropped like other characters that BERT removes.
+            strings: string [B], or one string. Also a list, an array or a pandas column of them. Invalid UTF-8 is
+                dropped like other characters that BERT removes.
 
         Returns:
-            RaggedTensor int32 [B, (pieces)].
-        """
-        strings = tf.ensure_shape(tf.convert_to_tensor(strings, tf.string), [None])
-        if not self.special_tokens_in_text:
-            return self._tokenize_text(strings)
-        parts = special_tokens.split(strings, self._special_ids)
-        return parts.join(self._tokenize_text(parts.texts), parts.special_ids)
+            RaggedTensor int32 [B, (pieces)]; for one string int32 [pieces].
 
+        Raises:
+            DataError: something is no string.
+
+        Example:
+            tokenizer.tokenize("A text.")  # its ids
+            tokenizer.tokenize(["A text.", "Another text."])  # the ids of each
+        """
+        strings, is_one = as_batch(strings)
+        if not self.special_tokens_in_text:
+            ids = self._tokenize_text(strings)
+        else:
+            parts = special_tokens.split(strings, self._special_ids)
+            ids = parts.join(self._tokenize_text(parts.texts), parts.special_ids)
+        return ids[0] if is_one else ids
+
+    @_as_it_is
+    def pack(self, texts: Any, text_pairs: Any = None, seq_length: int = 128) -> dict[str, tf.Tensor]:
+        """Makes the inputs of an encoder: rows [CLS] text [SEP], or [CLS] text [SEP] other text [SEP] for pairs.
+
+        In a row that is too long the longer text loses its end.
+
+        Args:
+            texts: string [B], or one string. See tokenize.
+            text_pairs: the second text of each, as many as texts. None for single texts.
+            seq_length: the length S of every row.
+
+        Returns:
+            dict of input_word_ids, input_mask and input_type_ids, int32 [B, S]; for one string int32 [S].
+
+        Raises:
+            DataError: something is no string, there are not as many text_pairs as texts, or seq_length has no room for
+                [CLS] and [SEP].
+
+        Example:
+            encoder(tokenizer.pack(["A text.", "Another text."]))["pooled_output"]
+            tf.data.Dataset.from_tensor_slices((texts, labels)).batch(32).map(lambda x, y: (tokenizer.pack(x), y))
+        """
+        segments = [as_batch(strings) for strings in ((texts,) if text_pairs is None else (texts, text_pairs))]
+        least = len(segments) + 2
+        if seq_length < least:
+            raise DataError(f"seq_length={seq_length}: expected {least} or more, for [CLS], [SEP] and some text")
+        counts = [None if is_one else strings.shape[0] for strings, is_one in segments]
+        if len({is_one for _, is_one in segments}) > 1 or len(set(counts) - {None}) > 1:
+            texts_of = ["one" if is_one else count for count, (_, is_one) in zip(counts, segments, strict=True)]
+            raise DataError(f"texts are {texts_of[0]}, text_pairs {texts_of[1]}; expected a pair for each text")
+        rows = packing.pack_segments(
+            [self.tokenize(strings) for strings, _ in segments], seq_length, self.cls_id, self.sep_id, self.pad_id
+        )
+        return {name: values[0] for name, values in rows.items()} if segments[0][1] else rows
+
+    @_as_it_is
     def tokenize_with_offsets(self, strings):
         """Tokenizes each string and finds the span of each piece in the original string.
 
@@ -105,18 +157,23 @@ class BertTokenizer(tf.Module):
         characters are those of bytes.decode("utf-8", errors="replace").
 
         Args:
-            strings: string [B].
+            strings: string [B], or one string. See tokenize.
 
         Returns:
-            (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)]; ends are
-            exclusive.
+            (ids, start_bytes, end_bytes, start_chars, end_chars): RaggedTensors int32 [B, (pieces)], for one string
+            int32 [pieces]; ends are exclusive.
+
+        Raises:
+            DataError: something is no string.
         """
-        strings = tf.ensure_shape(tf.convert_to_tensor(strings, tf.string), [None])
+        strings, is_one = as_batch(strings)
         if not self.special_tokens_in_text:
-            return self._tokenize_text_with_offsets(strings)
-        parts = special_tokens.split(strings, self._special_ids)
-        ids, *spans = self._tokenize_text_with_offsets(parts.texts)
-        return parts.join(ids, parts.special_ids), *parts.join_spans(spans)
+            found = self._tokenize_text_with_offsets(strings)
+        else:
+            parts = special_tokens.split(strings, self._special_ids)
+            ids, *spans = self._tokenize_text_with_offsets(parts.texts)
+            found = parts.join(ids, parts.special_ids), *parts.join_spans(spans)
+        return tuple(values[0] for values in found) if is_one else found
 
     def tokenize_words_with_offsets(self, words):
         """Tokenizes words that are already split, as in tagging, and finds the span of each piece in its word.

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -8,7 +9,7 @@ import tensorflow as tf
 from pipelines.corpus import corpus_reading, corpus_tasks, fingerprints, shards, spool
 from pipelines.corpus.preparation import load_manifest, prepare_corpus, shard_paths
 from pipelines.data_error import DataError
-from pipelines.text import readers
+from pipelines.text import readers, text_formats
 
 
 def make_documents(number, sentences=5):
@@ -36,7 +37,7 @@ def test_every_document_lands_in_exactly_one_split(tmp_path):
     assert 30 < len(heldout) < 130
     assert manifest["train"]["documents"] == len(train)
     assert manifest["heldout"]["sentences"] == 5 * len(heldout)
-    assert manifest["train"]["words"] == 5 * 5 * len(train)
+    assert manifest["train"]["words"] == 5 * 6 * len(train)  # five words and a full stop
     assert manifest == load_manifest(str(tmp_path))
 
 
@@ -48,6 +49,18 @@ def test_shards_hold_equally_many_documents_in_shuffled_order(tmp_path):
     order = [documents.index(document) for shard in shards for document in shard]
     neighbours = sum(abs(a - b) == 1 for a, b in zip(order, order[1:], strict=False))
     assert neighbours < 15 and sorted(order) == list(range(100))
+
+
+@pytest.mark.parametrize("asked, documents, expected", [(40, 40, 20), (9, 5, 2), (3, 1, 1), (20, 40, 20)])
+def test_each_shard_has_two_documents_however_many_shards_are_asked_for(tmp_path, asked, documents, expected):
+    lines = []
+    manifest = prepare_corpus(
+        str(tmp_path), documents=make_documents(documents), holdout_fraction=0, num_shards=asked, log=lines.append
+    )
+    assert len(manifest["train"]["shards"]) == expected
+    assert min(shard["documents"] for shard in manifest["train"]["shards"]) >= min(2, documents)
+    said = f"num_shards is {expected} instead of {asked}, so that each shard has two documents"
+    assert (said in lines) == (asked != expected)
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
@@ -89,6 +102,54 @@ def test_no_held_out_sentence_stands_in_a_training_document(tmp_path):
     counts = manifest["counts"]
     assert counts["heldout_documents_dropped"] == 400 - len(heldout) - manifest["train"]["documents"]
     assert counts["heldout_sentences_dropped"] == len(heldout) + counts["heldout_documents_dropped"]
+
+
+def parts_by_source(directory, split):
+    """{name of the source: number of its documents} of a split. Every document has the name of its source in it."""
+    names = [re.search(r"article\d\d", " ".join(text))[0] for text in sum(read_split(directory, split), [])]
+    return {name: names.count(name) for name in names}
+
+
+def check_whole_sources(directory, num_documents):
+    train, heldout = (parts_by_source(directory, split) for split in ("train", "heldout"))
+    assert len(train) > 10 and len(heldout) > 10 and not train.keys() & heldout.keys()
+    assert sum(train.values()) + sum(heldout.values()) == num_documents
+
+
+@pytest.mark.parametrize("input_format", ["documents", "sentences", "jsonl"])
+def test_the_parts_of_a_document_above_the_limit_are_held_out_together(tmp_path, monkeypatch, input_format):
+    monkeypatch.setattr(readers, "MAX_DOCUMENT_BYTES", 300)
+    monkeypatch.setattr(readers, "_BATCH_BYTES", 700)
+    monkeypatch.setattr(text_formats, "MAX_LINE_BYTES", 60)
+    articles = [[f"Line {line} says its own of article{i:02}." for line in range(30)] for i in range(40)]
+    if input_format == "jsonl":
+        text = "".join(json.dumps({"text": "\n".join(article)}) + "\n" for article in articles)
+    elif input_format == "sentences":
+        text = "".join("\n".join(article) + "\n\n" for article in articles)
+    else:
+        text = "".join(" ".join(article) + "\n" for article in articles)
+    (tmp_path / "a.txt").write_text(text)
+    manifest = prepare_corpus(
+        str(tmp_path / "out"),
+        input_files=[str(tmp_path / "a.txt")],
+        input_format=input_format,
+        holdout_fraction=0.5,
+        dedup="none",
+    )
+    assert manifest["counts"]["capped_documents"] >= 3 * 40
+    check_whole_sources(tmp_path / "out", manifest["counts"]["documents"])
+
+
+def test_the_documents_of_one_source_are_held_out_together_and_single_ones_as_ever(tmp_path):
+    sources = [[[f"Own {part} of article{i:02}", f"And {part} of {i}"] for part in range(4)] for i in range(50)]
+    manifest = prepare_corpus(str(tmp_path / "a"), sources=iter(sources), holdout_fraction=0.5)
+    assert manifest["counts"]["documents"] == 200
+    check_whole_sources(tmp_path / "a", 200)
+    documents = sum(sources, [])
+    prepare_corpus(str(tmp_path / "b"), documents=documents, holdout_fraction=0.5)
+    prepare_corpus(str(tmp_path / "c"), sources=[[document] for document in documents], holdout_fraction=0.5)
+    assert contents(tmp_path / "b") == contents(tmp_path / "c")
+    assert parts_by_source(tmp_path / "b", "train").keys() & parts_by_source(tmp_path / "b", "heldout").keys()
 
 
 def test_newlines_in_sentences_become_spaces_and_empty_sentences_are_dropped(tmp_path):
@@ -182,8 +243,8 @@ def test_an_existing_corpus_is_not_overwritten(tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({}, "got neither"),
-        ({"documents": [], "input_files": ["x"]}, "got both"),
+        ({}, "takes one of input_files, documents, sources; got none of them"),
+        ({"documents": [], "input_files": ["x"]}, "got input_files and documents"),
         ({"documents": [], "num_shards": 0}, "num_shards is 0"),
         ({"documents": [], "holdout_fraction": 1.0}, "holdout_fraction is 1.0"),
         ({"documents": [], "dedup": "fuzzy"}, "expected one of exact, near, none"),
@@ -352,7 +413,7 @@ def test_one_line_of_many_megabytes_is_cut_counted_and_not_lost(tmp_path):
         dedup="none",
     )
     assert (manifest["counts"]["capped_lines"], manifest["counts"]["capped_documents"]) == (1, 2)
-    assert manifest["train"]["words"] == 900_000 + 6
+    assert manifest["train"]["words"] == 2 * 900_000 + 8  # each with a full stop
 
 
 def test_a_corpus_can_be_written_and_read_where_only_gfile_reaches():

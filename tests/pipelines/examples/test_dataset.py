@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines import BertTokenizer, pretraining_dataset
+from pipelines.examples.mixing import mixed_pretraining_dataset
 from tests.training.conftest import VOCABULARY, shards  # noqa: F401  a fixture
 
 SEQ_LENGTH, MAX_PREDICTIONS, BATCH_SIZE = 31, 5, 7
@@ -144,6 +145,63 @@ def test_text_as_it_stands_gives_the_examples_of_its_records(tokenizer, tmp_path
     )
     assert len(actual) and actual[:, 0].any()
     np.testing.assert_array_equal(actual, expected)
+
+
+def words_of_sides(dataset):
+    """[(words of A, words of B, label)] of all rows without masks."""
+    sides = []
+    for batch in dataset:
+        arrays = (batch[name].numpy() for name in ("input_word_ids", "input_type_ids", "next_sentence_labels"))
+        for ids, types, label in zip(*arrays, strict=True):
+            words = [{VOCABULARY[i] for i in ids[(types == side) & (ids > 4)]} - {"."} for side in (0, 1)]
+            sides.append((*words, int(label)))
+    return [side for side in sides if side[0]]
+
+
+def lone_document_shards(directory, words, name="{}.tfrecord"):
+    """A shard for each word, with one document that has no other word."""
+    paths = [str(directory / name.format(word)) for word in words]
+    for path, word in zip(paths, words, strict=True):
+        document = "\n".join([f"{word} {word} {word}."] * 30)
+        if path.endswith(".txt"):
+            (directory / path).write_text(document)
+        else:
+            with tf.io.TFRecordWriter(path) as writer:
+                writer.write(document.encode())
+    return paths
+
+
+@pytest.mark.parametrize("name", ["{}.tfrecord", "{}.txt"])
+def test_a_shard_of_one_document_draws_random_segments_from_the_documents_of_other_shards(tokenizer, tmp_path, name):
+    """With a document a shard, all random segments were of the same document."""
+    words = "cat dogs hills rain night songs".split()
+    shards = lone_document_shards(tmp_path, words, name)  # noqa: F811
+    arguments = dict(global_batch_size=8, max_seq_length=SEQ_LENGTH, max_predictions_per_seq=1, masked_lm_prob=1e-6)
+    dataset = pretraining_dataset(
+        shards, tokenizer, epochs=2, seed=5, mask_token_rate=0.0, random_token_rate=0.0, **arguments
+    )
+    sides = words_of_sides(dataset)
+    random_sides = [(a, b) for a, b, label in sides if label]
+    assert 0.3 < len(random_sides) / len(sides) < 0.8
+    assert all(a.isdisjoint(b) and b for a, b in random_sides)
+    assert all(a == b for a, b, label in sides if not label)
+    assert len({(*a, *b) for a, b in random_sides}) > 2 * len(words)  # of several other documents
+
+
+def test_the_one_document_of_a_text_has_no_random_segment(tokenizer, tmp_path):
+    shards = lone_document_shards(tmp_path, ["cat"])  # noqa: F811
+    dataset = pretraining_dataset(shards, tokenizer, global_batch_size=8, epochs=1, max_seq_length=SEQ_LENGTH)
+    assert rows_of(dataset)[:, 0].any() and not rows_of(dataset, "next_sentence_labels").any()
+
+
+def test_a_corpus_of_one_document_draws_random_segments_from_the_other_corpora_of_a_mixture(tokenizer, tmp_path):
+    corpora = [[path] for path in lone_document_shards(tmp_path, ["cat", "rain", "songs"])]
+    arguments = dict(global_batch_size=8, max_seq_length=SEQ_LENGTH, max_predictions_per_seq=1, masked_lm_prob=1e-6)
+    dataset = mixed_pretraining_dataset(
+        corpora, [0.4, 0.3, 0.3], tokenizer, mask_token_rate=0.0, random_token_rate=0.0, **arguments
+    )
+    sides = words_of_sides(dataset.take(10))
+    assert any(label for *_, label in sides) and all(a.isdisjoint(b) == bool(label) for a, b, label in sides if b)
 
 
 def test_the_dataset_has_no_tuning_thread(make):

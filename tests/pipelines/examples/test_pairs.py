@@ -12,13 +12,23 @@ MAX_NUM_TOKENS = 29
 
 
 def make_pairs(
-    documents, seed=(3, 5), max_num_tokens=MAX_NUM_TOKENS, short_seq_prob=0.1, find=pairs.next_sentence_pairs
+    documents,
+    seed=(3, 5),
+    max_num_tokens=MAX_NUM_TOKENS,
+    short_seq_prob=0.1,
+    find=pairs.next_sentence_pairs,
+    **more,
 ):
     """Makes SegmentPairs as numpy arrays, from documents given as lists of sentence lengths."""
     lengths = [length for document in documents for length in document]
     splits = np.cumsum([0] + [len(document) for document in documents])
     made = find(
-        tf.constant(lengths, tf.int32), tf.constant(splits, tf.int32), tf.constant(seed), max_num_tokens, short_seq_prob
+        tf.constant(lengths, tf.int32),
+        tf.constant(splits, tf.int32),
+        tf.constant(seed),
+        max_num_tokens,
+        short_seq_prob,
+        **more,
     )
     return pairs.SegmentPairs(*(values.numpy() for values in made))
 
@@ -67,9 +77,22 @@ def test_both_sides_stay_inside_one_document_and_a_random_side_comes_from_anothe
     np.testing.assert_array_equal(same, made.next_sentence_labels == pairs.NEXT)
 
 
-def test_a_lone_document_takes_its_random_side_from_itself():
-    made = make_pairs([[7, 6, 5]])
-    assert len(made.a_start) >= 1 and (made.b_start + made.b_length <= 18).all()
+def test_a_lone_document_has_no_random_side_and_loses_nothing():
+    made = make_pairs([[4] * 83], max_num_tokens=40, short_seq_prob=0.0)
+    assert len(made.a_start) > 5 and (made.next_sentence_labels == pairs.NEXT).all()
+    np.testing.assert_array_equal(made.b_start, made.a_start + made.a_length)
+    assert made.a_start[0] == 0 and made.b_start[-1] + made.b_length[-1] == 4 * 83
+
+
+def test_documents_that_are_not_paired_only_serve_as_random_sides():
+    own, others = [[5] * 41], [[5] * 7, [5] * 11]
+    alone = make_pairs(own * 2, max_num_tokens=30, short_seq_prob=0.0, num_paired=1)
+    made = make_pairs(own + others, max_num_tokens=30, short_seq_prob=0.0, num_paired=1)
+    is_random = made.next_sentence_labels == pairs.RANDOM
+    assert (made.a_start < 205).all() and 0.2 < is_random.mean() < 0.8
+    assert (made.b_start[is_random] >= 205).all() and (made.b_start[~is_random] < 205).all()
+    assert {int(start) < 205 + 35 for start in made.b_start[is_random]} == {True, False}  # both others are drawn
+    np.testing.assert_array_equal(made.a_start, alone.a_start)  # the pairs begin where they did with another partner
 
 
 def test_a_lone_sentence_is_always_paired_with_a_random_one():

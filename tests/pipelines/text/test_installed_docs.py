@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.text import installed_docs
 from pipelines.text.docstring_text import docstring_sentences, is_prose, split_sentences, without_markup
-from pipelines.text.installed_docs import installed_documents
+from pipelines.text.installed_docs import installed_documents, installed_modules
 
 MODULE = '''"""Tools that read the clock of a machine.
 
@@ -116,7 +116,7 @@ def test_a_long_module_is_cut_between_docstrings(tmp_path):
         f'def f{i}{j}():\n    """The {a} is above the {b} here. There is a {a} below {b} too."""\n'
         for i, a in enumerate(numbers) for j, b in enumerate(numbers)
     ]  # fmt: skip
-    documents = list(installed_documents(write(tmp_path, {"long.py": "".join(functions)})))
+    (documents,) = installed_modules(write(tmp_path, {"long.py": "".join(functions)}))
     assert [len(sentences) for sentences in documents] == [64, 64, 64, 8]
     assert documents[1][:2] == ["The four is above the three here.", "There is a four below three too."]
 
@@ -127,9 +127,9 @@ def test_each_topic_of_pydoc_is_a_document(tmp_path):
         "b": "Heads of rules\n**************\n\nA rule has a head and a body. It is never empty here.",
     }
     roots = write(tmp_path, {"pydoc_data/topics.py": f"topics = {topics!r}\n"})
-    assert list(installed_documents(roots)) == [
-        ["The first topic is about names.", "A name is bound to an object."],
-        ["A rule has a head and a body.", "It is never empty here."],
+    assert list(installed_modules(roots)) == [
+        [["The first topic is about names.", "A name is bound to an object."]],
+        [["A rule has a head and a body.", "It is never empty here."]],
     ]
 
 

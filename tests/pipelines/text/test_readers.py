@@ -1,6 +1,8 @@
+import collections
 import gzip
 import json
 import random
+import textwrap
 
 import pytest
 import tensorflow as tf
@@ -67,7 +69,7 @@ def test_names_with_a_scheme_go_through_gfile():
 
 def test_google_layout_gives_its_sentences_as_they_are(tmp_path):
     path = write(tmp_path / "a", "One. Two.\nthree\n\n\nFour\n \nfive\n")
-    assert read(path) == [["One. Two.", "three"], ["Four"], ["five"]]
+    assert read(path, "sentences") == [["One. Two.", "three"], ["Four"], ["five"]]
 
 
 def test_one_document_a_line_is_split_into_sentences(tmp_path):
@@ -116,21 +118,67 @@ def test_gzip_files_are_read_whatever_their_name(tmp_path):
         ("a", "\ufeffx\r\n\r\ny", "sentences"),
         ("a", "\n\nx\ny\n\n", "documents"),
         ("a", "", "documents"),
+        ("a", "One here.\nTwo here.\nThree. Four.\n\nFive of them.\n", "sentences"),
+        ("a", "One here. Two here.\n\nThree of them. Four of them.\n", "paragraphs"),
+        ("a", "A heading\nOne here. Two here.\nThree of it.\n\nNext\nFour. Five.\n", "paragraphs"),
+        ("a", "他来了。她走了！\n\n他来了。她又走了。\n", "paragraphs"),
+        ("a", "他来了。\n她走了！\n\n他又来了。\n", "sentences"),
     ],
 )
 def test_the_format_is_told_from_the_name_and_the_first_lines(name, text, expected):
-    assert text_formats.detect_format(name, text.encode()) == expected
+    assert text_formats.detect_format(name, text.encode()).format == expected
+
+
+def test_paragraphs_between_blank_lines_are_split_into_sentences_and_headings_join_them(tmp_path):
+    """2,000 paragraphs of five sentences with 40 headings were one-sentence documents when each line was a sentence."""
+    blocks = [f"Number {i} is here. It has. Five sentences. Of a few. Words each." for i in range(2000)]
+    blocks = [
+        text for i, block in enumerate(blocks) for text in ([f"Part {i // 50}", block] if i % 50 == 0 else [block])
+    ]
+    found = []
+    documents = read(write(tmp_path / "a", "\n\n".join(blocks)), report=lambda path, detection: found.append(detection))
+    assert collections.Counter(map(len, documents)) == {5: 1960, 6: 40}
+    assert documents[0][:2] == ["Part 0", "Number 0 is here."] and documents[1][0] == "Number 1 is here."
+    assert [detection.format for detection in found] == ["paragraphs"]
+    assert "a line has 4.9 sentences and 64 characters on average" in found[0].reason
+
+
+def test_a_blank_line_ends_a_document_of_paragraphs_and_a_lone_sentence_begins_the_next(tmp_path):
+    text = "Title\nOne. Two.\nThree.\n\nFour.\nFive.\n\nAlone\n\n\nAlone too.\n\nSix. Seven.\n\nThe end\n"
+    assert read(write(tmp_path / "a", text), "paragraphs") == [
+        ["Title", "One.", "Two.", "Three."],
+        ["Four.", "Five."],
+        ["Alone", "Alone too.", "Six.", "Seven."],
+        ["The end"],
+    ]
+
+
+def test_hard_wrapped_lines_are_not_taken_for_paragraphs_and_the_reason_says_so():
+    short = "A line of prose. It goes on over\nthe end of the line. This one too. So\nit is here. The end.\n\n" * 9
+    prose = "It goes on over the end of the line, as prose does, and on. So does this one, without an end. " * 20
+    for text in (short, "\n\n".join([textwrap.fill(prose, 70)] * 5)):
+        detection = text_formats.detect_format("a", text.encode())
+        assert detection.format == "sentences" and "join hard-wrapped lines first" in detection.reason
+    assert "hard-wrapped" not in text_formats.detect_format("a", b"no end\nof it\n\nhere\n" * 9).reason
+
+
+def test_the_first_file_of_each_format_is_reported_with_the_reason(tmp_path):
+    paths = [write(tmp_path / str(i), text) for i, text in enumerate(["A b. C d.\n\nE f. G h.", "A. B.", "C. D."])]
+    lines = []
+    list(read_documents(paths, report=text_formats.format_reporter(lines.append)))
+    assert len(lines) == 2 and "0: read as --input_format=paragraphs, for a line has 2.0 sentences" in lines[0]
+    assert "1: read as --input_format=documents, for it has no blank line" in lines[1]
 
 
 def test_formats_are_detected_for_each_file_and_documents_come_in_the_order_of_files(tmp_path):
     paths = [
         write(tmp_path / "1", "Aa. Bb.\n"),
-        write(tmp_path / "2", "Cc. Dd.\n\nEe\n"),
+        write(tmp_path / "2", "Cc dd\n\nEe\n"),
         write(tmp_path / "3", '{"text": "Ff. Gg."}\n'),
     ]
     counts = ReaderCounts()
-    assert list(read_documents(paths, counts=counts)) == [["Aa.", "Bb."], ["Cc. Dd."], ["Ee"], ["Ff.", "Gg."]]
-    assert (counts.files, counts.documents, counts.sentences, counts.bytes) == (3, 4, 6, 40)
+    assert list(read_documents(paths, counts=counts)) == [["Aa.", "Bb."], ["Cc dd"], ["Ee"], ["Ff.", "Gg."]]
+    assert (counts.files, counts.documents, counts.sentences, counts.bytes) == (3, 4, 6, 38)
 
 
 # Lines
