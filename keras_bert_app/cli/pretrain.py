@@ -10,20 +10,24 @@ SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save. The exit
 signals, 2 after an error, and 75 after the loss of a device.
 """
 
+import contextlib
 import dataclasses
 import os
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.cli.common import app, config_flags, written_places
 from keras_bert_app.config.bert_config import SIZES, BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
-from keras_bert_app.recipes import load_recipe, recipe_names
+from keras_bert_app.recipes import load_recipe, recipe_names, run_values
 from keras_bert_app.runs.work_directory import ExistingRun
+from keras_bert_app.terminal.durations import duration
+from keras_bert_app.terminal.progress import LiveLine, shown_while
 from pipelines import storage
 from pipelines.text.text_files import expand_files
 from pipelines.wordpiece import casing
@@ -43,13 +47,14 @@ _given_for_model = config_flags.define_model_flags(leave_out=("vocab_size",))  #
 def main(arguments):
     (workdir,) = app.required("workdir")
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
-    wanted = {**(recipe.RUN if recipe else {}), **_given_for_run()}
-    if (source := wanted.get("init_checkpoint")) and not is_handle(source):
-        wanted["init_checkpoint"] = config_flags.absolute(source)
+    given = _given_for_run()
+    if (source := given.get("init_checkpoint")) and not is_handle(source):
+        given["init_checkpoint"] = config_flags.absolute(source)
     existing = ExistingRun.read(workdir)
     # A whole command may begin anew where a start saved no checkpoint.
-    is_whole = wanted.get("init_checkpoint") or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
+    is_whole = source or ((_CONFIG.value or recipe) and _VOCAB_FILE.value)
     goes_on = existing.is_started and (existing.has_begun or not is_whole)
+    wanted = run_values(recipe, given, is_resumed=goes_on)
     if not goes_on:  # the values for a run that goes on must fit that run
         PretrainingConfig(**wanted)  # a bad value is named before anything is read
         if existing.is_started:
@@ -63,9 +68,10 @@ def main(arguments):
     _check_text(run, goes_on)
     if run.input_files and not storage.exists(os.path.join(workdir, "corpus", "manifest.json")):
         expand_files(run.input_files)
-    with app.quiet_start():
+    with _quiet_start():
         from keras_bert_app.training import pretraining_start
-    pretraining_start.launch(workdir, model_config, run, vocabulary, initial, existing=existing)
+    is_plain = not recipe and not goes_on  # nobody has named a way of training
+    pretraining_start.launch(workdir, model_config, run, vocabulary, initial, existing=existing, names_recipe=is_plain)
 
 
 def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str, Any], vocabulary: bytes | None):
@@ -79,7 +85,7 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
         )
     initial = None
     if run.init_checkpoint:
-        with app.quiet_start():
+        with _quiet_start():
             from keras_bert_app.training.pretraining_start import load_initial
         initial = load_initial(run)
         if vocabulary is None and initial[0].vocabulary is not None:
@@ -101,6 +107,15 @@ def _new_run(existing: ExistingRun, recipe: ModuleType | None, wanted: dict[str,
     if run.lexicon_file and not storage.exists(run.lexicon_file):
         raise UserError(f"--lexicon_file={run.lexicon_file}: there is no such file; give one phrase a line")
     return model_config, run, vocabulary, initial
+
+
+@contextlib.contextmanager
+def _quiet_start() -> Iterator[None]:
+    """app.quiet_start, with a line that shows for how long TensorFlow is being loaded."""
+    line = LiveLine()
+    with shown_while(lambda seconds: line.show(lambda: f"loading TensorFlow {duration(seconds)}")), app.quiet_start():
+        yield
+    line.clear()
 
 
 def _check_text(run: PretrainingConfig, goes_on: bool) -> None:
@@ -151,7 +166,7 @@ def _wanted_model(vocabulary, existing, recipe, wanted, initial_config=None):
         return BertConfig.of_size(name, **({"vocab_size": vocab_size} if vocab_size else {}), **changes)
     if "." not in os.path.basename(name) and not storage.exists(name):
         BertConfig.of_size(name)  # the error names the nearest size
-    config = BertConfig.from_json_file(name).replace(**changes)
+    config = BertConfig.from_json_file(name, print).replace(**changes)
     # A table may have more rows than the vocabulary has entries. With fewer rows, ids would read out of bounds.
     if vocab_size is not None and vocab_size > config.vocab_size:
         raise UserError(
@@ -173,4 +188,4 @@ def _check_same_arithmetic(config, source, init_checkpoint):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"workdir": written_places.RUN})

@@ -4,7 +4,8 @@ The module does not load TensorFlow, so that a command can check a configuration
 """
 
 import dataclasses
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
@@ -21,6 +22,15 @@ _HUGGINGFACE_ACTIVATIONS = {
 }
 _GOOGLE_ACTIVATIONS = {"gelu": "gelu_tanh"}
 _WRITTEN_ACTIVATIONS = {"gelu_exact": "gelu", "gelu_tanh": "gelu_new"}
+
+# The layouts of models whose files say "gelu". The layout of a file decides what it means.
+GOOGLE, HUGGINGFACE, MODEL_GARDEN = "google_tf1", "huggingface", "model_garden"
+_GOOGLE_FILE = "bert_config.json"
+_FORMS = {
+    GOOGLE: ("gelu_tanh", "Google's tanh form"),
+    HUGGINGFACE: ("gelu_exact", "Hugging Face's exact form"),
+    MODEL_GARDEN: ("gelu_tanh", "Google's tanh form"),
+}
 
 # Hugging Face's library writes at least one of these keys. Google's code writes none of them.
 _HUGGINGFACE_ONLY_KEYS = frozenset(
@@ -159,13 +169,13 @@ class BertConfig:
         object.__setattr__(self, "num_heads_by_layer", _counts("num_heads_by_layer", self.num_heads_by_layer))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type is float and type(value) is int:
+            if field.type is float and type(value) is int and abs(value) < _LARGEST_SIZE:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not field.type:
-                raise UserError(f"config key {field.name!r} is {value!r}; expected {field.type.__name__}")
+                raise UserError(f"config key {field.name!r} is {repr(value)[:80]}; expected {field.type.__name__}")
             low, high = _LIMITS.get(field.name, (1, _LARGEST_SIZE))
             if field.type is int and not low <= value <= high:
-                raise UserError(f"config key {field.name!r} is {value}; expected {low} to {high:,}")
+                raise UserError(f"config key {field.name!r} is {repr(value)[:80]}; expected {low} to {high:,}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"config hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
@@ -235,11 +245,12 @@ class BertConfig:
         )
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Reads Google's and Hugging Face's keys. "gelu" has the meaning of the library that wrote the file.
+    def from_dict(cls, values: Mapping[str, Any], layout: str = "") -> "BertConfig":
+        """Reads Google's and Hugging Face's keys. "gelu" has the meaning of the layout.
 
         Args:
             values: the content of bert_config.json or config.json.
+            layout: GOOGLE, HUGGINGFACE or MODEL_GARDEN; "" if only the keys can tell which library wrote the file.
 
         Raises:
             UserError: a key is unknown (the message names the nearest one), or a value means another architecture.
@@ -256,7 +267,8 @@ class BertConfig:
                 ours[key] = value
             elif key not in _IGNORED_KEYS and key not in _REQUIRED_VALUES:
                 raise UserError(f"config key {key!r} is not known: {nearest(key, names)}")
-        aliases = _HUGGINGFACE_ACTIVATIONS if _HUGGINGFACE_ONLY_KEYS & values.keys() else _GOOGLE_ACTIVATIONS
+        is_huggingface = (layout or _layout_by_keys(values)) == HUGGINGFACE
+        aliases = _HUGGINGFACE_ACTIVATIONS if is_huggingface else _GOOGLE_ACTIVATIONS
         # Both libraries default to "gelu", each with its own meaning.
         act = ours.get("hidden_act", "gelu")
         if not isinstance(act, str):
@@ -265,13 +277,22 @@ class BertConfig:
         return cls(**ours)
 
     @classmethod
-    def from_json_file(cls, path: str) -> "BertConfig":
-        """Reads bert_config.json or config.json, see from_dict."""
+    def from_json_file(cls, path: str, log: Callable[[str], None] = lambda line: None) -> "BertConfig":
+        """Reads bert_config.json, which is Google's whatever its keys are, or config.json; see from_dict.
+
+        Args:
+            path: the file.
+            log: function of a line that says which gelu was taken, where the file does not say it.
+        """
         values = read_json(path)
+        layout = GOOGLE if os.path.basename(path) == _GOOGLE_FILE else ""
         try:
-            return cls.from_dict(values)
+            config = cls.from_dict(values, layout)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
+        if remark := gelu_remark(values, layout):
+            log(f"{path}: {remark}")
+        return config
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys that Google's and Hugging Face's readers share.
@@ -289,6 +310,30 @@ class BertConfig:
     def replace(self, **changes: Any) -> "BertConfig":
         """Returns a copy with some keys changed."""
         return dataclasses.replace(self, **changes)
+
+
+def gelu_remark(values: Mapping[str, Any], layout: str = "") -> str:
+    """Says which form of gelu from_dict takes, and why; "" if the values name another activation.
+
+    Args:
+        values: the content of bert_config.json or config.json.
+        layout: as for from_dict.
+    """
+    if values.get("hidden_act", "gelu") != "gelu":
+        return ""
+    keys = sorted(_HUGGINGFACE_ONLY_KEYS & values.keys())
+    act, form = _FORMS[layout or _layout_by_keys(values)]
+    if not layout:
+        reason = f"as its key {keys[0]!r} says" if keys else "since it has no key of Hugging Face's library"
+    else:
+        reason = f"as in every model of layout {layout}"
+        if layout != HUGGINGFACE and keys:
+            reason += f"; its key {keys[0]!r} changes nothing"
+    return f"hidden_act gelu is {act}, {form}, {reason}"
+
+
+def _layout_by_keys(values):
+    return HUGGINGFACE if _HUGGINGFACE_ONLY_KEYS & values.keys() else GOOGLE
 
 
 def _counts(name, values):

@@ -13,6 +13,7 @@ LAYERS = ("last", "last_four", "scalar_mix")
 WINDOWED = ("windows", "hierarchical")  # values of --long_documents that make several rows of a long text
 _MOST_STEPS_UNSAVED = 1000  # the default of run_classifier.py in google-research/bert
 DOCUMENTS = ("head", "head_tail", *WINDOWED)
+HEADERS = ("auto", "yes", "no")
 
 # Letters for the first word, the inner words and the last word of an entity, and for the only word of an entity
 # (Ramshaw and Marcus 1995; Tjong Kim Sang and Veenstra 1999; Ratinov and Roth 2009 for BILOU; BMES for Chinese words).
@@ -29,16 +30,29 @@ class FinetuningConfig(TrainingConfig):
     """
 
     task: str = field("", "What to learn; --list_tasks names all.")
-    data_dir: str = field("", "Directory of the task's files.")
+    data_dir: str = field("", "Directory of the task's files; or one file of training examples, with --dev_fraction.")
+    dev_fraction: float = field(
+        0.0,
+        "Share of the training examples that becomes the development examples, where there is no file of them: "
+        "whole texts, drawn by class, the same for every seed.",
+        minimum=0.0,
+        below=1.0,
+    )
     text_columns: tuple = field(
         (),
-        "Columns with the text, or the two texts, of the tasks over tables; of tagging files the number "
-        "of the words' column, from 0.",
+        "Columns with the text, or the two texts, of the tasks over tables, by name or by number from 0; of tagging "
+        "files the number of the words' column, from 0.",
     )
     label_column: str = field(
         "label",
-        "Column with the label of the tasks over tables; of multi_label also several, joined by "
-        "commas, of 0 and 1 each; of tagging files its number, from 0.",
+        "Column with the label of the tasks over tables, by name or by number from 0; of multi_label also several, "
+        "joined by commas, of 0 and 1 each; of tagging files its number, from 0.",
+    )
+    header: str = field(
+        "auto",
+        "Whether line 1 of a table names its columns. auto: yes, unless all columns are given by number and line 1 of "
+        "the training file has a label like those of the other lines.",
+        choices=HEADERS,
     )
     tag_scheme: str = field(
         "auto", "How answers write the tags of entities; auto: as the training file does.", choices=("auto", *SCHEMES)
@@ -125,7 +139,9 @@ class FinetuningConfig(TrainingConfig):
     )
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
     early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
-    max_train_examples: int = field(0, "Most training examples, the first ones; 0: all.", minimum=0)
+    max_train_examples: int = field(
+        0, "Most training examples, drawn by --seed, each class in its share; 0: all.", minimum=0
+    )
     swap_pairs: bool = field(
         False, "Train on each pair of texts in the other order too, where answers do not depend on it."
     )
@@ -144,7 +160,7 @@ class FinetuningConfig(TrainingConfig):
     unlabelled_files: tuple = field(
         (),
         "Files of texts of the task, as predict takes them, to learn from beside the training examples by the "
-        "teacher's answers alone.",
+        "teacher's answers alone; texts of dev and test are refused.",
     )
     distillation_weight: float = field(
         0.5, "Share of the teacher's answers in the loss; the labels have the rest.", minimum=0.0, most=1.0
@@ -169,6 +185,7 @@ class FinetuningConfig(TrainingConfig):
         "eval_steps": 0,
         "save_checkpoints_steps": 0,
         "text_columns": (),
+        "header": "auto",
         "tag_scheme": "auto",
     }
 
@@ -216,8 +233,7 @@ class FinetuningConfig(TrainingConfig):
             "eval_steps": eval_steps,
             "save_checkpoints_steps": self.save_checkpoints_steps or most_unsaved,
         }
-        if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
-            changes["num_warmup_steps"] = steps // 10
+        changes["num_warmup_steps"] = self.resolved_warmup_steps(steps)
         return dataclasses.replace(self, **changes)
 
     def checked_against(self, model_config: BertConfig) -> "FinetuningConfig":

@@ -54,11 +54,23 @@ class PretrainingConfig(TrainingConfig):
     batch_ramp_steps: int = field(
         0, "Steps in which the batch doubles three times, from an eighth of --global_batch_size.", minimum=0
     )
+    batch_ramp_share: float = field(
+        0.0,
+        "--batch_ramp_steps as a share of the run: of --train_minutes, or else of the steps.",
+        minimum=0.0,
+        below=1.0,
+    )
     length_ramp_steps: int = field(
         0,
         "Steps (also where --train_minutes ends the run) in which rows double in length twice, "
         "from a quarter of --max_seq_length; a batch has as many more of them.",
         minimum=0,
+    )
+    length_ramp_share: float = field(
+        0.0,
+        "--length_ramp_steps as a share of the run: of --train_minutes, or else of the steps.",
+        minimum=0.0,
+        below=1.0,
     )
     allow_missing: tuple = field(
         (),
@@ -67,19 +79,30 @@ class PretrainingConfig(TrainingConfig):
     )
 
     KEY = "pretraining"  # the key of these options in config.json
-    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {"allow_missing"}
+    CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {
+        "allow_missing",
+        "batch_ramp_steps",
+        "batch_ramp_share",
+        "length_ramp_steps",
+        "length_ramp_share",
+    }
     FOLLOWS_FROM_OTHERS = TrainingConfig.FOLLOWS_FROM_OTHERS | {"max_predictions_per_seq": 0}
+    SHARES = TrainingConfig.SHARES | {
+        "batch_ramp_steps": "batch_ramp_share",
+        "length_ramp_steps": "length_ramp_share",
+    }
     ONLY_WITH = TrainingConfig.ONLY_WITH | {"max_ngram": ("masking", ("span",))}
 
     def __post_init__(self):
         super().__post_init__()
-        if self.batch_ramp_steps and self.global_batch_size % 8:
+        if self.has_batch_ramp and self.global_batch_size % 8:
             raise UserError(
-                f"--global_batch_size={self.global_batch_size}: with --batch_ramp_steps expected a multiple of 8"
+                f"--global_batch_size={self.global_batch_size}: with {self._ramp('batch')} expected a multiple of 8"
             )
-        if self.length_ramp_steps and (self.max_seq_length % 4 or self.max_seq_length < 32):
+        if self.has_length_ramp and (self.max_seq_length % 4 or self.max_seq_length < 32):
             raise UserError(
-                f"--max_seq_length={self.max_seq_length}: with --length_ramp_steps expected a multiple of 4, 32 or more"
+                f"--max_seq_length={self.max_seq_length}: with {self._ramp('length')} expected a multiple of 4, "
+                "32 or more"
             )
         if self.mask_token_rate + self.random_token_rate > 1.0 + 1e-9:
             raise UserError(
@@ -99,9 +122,22 @@ class PretrainingConfig(TrainingConfig):
         if self.max_predictions_per_seq == self.FOLLOWS_FROM_OTHERS["max_predictions_per_seq"]:
             # Rounded up, so that a full row never has fewer slots than tokens to predict.
             changes["max_predictions_per_seq"] = max(1, math.ceil(self.max_seq_length * self.masked_lm_prob))
-        if self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"]:
-            changes["num_warmup_steps"] = self.num_train_steps // 10
+        changes["num_warmup_steps"] = self.resolved_warmup_steps(self.num_train_steps)
         return dataclasses.replace(self, **changes)
+
+    @property
+    def has_batch_ramp(self) -> bool:
+        """Whether the first batches have fewer rows than the others."""
+        return bool(self.batch_ramp_steps or self.batch_ramp_share)
+
+    @property
+    def has_length_ramp(self) -> bool:
+        """Whether the first batches have shorter rows than the others."""
+        return bool(self.length_ramp_steps or self.length_ramp_share)
+
+    def _ramp(self, kind):
+        """The flag of a ramp that was given."""
+        return f"--{kind}_ramp_share" if getattr(self, f"{kind}_ramp_share") else f"--{kind}_ramp_steps"
 
     def trained_parts(self) -> tuple[str, ...]:
         """The parts of a model that this run trains, and so has. Without sentence pairs nothing trains the pooler."""

@@ -69,6 +69,12 @@ class TrainingConfig:
     decay_power: float = field(1.0, "Power of --learning_rate_schedule=polynomial.", minimum=0.0)
     decay_share: float = field(0.2, "Share of the run in which warmup_stable_decay falls to 0.", minimum=0.0, most=1.0)
     num_warmup_steps: int = field(-1, "Steps of linear warm-up; -1: a tenth of num_train_steps.", minimum=-1)
+    warmup_share: float = field(
+        0.0,
+        "--num_warmup_steps as a share of the run: of --train_minutes, or else of the steps.",
+        minimum=0.0,
+        below=1.0,
+    )
     num_train_steps: int = field(100_000, "Steps in all; where the learning rate falls, it ends there.", minimum=1)
     train_minutes: float = field(
         0.0,
@@ -149,6 +155,8 @@ class TrainingConfig:
     )
     # Default values that the run replaces by a value that follows from other options.
     FOLLOWS_FROM_OTHERS = {"num_warmup_steps": -1, "precision": "auto", "jit_compile": "auto"}
+    # Options that say the same as a number of steps and as a share of the run. One of the two is given.
+    SHARES = {"num_warmup_steps": "warmup_share"}
 
     # Options that have an effect only with some values of another option.
     ONLY_WITH = {
@@ -179,6 +187,15 @@ class TrainingConfig:
         """Whether a run is over after `step` steps and `seconds` of training."""
         return seconds >= self.train_minutes * 60 if self.train_minutes else step >= self.num_train_steps
 
+    def resolved_warmup_steps(self, num_train_steps: int) -> int:
+        """The value of num_warmup_steps that -1 stands for; -1 where warmup_share decides.
+
+        Args:
+            num_train_steps: steps of the run.
+        """
+        is_open = self.num_warmup_steps == self.FOLLOWS_FROM_OTHERS["num_warmup_steps"] and not self.warmup_share
+        return num_train_steps // 10 if is_open else self.num_warmup_steps
+
     @property
     def has_many_lengths(self) -> bool:
         """Whether batches differ in the length of their rows."""
@@ -187,6 +204,12 @@ class TrainingConfig:
     def __post_init__(self):
         for entry in dataclasses.fields(self):
             self._check(entry)
+        for steps, share in self.SHARES.items():
+            if getattr(self, share) and getattr(self, steps) != self._default(steps):
+                raise UserError(
+                    f"--{steps}={getattr(self, steps)} and --{share}={getattr(self, share)} say the same in two ways; "
+                    "give one of them"
+                )
         if self.save_checkpoints_steps and self.keep_every_steps % self.save_checkpoints_steps:
             raise UserError(
                 f"--keep_every_steps={self.keep_every_steps}: expected a multiple of "
@@ -201,6 +224,10 @@ class TrainingConfig:
             ) from None
         if self.bias_correction and self.optimizer == "adafactor":
             raise UserError("--bias_correction is for adamw, lamb and muon; adafactor needs none, so leave it out")
+
+    @classmethod
+    def _default(cls, name):
+        return cls.__dataclass_fields__[name].default
 
     def _check(self, entry):
         name, value, limits = entry.name, getattr(self, entry.name), entry.metadata
@@ -269,9 +296,12 @@ class TrainingConfig:
         Args:
             wanted: dict name -> value that the user set.
         """
-        return dataclasses.replace(
-            self, **{name: value for name, value in wanted.items() if name in self.CHANGEABLE_ON_RESUME}
-        )
+        changes = {name: value for name, value in wanted.items() if name in self.CHANGEABLE_ON_RESUME}
+        for names in self.SHARES.items():
+            for given, other in (names, names[::-1]):
+                if given in changes and other not in changes:
+                    changes[other] = self._default(other)  # what was given replaces what the run has
+        return dataclasses.replace(self, **changes)
 
     def checked_against(self, model_config: BertConfig) -> "TrainingConfig":
         """Returns self if the run fits the model.

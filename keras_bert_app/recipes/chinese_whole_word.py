@@ -4,8 +4,9 @@
         --lexicon_file=WORDS --workdir=RUN
 
 WORDS is a list of Chinese words, one per line. The longest match from the left is a word. Text that a segmenter has
-split at spaces needs no list: give --masking=segmented --lexicon_file=. In a Chinese vocabulary every character is a
-piece of its own. Google's whole-word masking would therefore mask single characters.
+split at spaces (prepare_corpus --segmenter=jieba) needs no list: give --masking=segmented --lexicon_file=. In a
+Chinese vocabulary every character is a piece of its own. Google's whole-word masking would therefore mask single
+characters.
 Cost: that of `original`. It has not been run here at full size.
 """
 

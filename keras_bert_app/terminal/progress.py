@@ -1,6 +1,8 @@
 """Progress lines: how much is done, how fast, and how much time is left."""
 
+import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
@@ -8,6 +10,28 @@ from typing import Any, TextIO
 from keras_bert_app.terminal.durations import duration
 
 _SECONDS_ON_A_TERMINAL, _SECONDS_ELSEWHERE = 0.2, 5.0
+
+
+@contextlib.contextmanager
+def shown_while(show: Callable[[float], None]) -> Iterator[None]:
+    """Calls a function five times a second, in a thread, while the block works and prints nothing.
+
+    Args:
+        show: function of the seconds since the block began.
+    """
+    began, is_over = time.monotonic(), threading.Event()
+
+    def show_until_over():
+        while not is_over.wait(_SECONDS_ON_A_TERMINAL):
+            show(time.monotonic() - began)
+
+    thread = threading.Thread(target=show_until_over, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 class LiveLine:

@@ -16,11 +16,13 @@ from keras_bert_app.runs import checkpoints
 from keras_bert_app.training import infeed, reporting, steps, strategies, tpu
 from keras_bert_app.training.optimizers import choice
 from keras_bert_app.training.optimizers.optimizer_base import Optimizer
-from keras_bert_app.training.pace import Pace
+from keras_bert_app.training.pace import Pace, Reached
 from keras_bert_app.training.signals import Signals
 from keras_bert_app.training.window import Window
 
 _LONGEST_CALL_SECONDS = 5.0  # a preempted TPU machine has half a minute left
+# The run's outlook is given after so many steps, or earlier if they take long.
+_STEPS_BEFORE_OUTLOOK, _SECONDS_BEFORE_OUTLOOK = 10, 20.0
 
 
 @dataclasses.dataclass
@@ -42,6 +44,9 @@ class Training:
         reporter: reporting.Reporter.
         ends_early: function that is asked before the first step and after each evaluation.
         has_many_lengths: whether the batches are of many lengths.
+        outlook: function of (step, seconds a step, estimated seconds left). It returns lines that are said once, after
+            the first steps.
+        reached: the share of the run that is over by the clock, which the batches may read.
         has_ended: set by train: whether the run came to its num_train_steps or train_minutes.
     """
 
@@ -58,6 +63,8 @@ class Training:
     reporter: reporting.Reporter
     ends_early: Callable[[], bool] = lambda: False
     has_many_lengths: bool = False
+    outlook: Callable[[int, float, float], list[str]] = lambda step, step_seconds, seconds_left: []
+    reached: Reached = dataclasses.field(default_factory=Reached)
     has_ended: bool = False
 
 
@@ -121,7 +128,10 @@ class _Loop:
             from keras_bert_app.training.profiling import Profiler  # few runs are profiled
 
             self.profiler = Profiler(training.workdir, self.run.profile_steps, training.reporter.say)
-        self.pace = Pace(self.run, self.state["seconds"])
+        self.pace = Pace(self.run, self.state["seconds"], self.state.get("clock"))
+        self.progress = training.reached.share = self.pace.share_before
+        self.compiled = (0, 0.0)
+        self.has_outlook, self.has_batches = False, False
         self.window = Window(training.objective, self.state["unlogged"])
         self.signals = Signals()
         # Machines that train together must decide alike, so that none asks its own clock or its own signals alone.
@@ -129,7 +139,8 @@ class _Loop:
         training.has_ended = self.run.has_ended(self.step, self.state["seconds"])
         self.is_over = training.has_ended or training.ends_early()
         self.figures: dict[str, float] | None = None
-        self.before, self.stop = self.step, 0
+        self.first_step = self.before = self.step
+        self.stop = 0
 
     def make_up_for_evaluation(self) -> None:
         """Makes an evaluation that a stop or a kill cut off.
@@ -147,21 +158,35 @@ class _Loop:
 
     def next_batches(self) -> tuple[dict[str, tf.Tensor], float]:
         """(dict of tensors [k, B, ...], seconds that the devices waited for them)."""
+        if not self.batches.begun:
+            self.training.reached.share = self.progress
+        is_first, self.has_batches = not self.has_batches, True
+        starting = self.training.reporter.busy(self.step, "waiting for the first batch", self._seconds_left)
         waiting = time.monotonic()
-        stacked, self.position = self.batches.take(self._steps_of_call(self.step))
+        with starting if is_first else contextlib.nullcontext():
+            stacked, self.position = self.batches.take(self._steps_of_call(self.step))
+        if is_first:  # the start of the data pipeline is no measure of its speed, and no part of the schedule
+            self.window.restart_clock()
+            self.pace.leave_out(time.monotonic() - waiting)
+            waiting = time.monotonic()
+        # No thread makes batches here and above, so that all machines change their shape at the same step.
+        self.training.reached.share = self.progress
         return stacked, time.monotonic() - waiting
 
     def take_steps(self, stacked: dict[str, tf.Tensor]) -> np.ndarray:
         """Takes k steps. Returns their rows [k, number of columns]."""
         num_steps = next(iter(stacked.values())).shape[0]
         self.batches.begin(self._steps_of_call(self.step + num_steps))
+        rows, num_compiled, left_out = [], 0, self.pace.left_out
         with self.profiler.watch(num_steps) if self.profiler else contextlib.nullcontext():
-            rows = np.concatenate(
-                [
-                    self.train_call(batches, self.step + first, self.pace.progress(), bool(self.signals.received))
-                    for first, batches in self.pace.calls(stacked)
-                ]
-            )
+            for first, batches, compiles in self.pace.calls(stacked):
+                with self._compiling(batches) if compiles else contextlib.nullcontext():
+                    arguments = self.step + first, self.pace.progress(), bool(self.signals.received)
+                    rows.append(self.train_call(batches, *arguments))
+                num_compiled += len(rows[-1]) if compiles else 0
+        rows = np.concatenate(rows)
+        self.compiled = num_compiled, self.pace.left_out - left_out
+        self.progress = float(rows[-1, self.columns["progress"]])
         paths = list(self.training.optimizer.variables_by_path)
         _check_finite(rows[:, self.columns["bad_variable"]], self.step, paths, self.run)
         self.before, self.step = self.step, self.step + num_steps
@@ -178,12 +203,16 @@ class _Loop:
 
     def report(self, rows: np.ndarray, stacked: dict[str, tf.Tensor], waited: float) -> None:
         """Shows the progress line, and logs where a line is due."""
-        self.window.add(rows, stacked["input_mask"], waited)
-        self.training.reporter.live(self.step, self.window.recent)
+        self.window.add(rows, stacked["input_mask"], waited, *self.compiled)
+        seconds_left = self._seconds_left()
+        self.training.reporter.live(self.step, self.window.recent, seconds_left)
         if self._is_due(self.run.log_steps):
+            figures = self.window.close()
             norms = self.norms_call(rows[-1, self.columns["learning_rate"]], self.step)
             clock = {"seconds": self.pace.seconds(), "memory_mb": reporting.memory_mb()}
-            self.training.reporter.log(self.step, {**self.window.close(), **norms, **clock})
+            self.training.reporter.log(self.step, {**figures, **norms, **clock}, seconds_left)
+            self.window.restart_clock()  # the norms are compiled too, the first time
+        self._say_outlook(seconds_left)
 
     def keep_and_evaluate(self) -> None:
         """Saves and evaluates where that is due.
@@ -222,12 +251,31 @@ class _Loop:
         self.training.reporter.finish(self.step, self.pace.seconds())
         return self.figures
 
+    def _seconds_left(self):
+        return self.pace.seconds_left(self.step)
+
+    def _say_outlook(self, seconds_left):
+        """Says once what the first steps tell of the rest of the run."""
+        step_seconds, num_timed = self.pace.mean_step_seconds(), self.pace.num_timed
+        is_early = self.step - self.first_step < _STEPS_BEFORE_OUTLOOK
+        if self.has_outlook or not num_timed or (is_early and step_seconds * num_timed < _SECONDS_BEFORE_OUTLOOK):
+            return
+        self.has_outlook = True
+        for line in self.training.outlook(self.step, step_seconds, seconds_left):
+            self.training.reporter.say(line)
+
+    def _compiling(self, batches):
+        """The context of a call that compiles: the reporter shows for how long."""
+        shape = tuple(batches["input_mask"].shape[1:])
+        return self.training.reporter.compiling(self.step, shape, self._seconds_left)
+
     def _evaluate(self):
         self.figures = self.training.evaluate(self.step, lambda: self.alone and self.signals.received)
 
     def _save(self, evaluation_due):
         # The last call may be faster than predicted. A finished run therefore saves its full time.
-        seconds = max(self.pace.seconds(), self.run.train_minutes * 60 if self.training.has_ended else 0.0)
+        has_used_up_clock = bool(self.training.has_ended and self.run.train_minutes)
+        seconds = max(self.pace.seconds(), self.run.train_minutes * 60 if has_used_up_clock else 0.0)
         if self.chief:
             checkpoints.save(
                 self.training.workdir,
@@ -240,6 +288,7 @@ class _Loop:
                 unlogged=self.window.rows,
                 seconds=seconds,
                 evaluation_due=evaluation_due,
+                clock=self.run.train_minutes * 60 if has_used_up_clock else self.pace.clock(),
             )
 
     def _steps_of_call(self, first_step):

@@ -21,6 +21,8 @@ class PretrainingObjective:
     Args:
         sentence_objective: one of pipelines.choices.OBJECTIVES. With "none" rows are no pairs, and the sums for the
             next sentence are 0.
+        num_documents: number of documents of the text, if it is known. One document alone has no random pairs, so with
+            "nsp" nothing is learned or reported of its pairs: their weight is 0.
     """
 
     # The order of the sums in the vector that a step returns.
@@ -33,13 +35,14 @@ class PretrainingObjective:
         "next_sentence_count",
     )
 
-    def __init__(self, sentence_objective: str = "nsp"):
+    def __init__(self, sentence_objective: str = "nsp", num_documents: int | None = None):
         self.sentence_objective = sentence_objective
         self.has_pairs = sentence_objective != "none"
+        self.lacks_random_pairs = sentence_objective == "nsp" and num_documents == 1
 
     def counts(self, batch):
         """[predictions, pairs] of a batch, float32 scalars. A row of padding is no pair."""
-        pairs = tf.reduce_sum(_pair_weights(batch)) if self.has_pairs else tf.constant(0.0)
+        pairs = tf.reduce_sum(self._pair_weights(batch)) if self.has_pairs else tf.constant(0.0)
         return [tf.reduce_sum(batch["masked_lm_weights"]), pairs]
 
     def outputs(self, model, batch, dropout_seed=None, execution: Execution = PLAIN):
@@ -51,9 +54,13 @@ class PretrainingObjective:
         mlm = classification_sums(outputs["mlm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"], execution)
         nsp = [tf.constant(0.0)] * 3
         if self.has_pairs:
-            labels, weights = batch["next_sentence_labels"], _pair_weights(batch)
+            labels, weights = batch["next_sentence_labels"], self._pair_weights(batch)
             nsp = classification_sums(outputs["nsp_logits"], labels, weights, execution)
         return dict(zip(self.sum_names, (*mlm, *nsp), strict=True))
+
+    def _pair_weights(self, batch):
+        weights = tf.cast(batch["input_mask"][:, 0], tf.float32)
+        return tf.zeros_like(weights) if self.lacks_random_pairs else weights
 
     def mean_loss(self, sums, masked_lm_count, next_sentence_count):
         """The loss that training minimizes, from sums and the counts of the global batch."""
@@ -140,7 +147,3 @@ def _gradient_of_logits(logits, labels, log_sums, upstream, execution):
     del execution  # the same in every execution
     is_label = tf.equal(tf.range(tf.shape(logits)[-1]), labels[..., None])
     return (tf.exp(logits - log_sums[..., None]) - tf.cast(is_label, logits.dtype)) * upstream[..., None]
-
-
-def _pair_weights(batch):
-    return tf.cast(batch["input_mask"][:, 0], tf.float32)

@@ -1,5 +1,6 @@
-"""The clock of a run: how much of a time budget is spent, and how many steps a call should take."""
+"""The clock of a run: how much of a time budget is spent, how many steps a call should take, and how long is left."""
 
+import dataclasses
 import time
 from collections.abc import Iterator
 
@@ -11,24 +12,44 @@ from keras_bert_app.config.training_config import TrainingConfig
 _STEPS_UNTIMED = 2
 
 
+@dataclasses.dataclass
+class Reached:
+    """The share of a run with a time budget that is over, as all machines know it. The loop writes it between calls.
+
+    Attributes:
+        share: the share, 0 at the beginning.
+    """
+
+    share: float = 0.0
+
+
 class Pace:
     """The clock of a run, which counts the earlier parts of the run too.
 
     The first step of each shape of batches also compiles, which takes minutes on a TPU. The time budget includes
     compiling. The learning-rate schedule leaves it out, because warm-up and decay would pass meanwhile: the schedule is
-    spread over the time that is left.
+    spread over the time that is left. So it is with the start of the data pipeline. A run that is resumed takes its
+    schedule up where it was saved.
 
     Args:
         run: TrainingConfig.
         seconds_before: seconds that the earlier parts of the run took.
+        clock_before: clock() at their end; None for a checkpoint that has none, whose schedule followed the seconds.
 
     Attributes:
+        share_before: share of the run that was over before this part; 0 without a time budget.
         seconds_per_step: seconds, measured in the newest call; 0 until a call was timed.
+        left_out: seconds of this part that are none of training: compiling, and the start of the data pipeline.
+        num_timed: steps of this part that compiled nothing.
     """
 
-    def __init__(self, run: TrainingConfig, seconds_before: float):
-        self._budget, self._before, self._started = run.train_minutes * 60.0, seconds_before, time.monotonic()
-        self._shapes, self._compiling = set(), 0.0
+    def __init__(self, run: TrainingConfig, seconds_before: float, clock_before: float | None = None):
+        self._run, self._budget = run, run.train_minutes * 60.0
+        self._before, self._started = seconds_before, time.monotonic()
+        clock = seconds_before if clock_before is None else clock_before
+        self.share_before = clock / self._budget if self._budget else 0.0
+        self._shapes, self.left_out = set(), 0.0
+        self._steady_since, self._steady_left_out, self.num_timed = None, 0.0, 0
         self.seconds_per_step = 0.0
 
     def seconds(self) -> float:
@@ -42,19 +63,46 @@ class Pace:
         """
         if not self._budget:
             return None
-        at_start, left = self._before / self._budget, self._budget - self._before - self._compiling
+        left = self._budget - self._before - self.left_out
         if left <= 0:
             return 2.0, 0.0  # not 1, because rounding may bring a mean of ones over replicas below 1
-        share_per_second = (1.0 - at_start) / left
-        return at_start + (
-            self.seconds() - self._before - self._compiling
+        share_per_second = (1.0 - self.share_before) / left
+        return self.share_before + (
+            self.seconds() - self._before - self.left_out
         ) * share_per_second, self.seconds_per_step * share_per_second
+
+    def clock(self) -> float:
+        """The seconds of the time budget that the schedule counts as over; seconds() without a budget."""
+        progress = self.progress()
+        return self.seconds() if progress is None else min(progress[0], 1.0) * self._budget
+
+    def leave_out(self, seconds: float) -> None:
+        """Leaves out seconds that have passed and are none of training, as the time of compiling is left out."""
+        self.left_out += seconds
 
     def steps_within(self, seconds: float) -> int:
         """The number of steps that a call can take within some seconds, at least 1."""
         return max(1, int(seconds / self.seconds_per_step)) if self.seconds_per_step else _STEPS_UNTIMED
 
-    def calls(self, stacked: dict[str, tf.Tensor]) -> Iterator[tuple[int, dict[str, tf.Tensor]]]:
+    def mean_step_seconds(self) -> float:
+        """Seconds a step since the first one, with evaluations and checkpoints, without compiling; 0 until known."""
+        if not self.num_timed:
+            return 0.0
+        left_out = self.left_out - self._steady_left_out
+        return max(time.monotonic() - self._steady_since - left_out, 1e-9) / self.num_timed
+
+    def seconds_left(self, step: int) -> float | None:
+        """The estimated seconds until the end of the run; None where no step was timed.
+
+        Args:
+            step: the number of steps that were taken.
+        """
+        if self._budget:
+            return max(0.0, self._budget - self.seconds())
+        steps_left = max(0, self._run.num_train_steps - step)
+        return steps_left * self.mean_step_seconds() if self.num_timed else None
+
+    def calls(self, stacked: dict[str, tf.Tensor]) -> Iterator[tuple[int, dict[str, tf.Tensor], bool]]:
         """Cuts a stack of batches into calls, and measures the time until the caller asks for the next call.
 
         The first and the second step of a new shape are calls of their own.
@@ -63,18 +111,22 @@ class Pace:
             stacked: dict of tensors [k, B, ...].
 
         Yields:
-            (number of the call's first step in the stack, dict of tensors with the call's part of the first axis).
+            (number of the call's first step in the stack, dict of tensors with the call's part of the first axis,
+            whether the call is the first of its shape, and so compiles).
         """
         count, *shape = next(iter(stacked.values())).shape
         shape, first = tuple(shape), 0
         is_new = shape not in self._shapes
         self._shapes.add(shape)
         for end in sorted({min(end, count) for end in (1, 2, count)}) if is_new else (count,):
-            began = time.monotonic()
-            yield first, {name: values[first:end] for name, values in stacked.items()}
+            began, compiles = time.monotonic(), is_new and not first
+            if self._steady_since is None and not compiles:
+                self._steady_since, self._steady_left_out = began, self.left_out
+            yield first, {name: values[first:end] for name, values in stacked.items()}, compiles
             taken = time.monotonic() - began
-            if is_new and not first:
-                self._compiling += taken
+            if compiles:
+                self.left_out += taken
             else:
                 self.seconds_per_step = taken / (end - first)
+                self.num_timed += end - first
             first = end

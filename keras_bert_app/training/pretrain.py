@@ -9,6 +9,8 @@ from keras_bert_app.training import (
     forward,
     initialization,
     loop,
+    outlook,
+    pretraining_corpora,
     pretraining_data,
     reporting,
     strategies,
@@ -17,6 +19,7 @@ from keras_bert_app.training import (
 from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.pace import Reached
 from keras_bert_app.training.start import Start
 
 
@@ -34,7 +37,7 @@ def pretrain(start: Start) -> dict[str, float]:
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     run, strategy = start.run, start.strategy
-    objective = PretrainingObjective(run.sentence_objective)
+    objective = PretrainingObjective(run.sentence_objective, start.data.num_train_documents)
 
     # 1. model and optimizer, with their first values
     model, optimizer = _make_model(start)
@@ -44,15 +47,15 @@ def pretrain(start: Start) -> dict[str, float]:
 
     # 2. what people read
     reporter = reporting.make_reporter(start, state, objective, _draw)
-    for line in (strategies.describe(strategy, run), *tpu.advice(strategy, run, start.model_config)):
+    for line in _opening_lines(start, model, origin):
         reporter.say(line)
-    reporter.say(f"{model.count_params():,} parameters; {origin}")
 
     # 3. batches and held-out text
     examples = pretraining_data.example_arguments(run, start.tokenizer, pretraining_data.lexicon_of(start.workdir))
-    heldout = _HeldoutEvaluation(start, model, objective, examples, reporter, state["step"])
+    heldout = _HeldoutEvaluation(start, model, examples, reporter, state["step"])
+    reached = Reached()
     batches = pretraining_data.training_batches(
-        run, start.data.train_shards, start.tokenizer, state["position"], examples, state["step"]
+        run, start.data.train_shards, start.tokenizer, state["position"], examples, state["step"], lambda: reached.share
     )
 
     # 4. the loop
@@ -68,15 +71,25 @@ def pretrain(start: Start) -> dict[str, float]:
         heldout.evaluate,
         state,
         reporter,
+        outlook=lambda *now: outlook.lines(start, *now),
+        reached=reached,
     )
     figures = loop.train(training)
-    _, length = pretraining_data.batch_shape_at(run, max(0, heldout.reached_step - 1))
+    _, length = pretraining_data.batch_shape_at(run, max(0, heldout.reached_step - 1), reached.share)
     if length < run.max_seq_length:
+        name = "length_ramp_share" if run.length_ramp_share else "length_ramp_steps"
         reporter.say(
-            f"the run ended within --length_ramp_steps={run.length_ramp_steps}: positions from {length} on were not "
-            "trained; give it fewer of these steps, or more time"
+            f"the run ended within --{name}={getattr(run, name)}: positions from {length} on were not trained; go on "
+            f"with a smaller --{name}, or with more time"
         )
     return figures
+
+
+def _opening_lines(start, model, origin):
+    yield strategies.describe(start.strategy, start.run)
+    yield from tpu.advice(start.strategy, start.run, start.model_config)
+    yield f"{model.count_params():,} parameters; {origin}"
+    yield from pretraining_corpora.remarks(start.data, start.run)
 
 
 def _draw(rows, title):
@@ -105,18 +118,14 @@ class _HeldoutEvaluation:
         reached_step: the step of the last evaluation that was asked for, or of the start.
     """
 
-    def __init__(self, start: Start, model: Any, objective: Any, examples: dict, reporter, step: int):
+    def __init__(self, start: Start, model: Any, examples: dict, reporter, step: int):
         run = start.run
-        self.run, self.objective, self.reporter, self.reached_step = run, objective, reporter, step
+        self.run, self.reporter, self.reached_step = run, reporter, step
+        self.objective = PretrainingObjective(run.sentence_objective, start.data.num_heldout_documents)
         self.vocab_size = start.model_config.vocab_size
         self.dataset = pretraining_data.heldout_dataset(run, start.data.heldout_shards, start.tokenizer, examples)
-        if self.dataset is None:
-            reporter.say(
-                "no documents are held out, so nothing will be evaluated; --holdout_fraction keeps some where text is "
-                "prepared"
-            )
         execution = inference_execution(run, start.strategy, is_worth=start.execution.compiles_parts)
-        self.call = forward.make_evaluation_call(start.strategy, model, objective, execution)
+        self.call = forward.make_evaluation_call(start.strategy, model, self.objective, execution)
 
     def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
         """The figures of an evaluation, which are reported too; {} where there is nothing to evaluate."""

@@ -15,8 +15,16 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.terminal.progress import ReadingProgress
 from keras_bert_app.training import pretraining_data
 from pipelines import storage
-from pipelines.corpus.manifest import FAULTS, load_manifest, shard_paths
+from pipelines.corpus.manifest import (
+    FAULTS,
+    LEAST_SHARE_WITH_PAIRS,
+    load_manifest,
+    most_with_two_sentences,
+    overlap_text,
+    shard_paths,
+)
 from pipelines.data_error import DataError
+from pipelines.examples.masking_advice import masking_advice
 from pipelines.text.text_files import expand_files
 
 # The fields of the run that decide what its text is.
@@ -30,10 +38,16 @@ class PretrainingCorpora:
     Attributes:
         train_shards: for each corpus the paths of its TFRecord files.
         heldout_shards: paths of the held-out files of all corpora; may be empty.
+        num_train_documents: number of training documents of all corpora; None where it is not known.
+        num_heldout_documents: the same of held-out documents.
+        num_heldout_dropped: held-out documents that were dropped, since they had fewer than two sentences.
     """
 
     train_shards: tuple[tuple[str, ...], ...]
     heldout_shards: tuple[str, ...] = ()
+    num_train_documents: int | None = None
+    num_heldout_documents: int | None = None
+    num_heldout_dropped: int = 0
 
     @classmethod
     def of_manifests(cls, manifests: Mapping[str, dict]) -> "PretrainingCorpora":
@@ -42,7 +56,12 @@ class PretrainingCorpora:
             [tuple(shard_paths(directory, manifest, split)) for directory, manifest in manifests.items()]
             for split in ("train", "heldout")
         )
-        return cls(tuple(train), tuple(path for paths in heldout for path in paths))
+        return cls(
+            tuple(train),
+            tuple(path for paths in heldout for path in paths),
+            *(sum(manifest[split]["documents"] for manifest in manifests.values()) for split in ("train", "heldout")),
+            sum(manifest["counts"].get("heldout_documents_dropped", 0) for manifest in manifests.values()),
+        )
 
 
 def corpus_directories(workdir: str, run: PretrainingConfig) -> tuple[str, ...]:
@@ -199,6 +218,53 @@ def _report_corpus(directory, manifest):
     for name, meaning in FAULTS:
         if counts.get(name):
             print(f"  {counts[name]:,} {meaning}", flush=True)
+    if line := overlap_text(manifest):
+        print(f"  {line}", flush=True)
+
+
+def check_pairs(manifests: Mapping[str, dict], run: PretrainingConfig) -> None:
+    """Checks that next-sentence pairs can be made of the documents of each corpus.
+
+    Raises:
+        UserError: hardly a document has two sentences.
+    """
+    if run.sentence_objective != "nsp":
+        return
+    for directory, manifest in manifests.items():
+        train, most = manifest["train"], most_with_two_sentences(manifest["train"])
+        if most < LEAST_SHARE_WITH_PAIRS:
+            raise UserError(
+                f"corpus {directory}: {train['documents']:,} documents have {train['sentences']:,} sentences, so at "
+                f"most {most:.1%} of them have the two sentences of a next-sentence pair; prepare the text with the "
+                "--input_format that it has (paragraphs: lines of several sentences), or take --sentence_objective=none"
+            )
+
+
+def remarks(corpora: PretrainingCorpora, run: PretrainingConfig) -> list[str]:
+    """Lines about what the text of a run does not allow."""
+    lines = []
+    if not corpora.heldout_shards:
+        dropped = corpora.num_heldout_dropped
+        lines.append(
+            "no documents are held out, so nothing will be evaluated; "
+            + (
+                f"{dropped:,} were, but none had two sentences that training does not have too"
+                if dropped
+                else "--holdout_fraction keeps some where text is prepared"
+            )
+        )
+    if run.sentence_objective == "nsp":
+        if corpora.num_train_documents == 1:
+            lines.append(
+                "the training text is one document, so there is no other one to draw random second segments from: next "
+                "sentence is neither trained nor reported; --sentence_objective=sop needs one document only"
+            )
+        if corpora.num_heldout_documents == 1:
+            lines.append(
+                "one document alone is held out, so there is no other one to draw random second segments from: no "
+                "next-sentence figure will be reported; a larger --holdout_fraction holds out more"
+            )
+    return [*lines, *masking_advice(corpora.train_shards, run.masking)]
 
 
 def keep_lexicon(existing: ExistingRun, run: PretrainingConfig) -> None:

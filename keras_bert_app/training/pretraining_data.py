@@ -1,7 +1,7 @@
 """The datasets of a pre-training, made by the pipelines with the arguments that the run's configuration decides."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -80,6 +80,7 @@ def training_batches(
     position: tuple[int, ...] | None,
     examples: dict[str, Any],
     step: int,
+    share: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[tuple[dict[str, tf.Tensor], tuple[int, ...]]]:
     """Yields the endless batches from a step on, each with the shape of its step.
 
@@ -90,6 +91,8 @@ def training_batches(
         position: where the data goes on; None for the beginning.
         examples: dict of example_arguments.
         step: the number of steps that were taken before.
+        share: function that returns the share of --train_minutes that is over, for ramps that follow the clock. Each
+            batch has the shape of the share at which it is made.
 
     Yields:
         (dict of tensors [B, ...], position after the batch).
@@ -99,9 +102,10 @@ def training_batches(
     """
     shape, batches = None, None
     while True:
-        if batch_shape_at(run, step) != shape:
-            shape = batch_shape_at(run, step)
-            batches = iter(training_dataset(run, corpora, tokenizer, position, examples, step))
+        now = share()
+        if batch_shape_at(run, step, now) != shape:
+            shape = batch_shape_at(run, step, now)
+            batches = iter(training_dataset(run, corpora, tokenizer, position, examples, step, now))
         try:
             batch, position = next(batches)
         except StopIteration:
@@ -135,6 +139,7 @@ def training_dataset(
     position: tuple[int, ...] | None,
     examples: dict[str, Any],
     step: int = 0,
+    share: float = 0.0,
 ) -> tf.data.Dataset:
     """The endless dataset of (batch, position after it) from one corpus or a mixture of several.
 
@@ -145,8 +150,9 @@ def training_dataset(
         position: where the data goes on; None for the beginning.
         examples: dict of example_arguments.
         step: the step whose shape all batches have.
+        share: share of --train_minutes whose shape they have.
     """
-    rows, length = batch_shape_at(run, step)
+    rows, length = batch_shape_at(run, step, share)
     predictions = -(-run.max_predictions_per_seq * length // run.max_seq_length)
     arguments = {
         **examples,
@@ -211,17 +217,22 @@ def heldout_dataset(
     )
 
 
-def batch_shape_at(run: PretrainingConfig, step: int) -> tuple[int, int]:
-    """(rows, tokens a row) of a step, which is counted from 0.
+def batch_shape_at(run: PretrainingConfig, step: int, share: float = 0.0) -> tuple[int, int]:
+    """(rows, tokens a row) of a batch.
 
     A ramp of the batch has three equal parts, with an eighth, a quarter and a half of the rows. A ramp of the length
     has two equal parts, with a quarter and a half of the tokens a row, and four times and twice as many rows.
 
     A position counts the rows taken from a shard. After a change of length the data skips as many longer rows.
+
+    Args:
+        run: PretrainingConfig, resolved.
+        step: the step, counted from 0.
+        share: share of --train_minutes that is over, for ramps that are shares of it.
     """
-    rows = run.global_batch_size >> _doublings_left(step, run.batch_ramp_steps, BATCH_DOUBLINGS)
-    shorter = _doublings_left(step, run.length_ramp_steps, LENGTH_DOUBLINGS)
-    return rows << shorter, run.max_seq_length >> shorter
+    fewer = _doublings_left(run, run.batch_ramp_steps, run.batch_ramp_share, BATCH_DOUBLINGS, step, share)
+    shorter = _doublings_left(run, run.length_ramp_steps, run.length_ramp_share, LENGTH_DOUBLINGS, step, share)
+    return run.global_batch_size >> fewer << shorter, run.max_seq_length >> shorter
 
 
 def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> None:
@@ -240,9 +251,18 @@ def check_ramps(run: PretrainingConfig, strategy: tf.distribute.Strategy) -> Non
             f"{run.num_train_steps}, or rows never reach --max_seq_length"
         )
     # All other numbers of rows are one of these, doubled.
-    smallest = min(batch_shape_at(run, step)[0] for step in (0, -(-run.length_ramp_steps // 2), run.length_ramp_steps))
+    length_steps = run.length_ramp_steps or round(run.length_ramp_share * run.num_train_steps)
+    smallest = min(
+        batch_shape_at(run, step, share)[0]
+        for step in (0, -(-length_steps // 2), length_steps)
+        for share in (0.0, run.length_ramp_share / 2, run.length_ramp_share)
+    )
     strategies.check_batch_size(strategy, smallest, run.gradient_accumulation_steps)
 
 
-def _doublings_left(step, ramp_steps, doublings):
+def _doublings_left(run, ramp_steps, ramp_share, doublings, step, share):
+    if ramp_share and run.train_minutes:
+        return doublings - int(doublings * share / ramp_share) if share < ramp_share else 0
+    if ramp_share:
+        ramp_steps = round(ramp_share * run.num_train_steps)
     return doublings - doublings * step // ramp_steps if step < ramp_steps else 0

@@ -15,7 +15,14 @@ from keras_bert_app.interop.weights import Weights, shapes
 from keras_bert_app.runs import lock, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.training import initialization, pretraining_corpora, pretraining_data, strategies
+from keras_bert_app.training import (
+    initialization,
+    pretraining_corpora,
+    pretraining_data,
+    pretraining_heldout,
+    strategies,
+    vocabulary_fit,
+)
 from keras_bert_app.training.pretrain import pretrain
 from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from keras_bert_app.training.start import Start
@@ -34,6 +41,7 @@ def launch(
     strategy: tf.distribute.Strategy | None = None,
     stream: TextIO | None = None,
     existing: ExistingRun | None = None,
+    names_recipe: bool = False,
 ) -> dict[str, float]:
     """Starts the run of a new work directory, or goes on with the run of an old one.
 
@@ -49,6 +57,7 @@ def launch(
         strategy: tf.distribute.Strategy, or None for the one that the configuration names.
         stream: where the trainer's progress goes; standard output by default.
         existing: what the work directory holds, where the caller has looked already.
+        names_recipe: whether a run that would take long on a CPU names the recipe for it.
 
     Returns:
         dict of the last evaluation's figures.
@@ -58,6 +67,7 @@ def launch(
         Interrupted: SIGINT or SIGTERM came, and the run is saved.
     """
     start = make_start(workdir, model_config, run, vocabulary, initial, strategy, stream, existing)
+    start = dataclasses.replace(start, names_recipe=names_recipe)
     # Machines that train together share the directory. The chief's lock stands for all.
     with lock.locked(workdir) if start.is_chief else contextlib.nullcontext():
         start.existing.check_unchanged()
@@ -96,6 +106,11 @@ def _with_corpora(start):
     if start.is_chief:
         manifests = pretraining_corpora.prepared_corpora(start.existing, start.run)
         pretraining_corpora.report(manifests, start.run)
+        if not start.existing.has_begun:
+            pretraining_corpora.check_pairs(manifests, start.run)
+            for line in vocabulary_fit.check_corpora(manifests, start.tokenizer):
+                print(line, flush=True)
+        pretraining_heldout.keep_apart(start.workdir, manifests)
         pretraining_corpora.keep_lexicon(start.existing, start.run)
         work_directory.write_config(start.workdir, start.model_config, start.run, start.vocabulary)
     else:
@@ -105,19 +120,20 @@ def _with_corpora(start):
     directories = pretraining_corpora.corpus_directories(start.workdir, start.run)
     if not start.is_chief:
         manifests = {directory: load_manifest(directory) for directory in directories}
-    return dataclasses.replace(start, data=PretrainingCorpora.of_manifests(manifests))
+    corpora = PretrainingCorpora.of_manifests(manifests)
+    return dataclasses.replace(start, data=pretraining_heldout.with_heldout_apart(start.workdir, corpora))
 
 
 def load_initial(run: PretrainingConfig) -> tuple[Weights, list[str]]:
     """(Weights, lines that tell the user of them) of --init_checkpoint, with the parts that the run needs.
 
     Raises:
-        UserError: nothing to load there, or a part is missing.
+        UserError: nothing to load there, or a part is missing that a model of this class has.
     """
     # A run from scratch needs no reader of other layouts.
     from keras_bert_app.interop.load import load_weights
 
-    return load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed())
+    return load_weights(run.init_checkpoint, allow_missing=run.parts_not_needed(), allow_absent=True)
 
 
 def _check_weights(weights, model_config, run, vocabulary):

@@ -1,10 +1,11 @@
 """The output of a run: the live line, metrics.jsonl, TensorBoard events and the picture of the curves."""
 
+import contextlib
 import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 import tensorflow as tf
@@ -12,9 +13,13 @@ import tensorflow as tf
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.runs import work_directory
 from keras_bert_app.terminal.durations import duration
-from keras_bert_app.terminal.progress import LiveLine
+from keras_bert_app.terminal.progress import LiveLine, shown_while
 from keras_bert_app.training.start import Start
 from pipelines import storage
+
+# A stream that is no terminal gets a line if it had none for so long: often at first, then rarely, since it keeps them.
+_SECONDS_BETWEEN_FIRST_LINES, _SECONDS_BETWEEN_LINES = 8.0, 60.0
+_LONG_COMPILATION_SECONDS = 5.0  # of which a line stays
 
 # tf.summary.scalar writes this metadata, but needs the tensorboard package, which TensorFlow no longer installs.
 _SCALAR = tf.compat.v1.SummaryMetadata(
@@ -30,7 +35,6 @@ class Reporter:
     Args:
         workdir: the work directory, which gets metrics.jsonl, events/ and curves.png.
         first_step: the step that this part of the run starts from.
-        seconds: seconds that the earlier parts of the run took.
         run: TrainingConfig.
         objective: see training.losses.
         draw: function of the rows of metrics.jsonl and a title. It returns the curves as PNG.
@@ -45,7 +49,6 @@ class Reporter:
         self,
         workdir: str,
         first_step: int,
-        seconds: float,
         run: TrainingConfig,
         objective: Any,
         draw: Callable[[list[dict], str], bytes],
@@ -53,35 +56,72 @@ class Reporter:
         stream: TextIO | None = None,
     ):
         self.workdir, self.run, self.objective, self.draw, self.active = workdir, run, objective, draw, active
-        self.run_began = time.monotonic() - seconds
         self.live_line = LiveLine(stream, seconds_elsewhere=None)
-        self.first_step, self.started = first_step, None
+        self.began = self.last_line = time.monotonic()
         if active:
             self.path = work_directory.path_in(workdir, "metrics.jsonl")
             self.evaluated_steps = _drop_later_steps(self.path, first_step)
             self.events = tf.summary.create_file_writer(work_directory.path_in(workdir, "events"))
 
-    def live(self, step: int, figures: Callable[[], Mapping[str, float]]) -> None:
-        """Rewrites the progress line of a terminal.
+    def live(self, step: int, figures: Callable[[], Mapping[str, float]], seconds_left: float | None = None) -> None:
+        """Rewrites the progress line of a terminal. Another stream gets a line if it had none for some time.
 
         Args:
             step: the step.
             figures: function that returns the figures of the line. It is called only if the line is shown.
+            seconds_left: estimated seconds until the end of the run; None where nothing is known.
         """
         if self.active:
-            self.live_line.show(lambda: self._progress(step, figures()))
+            self._show(lambda: self._progress(step, figures(), seconds_left))
 
-    def log(self, step: int, figures: Mapping[str, float]) -> None:
+    @contextlib.contextmanager
+    def busy(self, step: int, what: str, seconds_left: Callable[[], float | None]) -> Iterator[None]:
+        """Shows for how long something goes on, while the block waits for it and prints nothing.
+
+        Args:
+            step: the number of steps that were taken.
+            what: the name of the work, such as "compiling".
+            seconds_left: function that returns the estimated seconds until the end of the run, or None.
+        """
+        if not self.active:
+            yield
+            return
+
+        def text(seconds):
+            parts = [self._steps(step), f"{what} {duration(seconds)}", self._eta(seconds_left())]
+            return "  ".join(part for part in parts if part)
+
+        with shown_while(lambda seconds: self._show(lambda: text(seconds)) if seconds >= 1.0 else None):
+            yield
+
+    @contextlib.contextmanager
+    def compiling(self, step: int, shape: tuple[int, ...], seconds_left: Callable[[], float | None]) -> Iterator[None]:
+        """Shows for how long the block compiles; a line stays if it took long.
+
+        Args:
+            step: the number of steps that were taken.
+            shape: (rows, tokens a row) of the step that is compiled.
+            seconds_left: as for busy.
+        """
+        began = time.monotonic()
+        with self.busy(step, "compiling", seconds_left):
+            yield
+        if (seconds := time.monotonic() - began) >= _LONG_COMPILATION_SECONDS:
+            size = " x ".join(map(str, shape))
+            self.say(f"{self._steps(step)}  compiled for batches of {size} tokens in {duration(seconds)}")
+
+    def log(self, step: int, figures: Mapping[str, float], seconds_left: float | None = None) -> None:
         """Writes a row of metrics.jsonl and TensorBoard, and prints a line of progress.
 
         Args:
             step: the step.
             figures: dict name -> value.
+            seconds_left: as for live.
         """
         if not self.active:
             return
         self.write(step, figures)
-        self.say(self._progress(step, figures))
+        self.say(self._progress(step, figures, seconds_left))
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Writes a row of metrics.jsonl and TensorBoard. The evaluation of a step is written once only.
@@ -103,6 +143,7 @@ class Reporter:
     def say(self, text: str) -> None:
         """Prints a line that stays."""
         if self.active:
+            self.last_line = time.monotonic()
             self.live_line.say(text)
 
     def finish(self, step: int, seconds: float) -> None:
@@ -119,30 +160,32 @@ class Reporter:
         storage.write_whole(path, self.draw(read_metrics(self.workdir), title))
         self.say(f"{step:,} steps in {duration(seconds)}; curves: {path}")
 
-    def _progress(self, step, figures):
-        of_all = "" if self.run.train_minutes else f"/{self.run.num_train_steps:,}"
+    def _show(self, text):
+        """Shows the text that a function returns on a terminal, or elsewhere if there was no line for some time."""
+        if self.live_line.is_terminal:
+            self.live_line.show(text)
+            return
+        now = time.monotonic()
+        is_beginning = now - self.began < _SECONDS_BETWEEN_LINES
+        if now - self.last_line >= (_SECONDS_BETWEEN_FIRST_LINES if is_beginning else _SECONDS_BETWEEN_LINES):
+            self.say(text())
+
+    def _steps(self, step):
+        return f"step {step:,}" + ("" if self.run.train_minutes else f"/{self.run.num_train_steps:,}")
+
+    def _progress(self, step, figures, seconds_left):
         parts = (
             [f"loss {figures['loss']:.3f}", self.objective.progress(figures)]
             if "loss" in figures
             else ["no step whose loss is finite"]
         )
-        parts = [
-            f"step {step:,}{of_all}",
-            *parts,
-            f"{figures['tokens_per_second']:,.0f} tokens/s",
-            f"ETA {self._eta(step)}",
-        ]
-        return "  ".join(part for part in parts if part)
+        speed = f"{figures['tokens_per_second']:,.0f} tokens/s" if "tokens_per_second" in figures else ""
+        return "  ".join(part for part in [self._steps(step), *parts, speed, self._eta(seconds_left)] if part)
 
-    def _eta(self, step):
-        now = time.monotonic()
-        if self.run.train_minutes:
-            return duration(max(0.0, self.run.train_minutes * 60.0 - (now - self.run_began)))
-        # The clock starts after the first call, which compiles.
-        if self.started is None:
-            self.started, self.first_step = now, step
-        rate = (step - self.first_step) / max(now - self.started, 1e-9)
-        return duration((self.run.num_train_steps - step) / rate) if rate > 0 else "--"
+    @staticmethod
+    def _eta(seconds_left):
+        """The end of a progress line; "" where nothing is known."""
+        return "" if seconds_left is None else f"ETA {duration(seconds_left)}"
 
 
 def make_reporter(start: Start, state: dict[str, Any], objective: Any, draw: Callable) -> Reporter:
@@ -157,7 +200,6 @@ def make_reporter(start: Start, state: dict[str, Any], objective: Any, draw: Cal
     return Reporter(
         start.workdir,
         state["step"],
-        state["seconds"],
         start.run,
         objective,
         draw,
@@ -184,7 +226,7 @@ def memory_mb() -> float:
 
 
 def _lines_of(path):
-    if not storage.exists(path):
+    if not storage.is_file(path):
         return []
     with storage.open_file(path) as file:
         return file.read().decode("utf-8").splitlines()

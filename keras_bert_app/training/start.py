@@ -32,6 +32,7 @@ class Start:
         weight_lines: lines that tell the user where the weights came from.
         data: PretrainingCorpora, or the labelled Data of a task.
         stream: where progress goes; standard output for None.
+        names_recipe: whether a run that would take long on a CPU names the recipe for it.
     """
 
     workdir: str
@@ -44,6 +45,7 @@ class Start:
     weight_lines: tuple[str, ...] = ()
     data: Any = None
     stream: TextIO | None = None
+    names_recipe: bool = False
 
     @functools.cached_property
     def tokenizer(self) -> BertTokenizer:

@@ -27,20 +27,30 @@ class Window:
 
     def restart_clock(self) -> None:
         """Restarts the clock, since the time since the last step was no training."""
-        self.started, self.timed_tokens, self.waited = time.monotonic(), 0, 0.0
+        self.started, self.timed_tokens, self.waited, self.compiling = time.monotonic(), 0, 0.0, 0.0
 
-    def add(self, rows: np.ndarray, input_mask: tf.Tensor, waited: float) -> None:
+    def add(
+        self,
+        rows: np.ndarray,
+        input_mask: tf.Tensor,
+        waited: float,
+        num_compiled: int = 0,
+        compile_seconds: float = 0.0,
+    ) -> None:
         """Adds steps.
 
         Args:
             rows: [k, number of columns].
             input_mask: int [k, B, S].
             waited: seconds that the loop waited for the batches of these steps.
+            num_compiled: number of the first of these steps that compiled. Their tokens are no measure of the speed.
+            compile_seconds: the time that those steps took.
         """
         self.rows.extend(rows)
         self.latest.extend(rows)
-        self.timed_tokens += int(tf.reduce_sum(input_mask))
+        self.timed_tokens += int(tf.reduce_sum(input_mask[num_compiled:]))
         self.waited += waited
+        self.compiling += compile_seconds
 
     def recent(self) -> dict[str, float]:
         """The figures of the last 50 steps."""
@@ -59,14 +69,15 @@ class Window:
         # A skipped step has no loss, so the means are those of the other steps.
         good = column["bad_variable"] < 0
         sums = {name: float(column[name][good].sum()) for name in self.objective.sum_names}
-        seconds = max(time.monotonic() - self.started, 1e-9)
+        seconds = max(time.monotonic() - self.started - self.compiling, 1e-9)
         figures = {
             **(self.objective.metrics(sums) if good.any() else {}),
             "learning_rate": float(column["learning_rate"][-1]),
             "gradient_norm": float(column["gradient_norm"][good].mean()) if good.any() else 0.0,
-            "tokens_per_second": self.timed_tokens / seconds,
-            "input_wait_share": self.waited / seconds,
+            "input_wait_share": min(self.waited / seconds, 1.0),
         }
+        if self.timed_tokens:
+            figures["tokens_per_second"] = self.timed_tokens / seconds
         if not good.all():
             figures["skipped_steps"] = float((~good).sum())
         return figures

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from keras_bert_app import BertConfig
+from keras_bert_app.config import bert_config
 from keras_bert_app.config.bert_config import SIZES
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -33,6 +34,30 @@ def test_gelu_means_tanh_in_google_s_file_and_exact_in_hugging_face_s():
         assert BertConfig.from_dict({**GOOGLE, "model_type": "bert", "hidden_act": name}).hidden_act == "gelu_tanh"
     with pytest.raises(UserError, match="gelu_tanh .Google's. or gelu_exact"):
         BertConfig(hidden_act="gelu")
+
+
+@pytest.mark.parametrize("extra", [{"model_type": "bert"}, {"output_past": True}, {"layer_norm_eps": 1e-12}])
+def test_the_layout_decides_which_gelu_it_is_and_an_extra_key_does_not(extra, tmp_path):
+    assert BertConfig.from_dict({**GOOGLE, **extra}, bert_config.GOOGLE).hidden_act == "gelu_tanh"
+    assert BertConfig.from_dict(GOOGLE, bert_config.HUGGINGFACE).hidden_act == "gelu_exact"
+    path, lines = tmp_path / "bert_config.json", []
+    path.write_text(json.dumps({**GOOGLE, **extra}))
+    assert BertConfig.from_json_file(str(path), lines.append).hidden_act == "gelu_tanh"
+    assert lines == [
+        f"{path}: hidden_act gelu is gelu_tanh, Google's tanh form, as in every model of layout google_tf1; its key "
+        f"{next(iter(extra))!r} changes nothing"
+    ]
+
+
+def test_where_only_the_keys_can_tell_a_line_says_which_gelu_was_taken_and_why(tmp_path):
+    path, lines = tmp_path / "mine.json", []
+    for values in (GOOGLE, {**GOOGLE, "model_type": "bert"}, {**GOOGLE, "hidden_act": "gelu_new"}):
+        path.write_text(json.dumps(values))
+        BertConfig.from_json_file(str(path), lines.append)
+    assert [line.removeprefix(f"{path}: hidden_act gelu is ") for line in lines] == [
+        "gelu_tanh, Google's tanh form, since it has no key of Hugging Face's library",
+        "gelu_exact, Hugging Face's exact form, as its key 'model_type' says",
+    ]
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu_exact", "gelu_tanh", "relu"])

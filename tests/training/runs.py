@@ -33,11 +33,11 @@ def interrupt_after(workdir, shards, step):
     """Trains up to the first call that ends at or after a step, then sends SIGTERM twice to this process."""
     real = reporting.Reporter.live
 
-    def live(self, current_step, figures):
+    def live(self, current_step, *figures):
         if current_step >= step:
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, current_step, figures)
+        return real(self, current_step, *figures)
 
     reporting.Reporter.live = live
     try:

@@ -28,7 +28,7 @@ def stack(count, length=4):
 def taken(run, clock, stacked, *seconds):
     """[(first step, number of steps)] of the calls for a stack, which take the given seconds."""
     calls = []
-    for (first, part), duration in zip(run.calls(stacked), seconds, strict=True):
+    for (first, part, _), duration in zip(run.calls(stacked), seconds, strict=True):
         assert part["ids"].shape[0] and int(part["ids"][0, 0]) == first * stacked["ids"].shape[1]
         calls.append((first, part["ids"].shape[0]))
         clock.now += duration
@@ -57,7 +57,26 @@ def test_a_new_length_is_compiled_too_and_the_schedule_never_goes_back(clock):
     assert run.progress()[0] == pytest.approx(1.0)
 
 
-def test_a_resumed_run_begins_where_it_stood_and_ends_with_the_budget(clock):
+def test_a_resumed_run_goes_on_with_the_clock_that_was_used_and_not_with_its_seconds(clock):
+    run = pace.Pace(BUDGET, 0.0)
+    taken(run, clock, stack(2), 40.0, 16.0)
+    assert run.progress()[0] == pytest.approx(0.2) and (run.seconds(), run.clock()) == pytest.approx((56.0, 24.0))
+    for compiling in (24.0, 20.0):  # each resume compiles anew
+        run = pace.Pace(BUDGET, run.seconds(), run.clock())
+        before = run.progress()[0]
+        clock.now += 4.0
+        run.leave_out(4.0)  # the start of the data pipeline
+        taken(run, clock, stack(1), compiling - 4.0)
+        assert run.progress()[0] == pytest.approx(before) == pytest.approx(0.2)
+    clock.now += 10.0
+    assert run.progress()[0] == pytest.approx(0.6)
+    clock.now += 10.0
+    assert run.progress()[0] == pytest.approx(1.0) and run.seconds() == 120.0 and run.clock() == pytest.approx(120.0)
+    longer = pace.Pace(dataclasses.replace(BUDGET, train_minutes=8.0), run.seconds(), run.clock())
+    assert longer.progress()[0] == pytest.approx(0.25)
+
+
+def test_a_checkpoint_without_a_clock_begins_at_its_seconds_and_ends_with_the_budget(clock):
     run = pace.Pace(BUDGET, 60.0)
     taken(run, clock, stack(1), 20.0)
     assert run.progress()[0] == pytest.approx(0.5) and run.seconds() == 80.0
@@ -79,6 +98,20 @@ def test_a_call_takes_as_many_steps_as_fit_into_a_time_once_one_was_timed(clock)
     assert run.steps_within(5.0) == 16
     taken(run, clock, stack(1), 7.0)
     assert run.steps_within(5.0) == 1
+
+
+def test_the_time_left_is_known_from_the_first_timed_step_and_compiling_is_no_part_of_it(clock):
+    run = pace.Pace(RUN, 0.0)  # 20 steps
+    assert run.seconds_left(0) is None and run.mean_step_seconds() == 0.0
+    taken(run, clock, stack(2), 60.0, 2.0)
+    assert run.seconds_left(2) == pytest.approx(36.0)
+    taken(run, clock, stack(1, length=8), 30.0)
+    taken(run, clock, stack(1), 4.0)
+    assert run.mean_step_seconds() == pytest.approx(3.0) and run.seconds_left(4) == pytest.approx(48.0)
+    clock.now += 6.0  # an evaluation, which others like it will follow
+    assert run.seconds_left(4) == pytest.approx(96.0)
+    by_the_clock = pace.Pace(BUDGET, 30.0)
+    assert by_the_clock.seconds_left(0) == pytest.approx(90.0)
 
 
 @pytest.mark.parametrize("replicas", [1, 8, 12, 19])

@@ -17,7 +17,7 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.layers import Dropout
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.training import initialization, loop, pace, reporting, steps
+from keras_bert_app.training import initialization, loop, pace, pretraining_data, reporting, steps
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers.adam import AdamWeightDecay
 from pipelines import BertTokenizer, pretraining_dataset
@@ -253,6 +253,8 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
         UserError, match="--max_seq_length=30: with --length_ramp_steps expected a multiple of 4, 32 or more"
     ):
         dataclasses.replace(RUN, max_seq_length=30, length_ramp_steps=9)
+    with pytest.raises(UserError, match="--max_seq_length=30: with --length_ramp_share expected a multiple of 4"):
+        dataclasses.replace(RUN, max_seq_length=30, length_ramp_share=0.2)
     run = dataclasses.replace(RUN, max_seq_length=32, length_ramp_steps=20)
     with pytest.raises(UserError, match="--length_ramp_steps=20: expected less than --num_train_steps=20"):
         train(make_workdir("never", run=run), shards)
@@ -260,6 +262,10 @@ def test_a_ramp_of_the_length_is_refused_where_it_cannot_be(make_workdir, shards
     run = dataclasses.replace(run, length_ramp_steps=10, global_batch_size=3)
     with pytest.raises(UserError, match="a global batch of 3 .* does not divide over 2 replicas"):
         train(make_workdir("uneven", run=run), shards, strategy=two_replicas())
+    for train_minutes in (0.0, 5.0):
+        run = dataclasses.replace(run, length_ramp_steps=0, length_ramp_share=0.5, train_minutes=train_minutes)
+        with pytest.raises(UserError, match="a global batch of 3 .* does not divide over 2 replicas"):
+            pretraining_data.check_ramps(run, two_replicas())
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,8 @@ def test_a_start_that_is_refused_prepares_nothing_and_leaves_no_run(tmp_path, ch
     [
         ({"batch_ramp_steps": 6}, [(2, 32)] * 2 + [(4, 32)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2),
         ({"length_ramp_steps": 6}, [(64, 8)] * 3 + [(32, 16)] * 3 + [(16, 32)] * 2),
+        ({"length_ramp_share": 0.3}, [(64, 8)] * 3 + [(32, 16)] * 3 + [(16, 32)] * 2),
+        ({"batch_ramp_share": 0.3}, [(2, 32)] * 2 + [(4, 32)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2),
         (
             {"length_ramp_steps": 4, "batch_ramp_steps": 6},
             [(8, 8)] * 2 + [(8, 16)] * 2 + [(8, 32)] * 2 + [(16, 32)] * 2,
@@ -210,6 +212,15 @@ def test_a_start_that_is_refused_prepares_nothing_and_leaves_no_run(tmp_path, ch
 def test_ramps_set_the_shape_of_each_step(changes, shapes):
     run = dataclasses.replace(RUN, global_batch_size=16, max_seq_length=32, **changes)
     assert [pretraining_data.batch_shape_at(run, step) for step in range(8)] == shapes
+
+
+def test_a_ramp_that_is_a_share_of_the_minutes_follows_the_clock_and_not_the_steps():
+    run = dataclasses.replace(
+        RUN, global_batch_size=16, max_seq_length=32, train_minutes=5.0, length_ramp_share=0.5, batch_ramp_share=0.3
+    )
+    for step in (0, 10**6):
+        shapes = [pretraining_data.batch_shape_at(run, step, share) for share in (0.0, 0.15, 0.25, 0.35, 0.5, 1.0)]
+        assert shapes == [(8, 8), (16, 8), (16, 16), (32, 16), (16, 32), (16, 32)]
 
 
 def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
@@ -275,6 +286,31 @@ def test_a_contradicting_value_is_named_with_both_sides_and_a_changeable_one_is_
     with pytest.raises(UserError, match="another vocabulary"):
         ExistingRun.read(workdir).resumed(None, {}, b"[PAD]\n")
     assert ExistingRun.read(workdir).resumed(CONFIG, {"num_train_steps": 77})[1].num_train_steps == 77
+
+
+def test_a_refusal_lists_what_may_change_when_a_run_is_resumed(make_workdir):
+    for wanted_model, wanted in ((None, {"learning_rate": 0.5}), (CONFIG.replace(hidden_size=24), {})):
+        with pytest.raises(UserError) as refused:
+            ExistingRun.read(make_workdir("refused")).resumed(wanted_model, wanted)
+        assert "what may change is --allow_missing, --batch_ramp_share" in str(refused.value)
+        assert all(f"--{name}" in str(refused.value) for name in RUN.CHANGEABLE_ON_RESUME)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "begun, wanted, expected",
+    [
+        ({"length_ramp_steps": 12}, {"length_ramp_share": 0.2}, (0, 0.2)),
+        ({"length_ramp_steps": 12}, {"length_ramp_steps": 4}, (4, 0.0)),
+        ({"length_ramp_share": 0.2}, {"length_ramp_steps": 0}, (0, 0.0)),
+    ],
+)
+def test_a_ramp_may_change_when_a_run_is_resumed_and_the_new_way_replaces_the_old(
+    make_workdir, begun, wanted, expected
+):
+    run = dataclasses.replace(RUN, max_seq_length=32, **begun)
+    resumed = ExistingRun.read(make_workdir("ramp", run=run)).resumed(CONFIG, wanted)[1]
+    assert (resumed.length_ramp_steps, resumed.length_ramp_share) == expected
 
 
 def test_checkpoints_are_in_the_order_of_their_steps_however_many_digits_these_have(tmp_path):

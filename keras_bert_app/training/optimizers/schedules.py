@@ -25,11 +25,13 @@ def learning_rate(run: TrainingConfig, step, progress):
         float32 scalar.
     """
     step, progress = tf.cast(step, tf.float32), tf.minimum(tf.cast(progress, tf.float32), 1.0)
-    warmup_share = min(run.num_warmup_steps / run.num_train_steps, 1.0)  # of the steps, or of the time
+    # The share is one of the steps, or of the time.
+    warmup_share = run.warmup_share or min(run.num_warmup_steps / run.num_train_steps, 1.0)
     if not warmup_share:
         warmed = tf.ones_like(progress)
     else:
-        warmed = progress / warmup_share if run.train_minutes else step / run.num_warmup_steps
+        by_share = run.train_minutes or run.warmup_share
+        warmed = progress / warmup_share if by_share else step / run.num_warmup_steps
     after_warmup = tf.maximum(progress - warmup_share, 0.0) / max(1.0 - warmup_share, 1e-9)
     shape = _SHAPES[run.learning_rate_schedule](run, progress, after_warmup)
     if run.learning_rate_schedule == "slanted_triangular":

@@ -49,5 +49,11 @@ def test_with_a_time_budget_the_clock_counts_and_not_the_steps(schedule):
     np.testing.assert_allclose(by_clock, rates(schedule, [10, 20, 60, 100, 100]), atol=1e-6)
 
 
+@pytest.mark.parametrize("train_minutes", [0, 5])
+def test_a_share_of_the_run_warms_up_like_as_many_steps(train_minutes):
+    share = {"warmup_share": 0.2, "num_warmup_steps": -1, "train_minutes": train_minutes}
+    np.testing.assert_allclose(rates("linear", [0, 7, 20, 60], **share), rates("linear", [0, 7, 20, 60]), rtol=1e-6)
+
+
 def test_without_warm_up_the_first_step_has_the_peak():
     np.testing.assert_allclose(rates("linear", [0, 50], num_warmup_steps=0), [2.0, 1.0])

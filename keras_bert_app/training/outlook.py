@@ -1,0 +1,58 @@
+"""What the first steps of a pre-training say about the rest of it: its duration, and ramps that it cannot finish."""
+
+from keras_bert_app.config.pretraining_config import PretrainingConfig
+from keras_bert_app.terminal.durations import rough_duration
+from keras_bert_app.training import strategies
+from keras_bert_app.training.start import Start
+
+_LONG_SECONDS = 600.0  # a shorter run on a CPU needs no advice
+_WIDE = 768  # hidden_size from which small_budget wants other weights and a lower rate (recipes/small_budget.py)
+
+
+def lines(start: Start, step: int, step_seconds: float, seconds_left: float) -> list[str]:
+    """The lines that a run says once, after its first steps.
+
+    Args:
+        start: Start.
+        step: the number of steps that were taken.
+        step_seconds: seconds a step.
+        seconds_left: estimated seconds until the end of the run.
+    """
+    run = start.run
+    num_steps = step + seconds_left / step_seconds if run.train_minutes else run.num_train_steps
+    is_plain = start.names_recipe and not run.train_minutes and strategies.device_kind(start.strategy) == "CPU"
+    if not is_plain or seconds_left < _LONG_SECONDS:
+        return unfinished_ramps(run, num_steps)
+    changes = " --learning_rate=1e-4 --initializer_range=0.02" if start.model_config.hidden_size >= _WIDE else ""
+    advice = (
+        f"{run.num_train_steps:,} steps take about {rough_duration(run.num_train_steps * step_seconds)} on this CPU; "
+        f"for a good model in a given time start with --recipe=small_budget{changes} --train_minutes=60 in another "
+        "--workdir"
+    )
+    return [advice, *unfinished_ramps(run, num_steps)]
+
+
+def unfinished_ramps(run: PretrainingConfig, num_steps: float) -> list[str]:
+    """One line for each ramp that a run does not finish.
+
+    Args:
+        run: PretrainingConfig, resolved.
+        num_steps: the steps that the run takes in all, perhaps an estimate.
+    """
+    found = []
+    if not run.warmup_share and run.num_warmup_steps >= run.num_train_steps:
+        found.append(
+            f"--num_warmup_steps={run.num_warmup_steps} is not below --num_train_steps={run.num_train_steps}, so the "
+            "learning rate never reaches its peak; start with --warmup_share=0.1 instead, in another --workdir"
+        )
+    end = f"--train_minutes={run.train_minutes:g}" if run.train_minutes else "--num_train_steps"
+    for name, ramp_steps, never in (
+        ("batch_ramp", run.batch_ramp_steps, f"batches never reach {run.global_batch_size} rows"),
+        ("length_ramp", run.length_ramp_steps, f"rows never reach {run.max_seq_length} tokens"),
+    ):
+        if ramp_steps and ramp_steps >= num_steps:
+            found.append(
+                f"--{name}_steps={ramp_steps}: {end} ends this run after about {num_steps:,.0f} steps, so {never}; "
+                f"stop it (Ctrl-C) and go on with --{name}_share=0.2, which is a share of the run, in place of it"
+            )
+    return found

@@ -1,0 +1,65 @@
+"""Whether a vocabulary fits a text: the share of [UNK] among the word pieces, counted before a training begins."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_app.errors import UserError
+from pipelines.corpus.manifest import shard_paths
+from pipelines.wordpiece.tokenizer import BertTokenizer
+
+MOST_UNKNOWN = 0.2  # with more, a training is refused
+REMARKABLE = 0.05  # with more, the user is warned
+_SAMPLE_BYTES = 1 << 19
+
+
+def check_corpora(manifests: Mapping[str, dict], tokenizer: BertTokenizer) -> list[str]:
+    """Counts [UNK] in a sample of each corpus: its first training documents, which are shuffled.
+
+    Args:
+        manifests: the manifest of each corpus, by directory.
+        tokenizer: BertTokenizer.
+
+    Returns:
+        Lines of warning.
+
+    Raises:
+        UserError: too many pieces of a corpus are [UNK].
+    """
+    lines = []
+    for directory, manifest in manifests.items():
+        sentences, size = [], 0
+        for record in tf.data.TFRecordDataset(shard_paths(directory, manifest, "train")).as_numpy_iterator():
+            sentences += record[: _SAMPLE_BYTES - size].decode("utf-8", "ignore").split("\n")
+            size += len(record)
+            if size >= _SAMPLE_BYTES:
+                break
+        if sentences:
+            lines += check(tokenizer.tokenize(tf.constant(sentences)).flat_values.numpy(), tokenizer, directory)
+    return lines
+
+
+def check(token_ids: np.ndarray, tokenizer: BertTokenizer, source: str) -> list[str]:
+    """Counts [UNK] among the word pieces of a text.
+
+    Args:
+        token_ids: int [T]. [CLS] and [SEP] do not count.
+        tokenizer: an object with the numbers of the special pieces.
+        source: where the text is from, for the message.
+
+    Returns:
+        [], or a line of warning.
+
+    Raises:
+        UserError: more than MOST_UNKNOWN of the pieces are [UNK].
+    """
+    unknown = int((token_ids == tokenizer.unk_id).sum())
+    total = int((~np.isin(token_ids, [tokenizer.cls_id, tokenizer.sep_id])).sum())
+    if unknown <= REMARKABLE * total:
+        return []
+    line = f"{source}: {unknown / total:.1%} of {total:,} word pieces are [UNK]"
+    mend = "take a model or vocabulary of its language and case, or learn a vocabulary of it with learn_vocab"
+    if unknown > MOST_UNKNOWN * total:
+        raise UserError(f"{line}, so text and vocabulary do not fit; expected {MOST_UNKNOWN:.0%} at most; {mend}")
+    return [f"{line}; {mend}"]

@@ -1,0 +1,230 @@
+"""The clock, the ramps and the lines of runs whose steps take as long as the test says."""
+
+import dataclasses
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert_app.errors import Interrupted
+from keras_bert_app.training import loop, outlook, pace, pretraining_start, reporting, steps, window
+from keras_bert_app.training.losses import PretrainingObjective
+from tests.training.conftest import CONFIG, RUN, train
+from tests.training.runs import rows_of
+
+BY_THE_CLOCK = dataclasses.replace(
+    RUN, train_minutes=1.0, num_train_steps=10**6, num_warmup_steps=10**5, max_seq_length=32, log_steps=10**6
+)
+
+
+class Steps:
+    """Stands for steps.make_train_call: steps that train nothing and take `seconds`, and `compiling` more when new.
+
+    Attributes:
+        progress: share of the run at the beginning of each call; None without a time budget.
+        shapes: (rows, tokens a row) of each call.
+        stops_after: number of calls after which SIGTERM comes; 0 for never.
+    """
+
+    def __init__(self, sleep):
+        self.sleep, self.seconds, self.compiling, self.stops_after = sleep, 1.0, 10.0, 0
+        self.progress, self.shapes, self.known = [], [], set()
+
+    def make_train_call(self, *arguments):
+        columns = steps.columns(PretrainingObjective())
+        self.known = set()  # each start of a run compiles anew
+
+        def call(batches, first_step, progress=None, stop=False):
+            count, *shape = batches["input_mask"].shape
+            self.sleep(count * self.seconds + (self.compiling if tuple(shape) not in self.known else 0.0))
+            self.known.add(tuple(shape))
+            self.progress.append(progress and progress[0])
+            self.shapes.append(tuple(shape))
+            if self.stops_after == len(self.shapes):
+                os.kill(os.getpid(), signal.SIGTERM)
+            rows = np.ones([count, len(columns)], np.float32)
+            rows[:, columns["bad_variable"]] = -1
+            rows[:, columns["stop"]] = 0
+            rows[:, columns["progress"]] = progress[0] if progress else (first_step + np.arange(count)) / 20
+            return rows
+
+        return call
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only the steps move."""
+    clock = SimpleNamespace(now=1000.0)
+    for module in (loop, pace, window):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+@pytest.fixture
+def fake_steps(monkeypatch):
+    """A function that puts Steps in place of the real ones. Its argument is the function that lets time pass."""
+
+    def put(sleep):
+        fake = Steps(sleep)
+        monkeypatch.setattr(steps, "make_train_call", fake.make_train_call)
+        return fake
+
+    return put
+
+
+@pytest.fixture
+def timed_steps(clock, fake_steps):
+    """Steps on the clock of the test."""
+
+    def sleep(seconds):
+        clock.now += seconds
+
+    return fake_steps(sleep)
+
+
+def test_a_run_by_the_clock_goes_on_after_each_stop_where_its_schedule_stood(
+    timed_steps, make_workdir, training_shards
+):
+    workdir = make_workdir("stopped", run=BY_THE_CLOCK)
+    for num_calls in (6, 2):
+        begun = len(timed_steps.progress)
+        timed_steps.stops_after = begun + num_calls
+        with pytest.raises(Interrupted):
+            train(workdir, training_shards)
+        # The first call compiles for 10 of the run's 60 seconds, which are no part of the schedule.
+        shares = timed_steps.progress[max(0, begun - 1) :]
+        assert np.diff(shares).max() < 0.08, shares
+
+
+def test_a_length_ramp_of_a_share_follows_the_clock_through_stops_and_ends_in_whole_rows(
+    timed_steps, make_workdir, training_shards
+):
+    timed_steps.compiling = 2.0
+    run = dataclasses.replace(BY_THE_CLOCK, num_warmup_steps=-1, warmup_share=0.1, length_ramp_share=0.4)
+    workdir = make_workdir("ramp", run=run)
+    timed_steps.stops_after = 8
+    with pytest.raises(Interrupted):
+        train(workdir, training_shards)
+    _, output = train(workdir, training_shards)
+    calls = list(zip(timed_steps.progress, timed_steps.shapes, strict=True))
+    # The batches of a call are made with the share at the beginning of the call before.
+    for (share, _), (_, shape) in zip(calls, calls[1:], strict=False):
+        assert shape == ((32, 8) if share < 0.2 else (16, 16) if share < 0.4 else (8, 32)), (share, calls)
+    assert [shape for _, shape in calls].count((8, 32)) >= 5 and "the run ended within" not in output
+
+
+def test_tokens_a_second_are_those_of_steps_that_did_not_compile(timed_steps, make_workdir, training_shards):
+    timed_steps.compiling = 100.0
+    workdir = make_workdir("speed", run=dataclasses.replace(RUN, num_train_steps=10))
+    train(workdir, training_shards)
+    first, second = [row["tokens_per_second"] for row in rows_of(workdir) if "loss" in row]
+    # A batch has 232 positions at most, of which some are padding, and a step takes a second.
+    assert 100 < first < 232 and 100 < second < 232
+
+
+def test_a_window_whose_steps_all_compiled_has_no_speed():
+    sums = window.Window(PretrainingObjective())
+    row = np.ones([1, len(steps.columns(PretrainingObjective()))])
+    sums.add(row, tf.ones([1, 4, 8], tf.int32), 0.0, 1, 30.0)
+    assert "tokens_per_second" not in sums.close()
+
+
+def test_a_stream_has_a_line_soon_with_the_time_of_compiling_and_then_with_the_time_left(
+    fake_steps, make_workdir, training_shards, monkeypatch
+):
+    monkeypatch.setattr(reporting, "_SECONDS_BETWEEN_FIRST_LINES", 0.3, raising=False)
+    monkeypatch.setattr(reporting, "_LONG_COMPILATION_SECONDS", 1.0, raising=False)
+    slow = fake_steps(time.sleep)
+    slow.compiling, slow.seconds = 1.4, 0.12
+    run = dataclasses.replace(RUN, num_train_steps=9, log_steps=1000)
+    _, output = train(make_workdir("lines", run=run), training_shards)
+    lines = [line for line in output.splitlines() if line.startswith("step ")]
+    compiling = [line for line in lines if "compiling" in line]
+    assert compiling and all(line.startswith("step 0/9  compiling 0:0") for line in compiling)
+    assert any(line.startswith("step 0/9  compiled for batches of 8 x 29 tokens in 0:0") for line in lines)
+    with_figures = [line for line in lines if "loss" in line]
+    assert len(with_figures) > 1 and "ETA 0:0" in with_figures[0] and "tokens/s" in with_figures[0]
+
+
+def test_what_the_first_steps_say_of_the_rest_is_said_once_after_ten_steps(
+    timed_steps, make_workdir, training_shards, monkeypatch
+):
+    timed_steps.seconds = 0.1
+    asked = []
+    monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or ["the outlook"])
+    _, output = train(make_workdir("outlook"), training_shards)
+    ((step, step_seconds, seconds_left),) = asked
+    assert 10 <= step < 15 and step_seconds == pytest.approx(0.1) and seconds_left == pytest.approx(2.0 - step * 0.1)
+    assert output.count("the outlook") == 1
+
+
+def test_steps_that_take_long_do_not_wait_for_the_tenth(timed_steps, make_workdir, training_shards, monkeypatch):
+    timed_steps.seconds, asked = 15.0, []
+    monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or [])
+    train(make_workdir("slow"), training_shards)
+    assert asked[0][0] < 5
+
+
+def test_a_start_that_cannot_finish_its_ramp_is_warned_after_ten_steps_and_may_go_on_with_a_share(
+    timed_steps, make_workdir, training_shards
+):
+    run = dataclasses.replace(BY_THE_CLOCK, length_ramp_steps=750, log_steps=1)
+    workdir = make_workdir("short", run=run)
+    _, output = train(workdir, training_shards)
+    (number,) = [index for index, line in enumerate(output.splitlines()) if "--length_ramp_steps=750: " in line][:1]
+    assert output.splitlines()[number - 1].startswith("step 12  ")  # the first call that ends after step 10
+    assert "rows never reach 32 tokens; stop it (Ctrl-C) and go on with --length_ramp_share=0.2" in output
+    assert "the run ended within --length_ramp_steps=750" in output
+    wanted = {"length_ramp_share": 0.2, "train_minutes": 2.0}
+    make_workdir("short", *pretraining_start.ExistingRun.read(workdir).resumed(None, wanted))
+    _, output = train(workdir, training_shards)
+    assert timed_steps.shapes[-1] == (8, 32) and "--length_ramp_" not in output
+
+
+def start_of(**changes):
+    """A start on a CPU, without a recipe unless names_recipe says otherwise."""
+    names_recipe = changes.pop("names_recipe", True)
+    run = dataclasses.replace(RUN, **{"num_train_steps": 100_000, "max_seq_length": 32, **changes})
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    return SimpleNamespace(run=run, strategy=strategy, names_recipe=names_recipe, model_config=CONFIG)
+
+
+@pytest.mark.parametrize(
+    "changes, parts",
+    [
+        (
+            {"length_ramp_steps": 750, "train_minutes": 3.0},
+            ("--length_ramp_steps=750: --train_minutes=3", "about 352 steps", "rows never reach 32 tokens", "0.2"),
+        ),
+        ({"batch_ramp_steps": 750, "train_minutes": 3.0}, ("--batch_ramp_steps=750", "batches never reach 8 rows")),
+        (
+            {"num_warmup_steps": 9000, "num_train_steps": 5000, "train_minutes": 0.0, "names_recipe": False},
+            ("--num_warmup_steps=9000 is not below --num_train_steps=5000", "never reaches its peak"),
+        ),
+    ],
+)
+def test_the_outlook_names_each_ramp_that_the_run_does_not_finish(changes, parts):
+    (line,) = outlook.lines(start_of(**changes), 12, 0.5, 170.0)
+    assert all(part in line for part in parts), line
+
+
+def test_the_outlook_of_a_run_that_finishes_its_ramps_is_empty():
+    assert outlook.lines(start_of(length_ramp_steps=300, train_minutes=3.0), 12, 0.5, 170.0) == []
+    assert outlook.lines(start_of(length_ramp_share=0.2, train_minutes=3.0), 12, 0.5, 170.0) == []
+
+
+def test_a_run_without_a_recipe_on_a_cpu_says_how_long_it_would_take_and_names_the_recipe(monkeypatch):
+    (line,) = outlook.lines(start_of(), 12, 1.476, 147_582.0)
+    assert line.startswith("100,000 steps take about 41.0 hours on this CPU; ") and "--recipe=small_budget" in line
+    wide = start_of()
+    wide.model_config = CONFIG.replace(hidden_size=768, num_attention_heads=12)
+    assert "--learning_rate=1e-4 --initializer_range=0.02" in outlook.lines(wide, 12, 1.476, 147_582.0)[0]
+    assert outlook.lines(start_of(names_recipe=False), 12, 1.476, 147_582.0) == []
+    assert outlook.lines(start_of(), 12, 0.005, 500.0) == []
+    assert outlook.lines(start_of(train_minutes=60.0), 12, 1.476, 3000.0) == []
+    monkeypatch.setattr(outlook.strategies, "device_kind", lambda strategy: "GPU")
+    assert outlook.lines(start_of(), 12, 1.476, 147_582.0) == []
