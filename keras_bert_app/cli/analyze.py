@@ -12,17 +12,21 @@ directory shows the results of all analyses so far. It names the model of each r
 
 import dataclasses
 import os
+import re
 
 from absl import flags
 
 from keras_bert_app.analysis import study_registry
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.cli.common import app
+from keras_bert_app.cli.common import app, written_places
 from keras_bert_app.cli.common.output_files import make_place_for, write_files
 from keras_bert_app.errors import UserError
+from keras_bert_app.files import read_json
+from pipelines import storage
 
 _WHAT = flags.DEFINE_list("what", [], f"Of {', '.join(study_registry.NAMES)}; list says what each is.")
 flags.DEFINE_string("output_dir", "", "Directory for what is found.")
+written_places.define_overwrite()
 _HELP = {
     "init_checkpoint": "The model, in any layout that convert reads.",
     "text": "The text to look at.",
@@ -82,6 +86,7 @@ def main(arguments: list[str]) -> None:
         app.required("init_checkpoint")
     _check_inputs(options, studies)
     make_place_for(os.path.join(output_dir, "found.json"), "output_dir")
+    written_places.check_new(_files_of_others(output_dir, _WHAT.value), "output_dir")
     subject = None if is_of_workdir else encoders.load_subject(options.init_checkpoint, print)
     for study in studies:
         result = study.run(subject, options, print)
@@ -93,6 +98,19 @@ def main(arguments: list[str]) -> None:
         output_dir,
         {analysis_report.REPORT: analysis_report.report(output_dir, f"Inside {name}", (subject or result).origin)},
     )
+
+
+def _files_of_others(output_dir, names):
+    """The files in a directory that analyses with these names would replace, and that no analysis wrote."""
+    present, own = storage.list_directory(output_dir), set()
+    for name in study_registry.NAMES:
+        if f"{name}.json" in present:
+            try:
+                own |= {f"{name}.json", "report.html", *read_json(os.path.join(output_dir, f"{name}.json"))["files"]}
+            except (UserError, KeyError, TypeError):  # a file of another program, or one that was cut off
+                continue
+    named = [file for file in present if any(re.match(rf"{name}[_.]", file) for name in names) or file == "report.html"]
+    return [os.path.join(output_dir, file) for file in named if file not in own]
 
 
 def _list_studies():
@@ -120,4 +138,4 @@ def _check_inputs(options, studies):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"output_dir": ""})

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text, output_files
+from keras_bert_app.cli.common import app, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from pipelines.text.readers import FORMATS, ReaderCounts
 from pipelines.wordpiece.vocabulary import UNUSED_PIECE, never_produced, parse_vocabulary, read_bytes
@@ -29,7 +29,9 @@ _OUTPUT_DIR = flags.DEFINE_string("output_dir", "", "Directory for report.txt, r
 _NUM_LONGEST_SPLITS = flags.DEFINE_integer(
     "num_longest_splits", 20, "How many of the longest splits are listed.", lower_bound=0
 )
+written_places.define_overwrite()
 _EXAMPLES = 10
+_REPORTS = ("report.txt", "report.json", "report.png")
 # A vocabulary with its own casing has a smaller share of entries that no text can produce.
 _SUSPICIOUS_SHARE = 0.25
 
@@ -41,9 +43,10 @@ def main(arguments: list[str]) -> None:
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value) if _INPUT_FILES.value else []
     check_file(vocab_file)
     if _OUTPUT_DIR.value:
-        report_file = os.path.join(_OUTPUT_DIR.value, "report.txt")
-        output_files.check_apart(report_file, "output_dir", _INPUT_FILES.value, files)
-        output_files.make_place_for(report_file, "output_dir")
+        reports = [os.path.join(_OUTPUT_DIR.value, name) for name in _REPORTS]
+        output_files.check_apart(reports[0], "output_dir", _INPUT_FILES.value, files)
+        output_files.make_place_for(reports[0], "output_dir")
+        written_places.check_new(reports, "output_dir")
     with app.quiet_start():
         from pipelines.wordpiece import vocabulary_report
         from pipelines.wordpiece.tokenizer import BertTokenizer
@@ -134,4 +137,5 @@ if __name__ == "__main__":
         main,
         __doc__,
         instead_of_arguments="the vocabulary goes into --vocab_file, text into --input_files",
+        writes={"output_dir": ""},
     )

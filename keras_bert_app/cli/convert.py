@@ -84,7 +84,9 @@ def main(arguments: list[str]) -> None:
             _write_pruned_run(source, pruned)
             return
     outputs_agree = True
-    weights, lines = load.load_weights(source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value)
+    weights, lines = load.load_weights(
+        source, _FROM.value, tuple(_ALLOW_MISSING.value), _ALLOW_UNEXPECTED.value, allow_absent=True
+    )
     print("\n".join(lines), flush=True)
     if _CHECK.value:
         with load.located(source, _FROM.value) as (path, source_format):
@@ -162,4 +164,4 @@ def _operations(vocabulary_bytes: bytes | None, pruned: dict[int, list[int]]) ->
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"output": ""})

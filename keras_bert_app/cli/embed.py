@@ -11,7 +11,7 @@ import sys
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, output_files, pooling_flags
+from keras_bert_app.cli.common import app, output_files, pooling_flags, written_places
 from keras_bert_app.errors import UserError
 from keras_bert_app.vectors import text_sources
 from pipelines.text.text_files import ReaderCounts
@@ -23,6 +23,7 @@ flags.DEFINE_string("input_file", "", "File of texts, one a line or JSON lines, 
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", "auto (by the name), lines or jsonl.")
 _TEXT_FIELD = flags.DEFINE_string("text_field", "text", "The field of JSON lines that holds the text.")
 flags.DEFINE_string("output_file", "", "Where the vectors go: X.npy or X.tsv.")
+written_places.define_overwrite()
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Texts embedded at a time.", lower_bound=1)
 
 
@@ -68,6 +69,7 @@ def _check_flags(input_file, output_file):
         raise UserError(
             f"--output_file={output_file}: is the --input_file, whose texts would be lost; give another name"
         )
+    written_places.check_new([output_file], "output_file")
 
 
 def _embedder():
@@ -82,4 +84,4 @@ def _embedder():
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"output_file": ""})

@@ -15,7 +15,7 @@ import os
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags
+from keras_bert_app.cli.common import app, config_flags, written_places
 from keras_bert_app.config.bert_config import SIZES, BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -60,6 +60,7 @@ _POSITIONS = flags.DEFINE_float(
 )
 _PRICE = flags.DEFINE_float("price_per_hour", None, "What a device costs an hour, in any currency.", lower_bound=0.0)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
+written_places.define_overwrite()
 
 _RUN_FIELDS = [
     field
@@ -84,6 +85,8 @@ _given_for_model = config_flags.define_model_flags()
 
 def main(arguments: list[str]) -> None:
     (name,) = app.required("hardware")
+    if _OUTPUT_FILE.value:
+        written_places.check_new([_OUTPUT_FILE.value], "output_file")
     recipe = load_recipe(_RECIPE.value) if _RECIPE.value else None
     if not (_CONFIG.value or recipe):
         raise UserError(f"--config is missing; name one of {', '.join(SIZES)}, or a bert_config.json")
@@ -113,7 +116,7 @@ def _model(name, changes):
     changes = changes | _given_for_model()
     if name in SIZES or ("." not in os.path.basename(name) and not os.path.exists(name)):
         return BertConfig.of_size(name, **changes)  # an unknown name raises an error that names the nearest size
-    return BertConfig.from_json_file(name).replace(**changes)
+    return BertConfig.from_json_file(name, print).replace(**changes)
 
 
 def _work(recipe, run):
@@ -144,4 +147,4 @@ def _work(recipe, run):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"output_file": ""})

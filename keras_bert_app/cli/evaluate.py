@@ -5,11 +5,12 @@ python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # all see
 python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_dir=answers/xnli
 """
 
+import dataclasses
 import sys
 
 from absl import flags
 
-from keras_bert_app.cli.common import answer_flags, app
+from keras_bert_app.cli.common import answer_flags, app, written_places
 
 flags.DEFINE_string("workdir", "", "Work directory of a fine-tuning run.")
 _DATA_DIR = flags.DEFINE_string("data_dir", "", "Directory of the task's files; by default the run's own.")
@@ -18,15 +19,21 @@ _INPUT_FILE = flags.DEFINE_string("input_file", "", "A labelled file, instead of
 _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", "", "Where predictions, probabilities and scores go; by default nowhere."
 )
+written_places.define_overwrite()
 _given = answer_flags.define()
 
 
 def main(arguments: list[str]) -> None:
     (workdir,) = app.required("workdir")
+    if _OUTPUT_DIR.value:
+        answer_flags.check_new_answers(_OUTPUT_DIR.value)
     with app.quiet_start():
         from keras_bert_app.tasks.scoring import make_ready, opened
     run = opened(workdir, **_given(), stream=sys.stderr)
-    path = _INPUT_FILE.value or run.task.path(_DATA_DIR.value or run.run.data_dir, _SPLIT.value)
+    data_dir = _DATA_DIR.value or run.run.data_dir
+    if run.task.has_file(data_dir, "dev"):  # another directory may have a file for what the run held out
+        run.run = dataclasses.replace(run.run, dev_fraction=0.0)
+    path = _INPUT_FILE.value or run.task.path(data_dir, _SPLIT.value, dev_fraction=run.run.dev_fraction)
     if _OUTPUT_DIR.value:
         make_ready(_OUTPUT_DIR.value)
     scores, examples, notes, predicted = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
@@ -41,4 +48,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"output_dir": ""})

@@ -9,7 +9,7 @@ An exported pre-trained model fills in [MASK]s. An exported fine-tuned run answe
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, pooling_flags
+from keras_bert_app.cli.common import app, pooling_flags, written_places
 from keras_bert_app.errors import UserError
 
 flags.DEFINE_string(
@@ -75,4 +75,4 @@ def _refuse(*given, whose):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"export_dir": written_places.EXPORT})

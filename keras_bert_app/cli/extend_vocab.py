@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text, output_files
+from keras_bert_app.cli.common import app, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from pipelines import storage
 from pipelines.text.readers import FORMATS, ReaderCounts
@@ -31,6 +31,7 @@ _MIN_COUNT = flags.DEFINE_integer("min_count", 5, "The fewest occurrences of a w
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Whether the vocabulary is uncased.")
 _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to choose from, drawn by document; 0 for all.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
+written_places.define_overwrite()
 _WORDS_SHOWN = 30
 
 
@@ -49,9 +50,10 @@ def main(arguments: list[str]) -> None:
         for other in others if path and not storage.is_remote(path) else ():
             if os.path.realpath(path) == os.path.realpath(flags.FLAGS[other].value):
                 raise UserError(f"--{name}={path} is the --{other} too, which would be lost; give another name")
-    output_files.make_place_for(output_file, "output_file")
-    if _WORDS_FILE.value:
-        output_files.make_place_for(_WORDS_FILE.value, "words_file")
+    for name in ("output_file", "words_file"):
+        if path := flags.FLAGS[name].value:
+            output_files.make_place_for(path, name)
+            written_places.check_new([path], name)
     with app.quiet_start():
         from pipelines.wordpiece.vocabulary_extension import extend_vocabulary
     documents = input_text.documents_of(
@@ -101,4 +103,9 @@ def _report_lines(extension: Any, output_file: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, instead_of_arguments="files go into --input_files")
+    app.run(
+        main,
+        __doc__,
+        instead_of_arguments="files go into --input_files",
+        writes={"output_file": "", "words_file": ""},
+    )

@@ -4,6 +4,8 @@ python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_
     --workdir=runs/sst-2
 python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body --label_column=team \\
     --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets --num_seeds=3
+python -m keras_bert_app.cli.finetune --task=classification --data_dir=ag_news/train.csv --dev_fraction=0.05 \\
+    --text_columns=1,2 --label_column=0 --init_checkpoint=runs/mine --workdir=runs/ag_news  # without a head line
 
 A run that was stopped goes on with the same command. SIGINT (Ctrl-C) and SIGTERM let it finish its step and save. The
 exit code is 130 or 143 after these signals, and 2 after an error.
@@ -13,13 +15,10 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags
-from keras_bert_app.config.bert_config import SIZES, BertConfig
+from keras_bert_app.cli.common import app, config_flags, written_places
+from keras_bert_app.config.bert_config import SIZES
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.errors import UserError
 from keras_bert_app.interop.hub import is_handle
-from pipelines import storage
-from pipelines.wordpiece.vocabulary import load_vocabulary, read_bytes
 
 flags.DEFINE_string("workdir", "", "Directory of the run: configuration, checkpoints, metrics, results.")
 _NUM_SEEDS = flags.DEFINE_integer(
@@ -43,10 +42,9 @@ _given_for_run = config_flags.define_flags(
 def main(arguments):
     if _LIST_TASKS.value:
         with app.quiet_start():
-            from keras_bert_app.tasks import registry
-        for name, task in registry.TASKS.items():
-            files = dict.fromkeys(names[0].replace("{all}", "*") for names in task.files.values())
-            print(f"{name:16} {task.summary}; files {', '.join(files)}")
+            from keras_bert_app.tasks import keyword_start
+        for name, summary in keyword_start.list_tasks().items():
+            print(f"{name:16} {summary}")
         return
     (workdir,) = app.required("workdir")
     wanted = _given_for_run()
@@ -55,31 +53,12 @@ def main(arguments):
             wanted[name] = config_flags.absolute(wanted[name])
     FinetuningConfig(**wanted)  # a bad value is named before anything is read
     with app.quiet_start():
-        from keras_bert_app.tasks import finetuning_start
-    finetuning_start.launch(workdir, wanted, _NUM_SEEDS.value, finetuning_start.Source(*_source(wanted)))
-
-
-def _source(wanted):
-    """The values of finetuning_start.Source: init_checkpoint, takes_weights, model_config, vocabulary."""
-    init_checkpoint = wanted.get("init_checkpoint")
-    if init_checkpoint and (_CONFIG.value or _VOCAB_FILE.value):
-        raise UserError(
-            "--init_checkpoint brings its configuration and vocabulary; leave out --config and --vocab_file"
-        )
-    if _RANDOM.value and not init_checkpoint:
-        raise UserError("--random_init takes the shape of --init_checkpoint, which is missing")
-    if bool(_CONFIG.value) != bool(_VOCAB_FILE.value):
-        raise UserError("--config and --vocab_file go together; or give --init_checkpoint")
-    if not _CONFIG.value:
-        return init_checkpoint, not _RANDOM.value, None, None
-    num_pieces = len(load_vocabulary(_VOCAB_FILE.value))
-    config = (
-        BertConfig.of_size(_CONFIG.value, vocab_size=num_pieces)
-        if _CONFIG.value in SIZES or not storage.exists(_CONFIG.value)
-        else BertConfig.from_json_file(_CONFIG.value)
+        from keras_bert_app.tasks import finetuning_start, keyword_start
+    source = keyword_start.source_of(
+        wanted.get("init_checkpoint", ""), not _RANDOM.value, _CONFIG.value, _VOCAB_FILE.value
     )
-    return None, False, config, read_bytes(_VOCAB_FILE.value)
+    finetuning_start.launch(workdir, wanted, _NUM_SEEDS.value, source)
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__)
+    app.run(main, __doc__, writes={"workdir": written_places.RUN})

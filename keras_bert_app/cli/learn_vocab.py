@@ -8,10 +8,10 @@ The same text therefore gives the same vocabulary. Memory holds the sample and a
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, input_text, output_files
+from keras_bert_app.cli.common import app, input_text, output_files, written_places
 from keras_bert_app.errors import UserError
 from pipelines.text.readers import FORMATS, ReaderCounts
-from pipelines.wordpiece.vocabulary import SPECIAL_PIECES
+from pipelines.wordpiece.vocabulary import SPECIAL_PIECES, UNUSED_PIECE
 
 _INPUT_FILES = flags.DEFINE_list("input_files", [], "Text files, glob patterns or directories, comma-separated.")
 _INPUT_FORMAT = flags.DEFINE_string("input_format", "auto", f"Layout of the text: {', '.join(FORMATS)}.")
@@ -21,6 +21,7 @@ _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 30522, "Entries wanted, special
 _DO_LOWER_CASE = flags.DEFINE_bool("do_lower_case", True, "Lower case and strip accents (an uncased vocabulary).")
 _SAMPLE_MEGABYTES = flags.DEFINE_float("sample_megabytes", 200, "Text to learn from, drawn by document; 0 for all.")
 _SEED = flags.DEFINE_integer("seed", 12345, "Seed of the draw of documents.")
+written_places.define_overwrite()
 
 
 def main(arguments: list[str]) -> None:
@@ -34,6 +35,7 @@ def main(arguments: list[str]) -> None:
     files = input_text.checked_files(_INPUT_FILES.value, _INPUT_FORMAT.value)
     output_files.check_apart(vocab_file, "vocab_file", _INPUT_FILES.value, files)
     output_files.make_place_for(vocab_file, "vocab_file")
+    written_places.check_new([vocab_file], "vocab_file")
     with app.quiet_start():
         from pipelines.wordpiece import words
         from pipelines.wordpiece.vocabulary import write_vocabulary
@@ -45,6 +47,11 @@ def main(arguments: list[str]) -> None:
     pieces = learn_from_words(counted.counts, _VOCAB_SIZE.value)
     write_vocabulary(pieces, vocab_file)
     print(f"{vocab_file}: {len(pieces):,} pieces from {counted.num_words:,} words in {len(files):,} files")
+    if num_unused := sum(UNUSED_PIECE.fullmatch(piece) is not None for piece in pieces):
+        print(
+            f"{num_unused:,} of them are [unused] entries: the text gives no more than {len(pieces) - num_unused:,} "
+            f"pieces, so that --vocab_size={len(pieces) - num_unused} is enough, unless words are to be added later"
+        )
     if counted.num_dropped:
         print(
             f"{counted.num_dropped:,} of these words were too rare to be kept in memory; --sample_megabytes "
@@ -53,4 +60,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, instead_of_arguments="files go into --input_files")
+    app.run(main, __doc__, instead_of_arguments="files go into --input_files", writes={"vocab_file": ""})

@@ -49,10 +49,14 @@ def draw_corpus_report(report: dict, title: str) -> bytes:
 
 def _summary(report):
     train, heldout = report["splits"]["train"], report["splits"]["heldout"]
-    return (
+    overlap = report["heldout_overlap"]
+    text = (
         f"{train['documents']:,} training documents, {train['sentences']:,} sentences, {train['words']:,} words, "
         f"{train['text_bytes'] / 1e6:,.1f} MB; {heldout['documents']:,} documents held out"
     )
+    if overlap["sentences"]:
+        text += f", {overlap['overlapping'] / overlap['sentences']:.1%} of their sentences overlap with training"
+    return text
 
 
 def _draw_lengths(axes, lengths, heading):

@@ -44,4 +44,6 @@ def picture(
         shown = [fonts.drawable(title, 90), *(fonts.drawable(line, 160) for line in rest)]
         figure.suptitle("\n".join(shown), x=0.012, ha="left", fontsize=11)
         yield figure, image
+        if note := fonts.advice(fonts.escaped_texts()):
+            figure.supxlabel(note, x=0.012, ha="left", fontsize=7)
         figure.savefig(image, format="png", dpi=dpi)

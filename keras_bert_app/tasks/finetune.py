@@ -158,6 +158,7 @@ def _introduction(start, model, optimizer, origin):
             f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "
             f"{features.row_lengths().max():,}{''.join('; ' + note for note in features.notes)}"
         )
+    yield from data.warnings
 
 
 def _length_cost(start):

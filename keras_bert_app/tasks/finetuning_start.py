@@ -18,7 +18,7 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, mlm_tuning, pruned_runs, registry, results, transfer
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
-from keras_bert_app.training import strategies
+from keras_bert_app.training import strategies, vocabulary_fit
 from keras_bert_app.training.start import Start
 from pipelines import storage
 from pipelines.wordpiece import casing
@@ -83,7 +83,6 @@ def launch(
         existing, initial = plan.existing[seed], None
         if not existing.has_begun and run.init_checkpoint:
             initial = plan.load(run)
-        tuning_directory = os.path.join(workdir, "mlm_tuning") if run.mlm_tuning_steps else ""
         try:
             start = make_start(
                 directory,
@@ -95,7 +94,7 @@ def launch(
                 stream,
                 teacher,
                 existing,
-                tuning_directory,
+                _tuning_directory(workdir, directory, run),
             )
             outcomes.append(finetune(start))
         except NotFinite as error:
@@ -140,8 +139,7 @@ def make_start(
     given, run = run, registry.find(run.task).settled(strategies.with_precision(run, strategy))
     strategies.check_batch_size(strategy, run.global_batch_size, run.gradient_accumulation_steps)
     tokenizer = run_tokenizer(vocabulary, model_config.do_lower_case)
-    # A run that has begun with a value may go on with it.
-    data = load_data(run, tokenizer, () if existing.has_begun else None)
+    data = _loaded_data(existing, run, tokenizer)
     if model_config.type_vocab_size < 2 and data.train.has_pairs:
         raise UserError(
             f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was never shown a "
@@ -165,6 +163,15 @@ def make_start(
     task_data = TaskData(data, head, fingerprints, tuple(teachers), answers)
     run = strategies.with_compilation(run, strategy)
     return Start(workdir, strategy, model_config, run, vocabulary, existing, weights, tuple(lines), task_data, stream)
+
+
+def _loaded_data(existing, run, tokenizer):
+    """The Data of a run. A run that has begun with a value, or with text of many [UNK], may go on with it."""
+    data = load_data(run, tokenizer, () if existing.has_begun else None)
+    if not existing.has_begun:
+        fit = vocabulary_fit.check(data.train.token_ids, tokenizer, f"--data_dir={run.data_dir}")
+        data.warnings = [*data.warnings, *fit]
+    return data
 
 
 @dataclasses.dataclass
@@ -250,6 +257,11 @@ def _over_seeds(workdir, outcomes, strategy, stream):
     for line in results.seeds_summary(figures):
         print(line, file=stream, flush=True)
     return figures
+
+
+def _tuning_directory(workdir, directory, run):
+    """Where masked LM is tuned: once for all seeds, unless they draw other training examples; "" for no tuning."""
+    return os.path.join(directory if run.max_train_examples else workdir, "mlm_tuning") if run.mlm_tuning_steps else ""
 
 
 def _directories(workdir, wanted, num_seeds):

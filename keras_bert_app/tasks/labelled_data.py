@@ -1,15 +1,18 @@
 """Data: the examples of a fine-tuning run and their Features."""
 
+import contextlib
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import registry
+from keras_bert_app.tasks import registry, sampling
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.task import Examples, Task
+
+_SHOWN_CLASSES = 6
 
 
 @dataclasses.dataclass
@@ -26,6 +29,7 @@ class Data:
             placeholders until transfer.learn_from sets them.
         dev: Features of dev_examples.
         others: dict split -> (examples, Features) of the additional dev splits whose files exist.
+        warnings: lines about classes without examples.
     """
 
     task: Task
@@ -36,6 +40,7 @@ class Data:
     train: Features
     dev: Features
     others: dict
+    warnings: Sequence[str] = ()
 
     def known_labels(self) -> np.ndarray:
         """array [N, ...]: the labels of train_examples."""
@@ -55,13 +60,14 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
     """
     task = registry.find(run.task)
     task.check_options(run, asked_for)
-    train_examples = task.read_split(run.data_dir, "train", run)
-    labels = task.family.label_names(task, train_examples, run)
-    train_examples = train_examples.first(run.max_train_examples)  # the labels come from all training examples
+    all_examples = task.read_split(run.data_dir, "train", run)
+    labels = task.family.label_names(task, all_examples, run)
+    train_examples = drawn_examples(all_examples, task, run)
     unlabelled = _unlabelled_examples(run, task, train_examples)
     if run.swap_pairs:
         train_examples, unlabelled = with_swapped_pairs(train_examples, task), with_swapped_pairs(unlabelled, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
+    warnings = _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples)
     others = {
         split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples)
         for split in task.extra_splits(run.data_dir)
@@ -71,7 +77,9 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
     def featurized(examples):
         return task.family.featurize(task, examples, tokenizer, run, labels)
 
-    train = featurized(Examples([*train_examples, *unlabelled], train_examples.left_out))
+    train = featurized(train_examples.of([*train_examples, *unlabelled]))
+    if run.max_train_examples and run.max_train_examples < len(all_examples):
+        train.notes.append(f"drawn from {len(all_examples):,} by --seed={run.seed}")
     train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
     return Data(
         task,
@@ -82,16 +90,77 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
         train,
         featurized(dev_examples),
         {split: (examples, featurized(examples)) for split, examples in others.items()},
+        warnings,
     )
+
+
+def drawn_examples(examples: Examples, task: Task, run: FinetuningConfig) -> Examples:
+    """The training examples of a run: --max_train_examples of them, drawn by its seed with each class in its share.
+
+    Args:
+        examples: all training examples.
+        task: Task.
+        run: FinetuningConfig.
+    """
+    return examples.of(sampling.drawn(examples, run.max_train_examples, run.seed, task.classes))
+
+
+def _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples):
+    """Lines about the classes that no training example or no dev example has."""
+    names = sorted({name for example in all_examples for name in task.classes(example)})
+    names = list(labels) if set(names) <= set(labels) else names
+    raise_train = "; raise --max_train_examples" if run.max_train_examples else ""
+    raise_dev = "; raise --max_eval_examples, which takes the first ones" if run.max_eval_examples else ""
+    lines = []
+    for split, examples, consequence in (
+        ("training", train_examples, f"the model does not learn them{raise_train}"),
+        ("dev", dev_examples, f"the dev scores do not count them{raise_dev}"),
+    ):
+        if absent := sampling.missing(names, examples, task.classes):
+            some = f"{', '.join(absent[:_SHOWN_CLASSES])}{' and others' if len(absent) > _SHOWN_CLASSES else ''}"
+            lines.append(
+                f"warning: {len(absent):,} of {len(names):,} classes have no {split} example ({some}): {consequence}"
+            )
+    return lines
 
 
 def _unlabelled_examples(run, task, train_examples):
-    """The examples of --unlabelled_files, with the first training label as a placeholder."""
-    return Examples(
-        dataclasses.replace(example, label=train_examples[0].label)
-        for path in run.unlabelled_files
-        for example in task.read_file(path, run, has_labels=False)
-    )
+    """The examples of --unlabelled_files, with the first training label as a placeholder.
+
+    Raises:
+        UserError: one of them is an example of dev or test, too.
+    """
+    examples = [example for path in run.unlabelled_files for example in task.read_file(path, run, has_labels=False)]
+    _check_not_scored(run, task, examples)
+    return Examples(dataclasses.replace(example, label=train_examples[0].label) for example in examples)
+
+
+def _check_not_scored(run, task, examples):
+    """Raises UserError where examples have the texts of examples that are scored, whatever their files are called."""
+    scored = {}
+    for split in (split for split in task.files if split != "train") if examples else ():
+        if split == "dev" and run.dev_fraction or task.has_file(run.data_dir, split):
+            scored_examples = _scored_examples(run, task, split)
+            for source, example in zip(task.family.sources(scored_examples), scored_examples, strict=True):
+                scored.setdefault(source, (split, example.place))
+    sources = task.family.sources(examples)
+    shared = [
+        (source, example) for source, example in zip(sources, examples, strict=True) if source in scored and source
+    ]
+    if shared:
+        (source, first), (split, place) = shared[0], scored[shared[0][0]]
+        raise UserError(
+            f"--unlabelled_files: {len(shared):,} of {len(examples):,} texts are scored, too; the first is "
+            f"{first.place}, which is {place} of {split}; take out the texts of dev and test"
+        )
+
+
+def _scored_examples(run, task, split):
+    """The examples of a split, whose files may have labels; none where the task cannot read them."""
+    for has_labels in (True, False):
+        with contextlib.suppress(UserError):
+            return task.read_split(run.data_dir, split, run, has_labels)
+    return Examples()
 
 
 def with_swapped_pairs(examples: Examples, task: Task) -> Examples:
@@ -106,10 +175,5 @@ def with_swapped_pairs(examples: Examples, task: Task) -> Examples:
     """
     if single := next((example for example in examples if getattr(example, "text_b", None) is None), None):
         raise UserError(f"--swap_pairs: {task.name} is not over pairs of texts ({single.place}); leave it out")
-    return Examples(
-        [
-            *examples,
-            *(dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a) for example in examples),
-        ],
-        examples.left_out,
-    )
+    swapped = [dataclasses.replace(example, text_a=example.text_b, text_b=example.text_a) for example in examples]
+    return examples.of([*examples, *swapped])

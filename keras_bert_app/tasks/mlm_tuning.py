@@ -18,6 +18,7 @@ from keras_bert_app.interop import load
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import registry, results
+from keras_bert_app.tasks.labelled_data import drawn_examples
 from keras_bert_app.training import pretraining_start, strategies
 from pipelines import storage
 
@@ -76,7 +77,8 @@ def tuned(
     workdir = os.path.join(directory, "run")
     existing = ExistingRun.read(workdir)
     task = registry.find(run.task)
-    texts = _documents(task.family.texts(task.read_split(run.data_dir, "train", run, most=run.max_train_examples)))
+    examples = drawn_examples(task.read_split(run.data_dir, "train", task.settled(run)), task, run)
+    texts = _documents(task.family.texts(examples))
     made_from = _made_from(run, model_config, vocabulary, initial, texts)
     if existing.is_started:
         _check_made_from(directory, made_from)

@@ -8,24 +8,29 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
-from keras_bert_app.drawing import finetuning_pictures
-from keras_bert_app.errors import NotFinite
+from keras_bert_app.drawing import finetuning_pictures, fonts
+from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
 from pipelines import storage
 
 _MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
+_FEW_STEPS = 1000  # below so many steps, a run that has learned nothing was more likely too short than too fast
 
 
 def tuned(workdir: str) -> dict[str, Any]:
     """dict of the fields of FinetuningConfig that were tuned on the dev examples of a run; {} before it ends."""
-    return of_best_weights(workdir).get("tuned", {})
+    values, names = of_best_weights(workdir).get("tuned", {}), FinetuningConfig.__dataclass_fields__
+    if not isinstance(values, dict) or not values.keys() <= names.keys():
+        path = work_directory.path_in(workdir, "results.json")
+        raise UserError(f"{path}: tuned is {repr(values)[:60]}, which no run writes; put back the run's own file")
+    return values
 
 
 def of_best_weights(workdir: str) -> dict[str, Any]:
     """results.json of a run; {} before the run ends, and where it went on since and has other best weights."""
     path, best = work_directory.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
-    figures = read_json(path) if best and storage.exists(path) else {}
+    figures = read_json(path, folder=workdir) if best and storage.exists(path) else {}
     is_current = figures and figures.get("best_step") == checkpoints.read_manifest(best[-1], verify=False)["step"]
     return figures if is_current else {}
 
@@ -79,9 +84,11 @@ def write(
     mistakes = family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     if chief:
         _write_files(workdir, data, figures, predictions, mistakes)
-    for line in (*summary(figures), *_shown(mistakes)):
+    for line in (*summary(figures), *what_to_try(figures, run), *_shown(mistakes)):
         reporter.say(line)
     reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
+    if note := fonts.advice(data.labels):
+        reporter.say(f"answers.png: {note}")
     return figures
 
 
@@ -110,9 +117,18 @@ def _write_files(workdir, data, figures, predictions, mistakes):
 def _shown(mistakes):
     for mistake in mistakes[:_SHOWN_MISTAKES]:
         yield (
-            f"  wrong and sure ({mistake['sure']:.2f}): {mistake['predicted']} for {mistake['right']}: "
+            f"  {_how_wrong(mistake)}: {mistake['predicted']} for {mistake['right']}: "
             f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})"
         )
+
+
+def _how_wrong(mistake):
+    """What is wrong with an answer: the error of a number, the F1 of a text, or the probability of a wrong class."""
+    if "error" in mistake:
+        return f"off by {mistake['error']:.4g}"
+    if "f1" in mistake:
+        return f"wrong answer (F1 {mistake['f1']:.2f}, probability {mistake['sure']:.2f})"
+    return f"wrong and sure ({mistake['sure']:.2f})"
 
 
 def _seconds(workdir):
@@ -142,6 +158,38 @@ def summary(figures: dict[str, Any]) -> Iterator[str]:
     for split, scores in figures.items():
         if split.startswith("dev_") and isinstance(scores, dict):
             yield f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def what_to_try(figures: dict[str, Any], run: FinetuningConfig) -> Iterator[str]:
+    """A line for people with options to change, where a run is no better than the baseline.
+
+    Small data need more steps than three epochs have, and Adam's bias correction (Mosbach et al. 2021; Zhang et al.
+    2021, "Revisiting Few-sample BERT Fine-tuning"). With enough steps a lower rate is the usual remedy (Devlin et al.
+    2018, section 4.1).
+
+    Args:
+        figures: the results of the run.
+        run: FinetuningConfig.
+    """
+    if figures["dev"][figures["metric"]] > figures["baseline"][figures["metric"]]:
+        return
+    steps, options = run.num_train_steps, []
+    if not run.init_checkpoint:
+        options.append("--init_checkpoint with pre-trained weights")
+    if steps < _FEW_STEPS:
+        more = f"--train_minutes={2 * run.train_minutes:g}" if run.train_minutes else _more_epochs(run)
+        options += [f"more steps than {steps:,} ({more})", f"--learning_rate={2 * run.learning_rate:g}"]
+    else:
+        options += [f"--learning_rate={run.learning_rate / 2.5:g}", "another --seed"]
+    if not run.bias_correction and run.optimizer != "adafactor":
+        options.append("--bias_correction")
+    yield f"  no better than the baseline; with another --workdir, try one after the other: {', '.join(options)}"
+
+
+def _more_epochs(run):
+    """The flag of so many epochs that a run has _FEW_STEPS steps, but not more than 20."""
+    epochs = run.num_train_epochs or 1.0
+    return f"--num_train_epochs={max(2 * epochs, min(20, -(-epochs * _FEW_STEPS // run.num_train_steps))):g}"
 
 
 def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -188,7 +236,7 @@ def seeds_summary(figures: dict[str, Any]) -> Iterator[str]:
         yield (
             f"  seed {seed} broke off and is not in the mean: {failed[seed]}"
             if seed in failed
-            else f"  seed {seed} is degenerate: no better than that; more steps or a lower --learning_rate may help"
+            else f"  seed {seed} is degenerate: no better than that; the end of its run says what to try"
         )
 
 

@@ -9,10 +9,9 @@ import numpy as np
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.files import read_json
 from keras_bert_app.modeling.execution import Execution
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
-from keras_bert_app.runs import checkpoints, seeds, work_directory
+from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks import batches, lengths, predicting, registry, results
@@ -54,15 +53,16 @@ class FinetunedRun:
         self.run = FinetuningConfig(
             **{**run.to_dict(), **results.tuned(self.directory), **(changes or {})}
         ).checked_against(model_config)
-        self.task, self.labels = registry.find(run.task), tuple(existing.values["labels"])
+        self.task, self.labels = registry.find(run.task), tuple(existing.note("labels"))
         self.task.check_options(self.run, changes or {})
         self.checkpoint = best_weights(self.directory)
+        checkpoints.check_size(self.checkpoint, model_config)
         self.strategy = strategy = strategy or strategies.make_strategy(self.run.strategy)
         strategies.check_batch_size(strategy, self.run.global_batch_size)
         self.run = strategies.with_precision(self.run, strategy)
         with strategy.scope():
             self.model = BertTaskModel(
-                model_config, Head(**existing.values["head"]), dtype=strategies.KERAS_POLICIES[self.run.precision]
+                model_config, Head(**existing.note("head")), dtype=strategies.KERAS_POLICIES[self.run.precision]
             )
         checkpoints.restore(self.checkpoint, self.model)
         self.tokenizer = run_tokenizer(existing.vocabulary(), model_config.do_lower_case)
@@ -199,7 +199,7 @@ class Ensemble(FinetunedRun):
 
     def _logits_of_run(self, directory, features):
         if len(self.directories) > 1:
-            labels = read_json(work_directory.path_in(directory, "config.json"))["labels"]
+            labels = ExistingRun.read(directory).note("labels")
             if tuple(labels) != self.labels:
                 raise UserError(
                     f"{directory}: answers {', '.join(labels[:6])}, the others {', '.join(self.labels[:6])}; expected "

@@ -10,12 +10,14 @@ from typing import Any
 
 from keras_bert_app.config.finetuning_config import WINDOWED, FinetuningConfig
 from keras_bert_app.errors import UserError
+from keras_bert_app.tasks import sampling, split_files
 
 SPLITS = ("train", "dev", "test")
 # Fields of FinetuningConfig that only some tasks read.
 SELECTIVE = (
     "text_columns",
     "label_column",
+    "header",
     "tag_scheme",
     "language",
     "fold",
@@ -41,30 +43,33 @@ class Examples(list):
 
     Attributes:
         left_out: dict. Maps a description of skipped rows, such as "rows without a gold label", to their number.
+        remarks: list of str. Lines for the log about how the files were read.
     """
 
-    def __init__(self, examples: Iterable[Any] = (), left_out: dict[str, int] | None = None):
+    def __init__(
+        self, examples: Iterable[Any] = (), left_out: dict[str, int] | None = None, remarks: Iterable[str] = ()
+    ):
         super().__init__(examples)
-        self.left_out = dict(left_out or {})
+        self.left_out, self.remarks = dict(left_out or {}), list(remarks)
+
+    def of(self, examples: Iterable[Any]) -> "Examples":
+        """Other examples of the same files."""
+        return Examples(examples, self.left_out, self.remarks)
 
     def first(self, most: int) -> "Examples":
         """At most the first `most` examples; all examples if `most` is 0."""
-        return Examples(self[:most], self.left_out) if most else self
+        return self.of(self[:most]) if most else self
 
     def first_of_groups(self, most: int) -> "Examples":
         """At most the first `most` examples of each group; all examples if `most` is 0."""
         members = {}
         for example in self:
             members.setdefault(getattr(example, "group", ""), []).append(example)
-        return (
-            Examples(itertools.chain.from_iterable(group[:most] for group in members.values()), self.left_out)
-            if most
-            else self
-        )
+        return self.of(itertools.chain.from_iterable(group[:most] for group in members.values())) if most else self
 
     def notes(self) -> list[str]:
-        """Lines for the log about the rows that were left out."""
-        return [f"{count:,} {what} were left out" for what, count in self.left_out.items()]
+        """Lines for the log about the rows that were left out, and about how the files were read."""
+        return [*(f"{count:,} {what} were left out" for what, count in self.left_out.items()), *self.remarks]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +125,10 @@ class Task:
         """The configuration with which all files of a run are read alike; see the attribute settle."""
         return self.settle(run, self.path(run.data_dir, "train", run.language)) if self.settle else run
 
+    def classes(self, example: Any) -> tuple[str, ...]:
+        """The names of the classes of an example; () where it has none."""
+        return self.family.classes(self, example)
+
     def check_options(self, run: FinetuningConfig, names: Collection[str] | None = None) -> None:
         """Checks that this task reads every field that differs from its default.
 
@@ -149,6 +158,11 @@ class Task:
 
     def _check_option(self, run, name):
         """Raises UserError if this task does not read a field whose value is not the default."""
+        if name == "dev_fraction" and self.has_file(run.data_dir, "dev"):
+            found = os.path.basename(self.path(run.data_dir, "dev"))
+            raise UserError(
+                f"--dev_fraction={run.dev_fraction:g}: {run.data_dir} has {found} for dev; leave out one of them"
+            )
         if name in SELECTIVE and name not in (*self.family.READS, *self.reads):
             raise UserError(f"--{name}={_as_flag(getattr(run, name))}: task {self.name} does not read it; leave it out")
         if name in _WINDOW_FIELDS and "long_documents" in self.family.READS and run.long_documents not in WINDOWED:
@@ -176,41 +190,17 @@ class Task:
                 "out"
             )
 
-    def path(self, data_dir: str, split: str, language: str = "") -> str:
-        """The path of a split's file, or a glob pattern if the split has several files.
+    def path(self, data_dir: str, split: str, language: str = "", dev_fraction: float = 0.0) -> str:
+        """The path of a split's file, or a glob pattern; the arguments are those of split_files.path_of."""
+        return split_files.path_of(self.name, self.files, data_dir, split, language, dev_fraction)
 
-        Args:
-            data_dir: str. Directory of the task's files.
-            split: str. A key of files.
-            language: str. The language in the file name, for files that have one; "" for all languages.
-
-        Raises:
-            UserError: no file fits, or several files fit one pattern.
-        """
-        names = self.files.get(split)
-        if names is None:
-            raise UserError(f"--split={split}: task {self.name} has {', '.join(self.files)}")
-        patterns = [_filled(name, language) for name in names]
-        for name, pattern in zip(names, patterns, strict=True):
-            paths = _fitting(data_dir, pattern)
-            if len(paths) > 1 and name == pattern:
-                raise UserError(
-                    f"--data_dir={data_dir}: {', '.join(map(os.path.basename, paths))} all fit {name}; leave one there"
-                )
-            if paths:
-                return paths[0] if len(paths) == 1 else os.path.join(glob.escape(data_dir), pattern)
-        present = ", ".join(sorted(os.listdir(data_dir))[:10]) if os.path.isdir(data_dir) else "no such directory"
-        raise UserError(
-            f"--data_dir={data_dir}: task {self.name} expects {' or '.join(patterns)} there (found: {present})"
-        )
+    def has_file(self, data_dir: str, split: str) -> bool:
+        """Whether a directory has a file of a split."""
+        return split_files.has_file(self.files, data_dir, split)
 
     def extra_splits(self, data_dir: str) -> list[str]:
         """The splits other than SPLITS whose files exist. A run scores them at its end, too."""
-        return [
-            split
-            for split, names in self.files.items()
-            if split not in SPLITS and any(_fitting(data_dir, _filled(name)) for name in names)
-        ]
+        return [split for split in self.files if split not in SPLITS and self.has_file(data_dir, split)]
 
     def read_split(
         self, data_dir: str, split: str, run: FinetuningConfig, has_labels: bool = True, most: int = 0
@@ -229,7 +219,8 @@ class Task:
         """
         # Training and the choice of the best weights use the run's language only; scores cover all languages.
         language = run.language if split in ("train", "dev") else ""
-        return self.read_file(self.path(data_dir, split, language), run, has_labels, most, split)
+        path = self.path(data_dir, split, language, run.dev_fraction)
+        return self.read_file(path, run, has_labels, most, split)
 
     def read_file(
         self, path: str, run: FinetuningConfig, has_labels: bool = True, most: int = 0, split: str | None = None
@@ -249,17 +240,33 @@ class Task:
         paths = [path] if os.path.exists(path) else sorted(glob.glob(path))
         if not paths:
             raise UserError(f"{path}: there is no such file")
-        examples, left_out = [], {}
+        examples, left_out, remarks = [], {}, {}
         for each in paths:
             examples_of_file = self.read(each, run, has_labels)
             examples += examples_of_file
+            remarks.update(dict.fromkeys(getattr(examples_of_file, "remarks", ())))
             for what, count in getattr(examples_of_file, "left_out", {}).items():
                 left_out[what] = left_out.get(what, 0) + count
         if split and self.part:
             examples = self.part(split, examples, run)
         if not examples:
             raise UserError(f"{path}: holds no example of task {self.name}")
-        return Examples(examples, left_out).first(most)
+        if split in ("train", "dev") and run.dev_fraction:
+            examples = self._part_of_training_examples(path, split, examples, run.dev_fraction)
+        return Examples(examples, left_out, remarks).first(most)
+
+    def _part_of_training_examples(self, path, split, examples, share):
+        """The examples that are held out for dev, or the others."""
+        is_dev = sampling.held_out(examples, share, self.classes, self.family.sources(examples))
+        part = [
+            example for example, is_held_out in zip(examples, is_dev, strict=True) if is_held_out == (split == "dev")
+        ]
+        if not part:
+            raise UserError(
+                f"--dev_fraction={share:g}: {path} has {len(examples):,} examples of too few different texts to "
+                f"divide, which leaves none for {split}; give files for training and dev"
+            )
+        return part
 
 
 def names_in_answers(examples: Sequence[Any]) -> list[str]:
@@ -278,13 +285,3 @@ def names_in_answers(examples: Sequence[Any]) -> list[str]:
 
 def _as_flag(value):
     return ",".join(value) if isinstance(value, tuple) else value
-
-
-def _filled(name, language=""):
-    """The glob pattern for a name in Task.files."""
-    return name.replace("{language}", language or "*").replace("{all}", "*")
-
-
-def _fitting(data_dir, pattern):
-    """The sorted paths in a directory that fit a pattern."""
-    return sorted(glob.glob(os.path.join(glob.escape(data_dir), pattern)))

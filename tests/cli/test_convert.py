@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from keras_bert_app import load_pretrained
+from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.interop import load, own_layout
-from keras_bert_app.interop.weights import part_of
+from keras_bert_app.interop.weights import part_of, shapes
 from keras_bert_app.runs import checkpoints
+from keras_bert_app.training import initialization, pretraining_start
 from tests.cli.test_commands import assert_refused
 from tests.interop.conftest import CONFIGS, assert_same, make_weights
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-TEXT = "".join(f"a b c {letter}.\nd e f g.\nh i {letter} j.\n\n" for letter in "abcdefghijklmnop")
+TEXT = "".join(f"a b c {letter}\nd e f g\nh i {letter} j\n\n" for letter in "abcdefghijklmnop")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def test_there_and_back_through_each_layout_is_bit_for_bit_and_says_what_it_cann
     result = run("convert", f"--input={source}", f"--to={layout}", f"--output={out}")
     assert result.returncode == 0, result.stderr
     assert "read back bit for bit" in result.stdout and (not dropped or f"{dropped} is left out" in result.stdout)
-    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}", f"--allow_missing={dropped}")
+    result = run("convert", f"--input={out}", "--to=workdir", f"--output={back}")  # no flag for what no preset has
     assert result.returncode == 0, result.stderr
     first, last = own_layout.read(source), own_layout.read(back)
     kept = [path for path in first.tensors if not dropped or not path.startswith(dropped)]
@@ -106,12 +108,27 @@ def test_wrong_flags_are_refused_in_one_line(run, source, tmp_path, monkeypatch,
 
 def test_a_head_that_is_missing_is_refused_unless_allowed_and_then_has_no_outputs(tmp_path):
     encoder = str(GOLDEN / "huggingface_files" / "encoder")
-    with pytest.raises(Exception, match="--allow_missing=masked_lm"):
+    with pytest.raises(Exception, match="allow_missing=masked_lm goes on"):
         load_pretrained(encoder)
     model = load_pretrained(encoder, allow_missing=("masked_lm", "next_sentence"))
     ids = np.array([[1, 2, 3]])
     outputs = model({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})
     assert "pooled_output" in outputs and {"mlm_logits", "nsp_logits"}.isdisjoint(outputs)
+
+
+@pytest.mark.parametrize("layout", ["huggingface", "google_tf1", "workdir"])
+def test_a_model_without_heads_is_converted_and_trained_on_without_a_flag(run, source, tmp_path, layout):
+    parts, model, ours = ["masked_lm", "next_sentence"], str(tmp_path / "model"), str(tmp_path / "ours")
+    run("convert", f"--input={source}", f"--to={layout}", f"--output={model}", f"--drop_parts={','.join(parts)}")
+    result = run("convert", f"--input={model}", "--to=workdir", f"--output={ours}")
+    if layout == "google_tf1":  # Google's pre-trained checkpoints have both heads, so that these may have been lost
+        assert_refused(result, "--allow_missing=masked_lm", "--allow_missing=next_sentence")
+        return
+    assert result.returncode == 0 and "  has no masked_lm: " in result.stdout, result.stderr
+    weights, lines = pretraining_start.load_initial(PretrainingConfig(init_checkpoint=ours))
+    assert weights.parts() == ("encoder", "pooler")
+    assert lines[1:3] == [f"  has no {part}: the work directory was made without one" for part in parts]
+    initialization.check_fits(shapes(weights.config), weights, ours)  # what is absent starts from scratch
 
 
 def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocabulary(run, source, tmp_path):
@@ -127,9 +144,9 @@ def test_pretraining_starts_from_another_layout_with_its_configuration_and_vocab
         "--num_train_steps=2",
         "--learning_rate=0",
     ]
-    assert_refused(run("pretrain", *arguments), "next_sentence", "--allow_missing")
-    result = run("pretrain", *arguments, "--allow_missing=pooler,next_sentence")
+    result = run("pretrain", *arguments)  # BertForMaskedLM never has a pooler or a next-sentence head
     assert result.returncode == 0, result.stderr
+    assert "has no next_sentence: BertForMaskedLM never has one" in result.stdout
     assert "from scratch, seed 12345: next_sentence, pooler" in result.stdout
     first, trained = own_layout.read(source), own_layout.read(f"{tmp_path}/run")
     assert trained.parts() == ("encoder", "pooler", "masked_lm", "next_sentence")
@@ -287,7 +304,6 @@ def test_a_vocabulary_is_given_to_weights_that_have_none(run, tmp_path):
     result = run(
         "convert",
         f"--input={encoder}",
-        "--allow_missing=masked_lm,next_sentence",
         "--to=workdir",
         f"--output={out}",
         f"--vocab_file={tmp_path}/vocab.txt",
@@ -316,7 +332,7 @@ def test_a_part_that_the_run_does_not_train_need_not_be_there(run, source, tmp_p
         f"--output={tmp_path}/start",
     )
     assert result.returncode == 0, result.stderr
-    (tmp_path / "text.txt").write_text("\n\n".join(f"a b {number}.\nc d e f." for number in range(20)) + "\n")
+    (tmp_path / "text.txt").write_text(TEXT)
     result = run(
         "pretrain",
         f"--init_checkpoint={tmp_path}/start",

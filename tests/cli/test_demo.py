@@ -19,10 +19,10 @@ def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd
             ("log_steps", 10),
         ),
     )
-    documents = list(itertools.islice(installed_docs.installed_documents(), 150))
+    modules = list(itertools.islice(installed_docs.installed_modules(), 150))
     workdir, export_dir = str(tmp_path / "work"), str(tmp_path / "saved_models" / "docs_bert")
 
-    figures = documentation_demo.run_demo(workdir, export_dir, settings, documents=iter(documents))
+    figures = documentation_demo.run_demo(workdir, export_dir, settings, sources=iter(modules))
     printed = capfd.readouterr().out
     for part in (
         "[1/5]",
@@ -37,6 +37,6 @@ def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd
         assert part in printed
     assert figures["eval_masked_lm_loss"] < 7.3 and figures["eval_next_sentence_count"] > 50  # ln(1500) is 7.31
 
-    again = documentation_demo.run_demo(workdir, export_dir, settings, documents=iter([]))
+    again = documentation_demo.run_demo(workdir, export_dir, settings, sources=iter([]))
     assert again["eval_loss"] == figures["eval_loss"]
     assert "resumed at step 30" in capfd.readouterr().out

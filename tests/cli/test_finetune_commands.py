@@ -54,9 +54,15 @@ def test_labelled_files_become_answers_and_scores_by_commands_alone(run, folder,
         refused = run(verb, f"--workdir={workdir}", f"--output_dir={tmp_path}/a file", *given)
         assert_refused(refused, "a file")
         assert "rows" not in refused.stdout  # before the answers are made
-    answered = run(
-        "predict", f"--workdir={workdir}", f"--input_file={tmp_path}/unlabelled.tsv", f"--output_dir={tmp_path}/answers"
+    predict = (
+        "predict",
+        f"--workdir={workdir}",
+        f"--input_file={tmp_path}/unlabelled.tsv",
+        f"--output_dir={tmp_path}/answers",
     )
+    assert run(*predict).returncode == 0
+    assert_refused(run(*predict), "is there already; --overwrite replaces it")
+    answered = run(*predict, "--overwrite")
     assert answered.returncode == 0 and "10 examples" in answered.stdout, answered.stderr
     answers = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     right = sum(answer["label"] == row.split("\t")[1] for answer, row in zip(answers, rows[1:], strict=True))

@@ -11,7 +11,7 @@ import pytest
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.inspection import source as sources
-from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.runs import checkpoint_manifests, work_directory
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretraining_data
 from pipelines import BertTokenizer
@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
     positions = [position for _, position in itertools.islice(stream, 7)]
     directory = folder / "run/checkpoints/step-00000007"
     directory.mkdir(parents=True)
-    manifest = checkpoints._manifest_text({"step": 7, "position": positions[-1], "files": {}})
+    manifest = checkpoint_manifests.manifest_text({"step": 7, "position": positions[-1], "files": {}})
     (directory / "manifest.json").write_text(manifest)
     return folder
 
@@ -98,7 +98,7 @@ def test_a_step_and_its_position_show_the_same_and_go_on_from_the_checkpoint(run
         # Lines break at other words when the name of the place is longer or shorter.
         return [" ".join(text.split()).split("; ", 1)[1] for text in examples_of(result.stdout)]
 
-    position = checkpoints.read_manifest(str(folder / "run/checkpoints/step-00000007"))["position"]
+    position = checkpoint_manifests.read_manifest(str(folder / "run/checkpoints/step-00000007"))["position"]
     assert shown("--step=7") == shown(f"--position={','.join(map(str, position))}") != shown()
     manifest = folder / "run/checkpoints/step-00000007/manifest.json"
     kept = manifest.read_text()
@@ -129,6 +129,16 @@ def test_every_kind_of_example_is_shown_and_counted(run, folder, flags, parts):
     for part in parts:
         assert part.format(folder=folder) in " ".join(result.stdout.split())
     assert "[MASK] without a label 0" in " ".join(result.stdout.split()) and "\x1b" not in result.stdout
+
+
+def test_whole_words_of_chinese_text_without_spaces_are_advised_against(run, folder, tmp_path):
+    documents = [[f"他们在北京大学学习{chr(0x4E00 + i)}。", "后来他们去了上海。"] for i in range(20)]
+    preparation.prepare_corpus(str(tmp_path / "zh"), documents=documents)
+    flags = f"--corpus_dir={tmp_path}/zh", "--masking=whole_word", "--num=0", "--statistics_batches=1"
+    result = run(*of_corpus(folder, *flags))
+    assert result.returncode == 0
+    assert "--masking=whole_word hides Chinese characters one by one" in result.stderr
+    assert "--segmenter=jieba and take --masking=segmented" in result.stderr
 
 
 def test_statistics_and_their_picture_are_written(run, folder, tmp_path):

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -88,6 +89,24 @@ def test_text_becomes_shards_a_manifest_and_a_report(prepare, texts, tmp_path):
 def test_a_wrong_flag_is_one_line_and_exit_code_2(prepare, texts, tmp_path, flags, parts):
     assert_refused(prepare(texts, tmp_path / "out", *flags), *parts)
     assert not (tmp_path / "out").exists() or os.listdir(tmp_path / "out") == []
+
+
+def test_words_are_counted_as_by_learn_vocab(prepare, run, tmp_path):
+    """Words between spaces were counted here, and those of BERT's tokenizer there."""
+    lines = [f"第{i}个人来了。他又走了！ And so on, {i}. It's over." for i in range(50)]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n")
+    prepared = prepare(tmp_path / "a.txt", tmp_path / "out", "--holdout_fraction=0")
+    learned = run(
+        "learn_vocab", f"--input_files={tmp_path}/a.txt", f"--vocab_file={tmp_path}/v.txt", "--vocab_size=300"
+    )
+    (words,) = re.findall(r"for training: .*? ([\d,]+) words", prepared.stdout)
+    assert f"from {words} words" in learned.stdout and words == f"{50 * 23:,}"
+
+
+def test_text_with_hardly_a_pair_is_named_as_unfit_for_next_sentence(prepare, tmp_path):
+    (tmp_path / "a.txt").write_text("".join(f"only one sentence {i}.\n" for i in range(99)) + "One. Two.\n")
+    result = prepare(tmp_path / "a.txt", tmp_path / "out", "--holdout_fraction=0")
+    assert result.returncode == 0 and "hardly a document has two sentences" in result.stdout
 
 
 def test_an_empty_corpus_is_refused_with_what_was_seen(prepare, tmp_path):

@@ -37,6 +37,7 @@ def test_learn_vocab_draws_the_same_sample_every_time_and_says_its_size(run, fol
         f"--input_files={folder}/text.txt",
         f"--vocab_file={folder}/new/v.txt",
         "--vocab_size=60",
+        "--overwrite",
     )
     assert "text: all 15 documents" in run(*arguments).stdout
     whole = load_vocabulary(folder / "new/v.txt")
@@ -47,6 +48,28 @@ def test_learn_vocab_draws_the_same_sample_every_time_and_says_its_size(run, fol
     assert load_vocabulary(folder / "new/v.txt") == pieces
     assert "sample" not in run(*arguments, "--sample_megabytes=0").stdout
     assert load_vocabulary(folder / "new/v.txt") == whole
+
+
+def test_learn_vocab_replaces_a_file_only_with_overwrite_and_says_how_many_entries_are_unused(run, folder):
+    arguments = (
+        "learn_vocab",
+        f"--input_files={folder}/text.txt",
+        f"--vocab_file={folder}/vocab.txt",
+        "--vocab_size=300",
+    )
+    before = (folder / "vocab.txt").read_bytes()
+    assert_refused(run(*arguments), f"{folder}/vocab.txt is there already; --overwrite replaces it")
+    assert (folder / "vocab.txt").read_bytes() == before
+    result = run(*arguments, "--overwrite")
+    assert result.returncode == 0, result.stderr
+    num_unused = (folder / "vocab.txt").read_text(encoding="utf-8").count("[unused")
+    assert 200 < num_unused < 300
+    assert (
+        f"{num_unused} of them are [unused] entries: the text gives no more than {300 - num_unused} pieces, so that "
+        f"--vocab_size={300 - num_unused} is enough" in result.stdout
+    )
+    (folder / "vocab.txt").unlink()
+    assert "[unused]" not in run(*arguments[:-1], f"--vocab_size={300 - num_unused}").stdout
 
 
 def test_check_vocab_lists_every_fault_and_exits_with_2(run, folder):

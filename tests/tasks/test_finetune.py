@@ -67,7 +67,9 @@ def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finishe
     unlabelled.write_text("sentence\nthe day was grim.\nso kind.\n", encoding="utf-8")
     count, names, _ = run.predict(str(unlabelled), str(tmp_path / "answers"))
     assert count == 2 and names == ["predictions.tsv", "probabilities.jsonl"]
-    assert (tmp_path / "answers" / "predictions.tsv").read_text(encoding="utf-8") == "index\tprediction\n0\t0\n1\t1\n"
+    assert (tmp_path / "answers" / "predictions.tsv").read_text(encoding="utf-8") == (
+        "index\tprediction\ttext\n0\t0\tthe day was grim.\n1\t1\tso kind.\n"
+    )
     rows = [json.loads(line) for line in (tmp_path / "answers" / "probabilities.jsonl").read_text().splitlines()]
     assert all(sum(row["probabilities"].values()) == pytest.approx(1.0) for row in rows)
     assert all(row["probabilities"][row["label"]] > 0.5 for row in rows)

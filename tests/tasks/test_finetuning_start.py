@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -16,7 +17,7 @@ from keras_bert_app.interop.huggingface import huggingface_layout
 from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.tasks import finetuning_start, registry, scoring, transfer
-from tests.tasks.conftest import CONFIG, VOCABULARY, launched, newest
+from tests.tasks.conftest import CONFIG, SETTINGS, VOCABULARY, launched, newest
 
 
 def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_again_find_all_done(
@@ -374,3 +375,23 @@ def test_every_command_takes_the_best_of_several_seeds(finished, tmp_path):
     ):
         (tmp_path / "others" / "results.json").write_text(content)
         assert seeds.best(str(tmp_path / "others")) == str(tmp_path / "others")
+
+
+@pytest.mark.parametrize("share, outcome", [(0.04, "fits"), (0.1, "warns"), (0.3, "stops")])
+def test_texts_that_the_vocabulary_does_not_know_are_warned_of_or_refused_before_a_run_begins(tmp_path, share, outcome):
+    unknown = round(100 * share)
+    text = " ".join(["the"] * (100 - unknown) + ["国"] * unknown)
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("sentence\tlabel\n" + f"{text}\t1\n{text}\t0\n" * 4, encoding="utf-8")
+    run = FinetuningConfig(**{**SETTINGS, "data_dir": str(tmp_path), "max_seq_length": 102})
+    config = CONFIG.replace(max_position_embeddings=102)
+    message = f"--data_dir={tmp_path}: {share:.1%} of 800 word pieces are [UNK]"
+    if outcome == "stops":
+        with pytest.raises(UserError, match=re.escape(message)):
+            finetuning_start.make_start(str(tmp_path / "run"), config, run, VOCABULARY)
+        assert not os.path.exists(tmp_path / "run")
+    else:
+        start = finetuning_start.make_start(str(tmp_path / "run"), config, run, VOCABULARY)
+        assert [line for line in start.data.data.warnings if message in line] == [
+            line for line in start.data.data.warnings if outcome == "warns"
+        ]

@@ -193,3 +193,17 @@ def test_a_new_output_layer_over_label_sets_begins_with_the_share_of_each_label(
         np.testing.assert_allclose(
             1 / (1 + np.exp(-bias)), [1.5 / 6, 3.5 / 6, 1.5 / 6] if is_held else [0.5] * 3, rtol=1e-6
         )
+
+
+def test_a_run_of_one_table_without_head_line_is_scored_again_on_what_it_held_out(tmp_path):
+    table = tmp_path / "my tickets.csv"
+    rows = [f'"{number % 2}","{text}"\n' for number, text in enumerate(rows_of(41, 7))]
+    table.write_text("".join(rows), encoding="utf-8")
+    settings = dict(text_columns=("1",), label_column="0", dev_fraction=0.2, max_train_examples=16, num_train_steps=2)
+    figures, output = run_on(tmp_path / "run", str(table), **settings)
+    assert "training: 16 examples" in output and "line 1 was read as an example, and columns have numbers" in output
+    assert f"drawn from {41 - figures['dev_examples']} by --seed=3" in output
+    run = FinetunedRun(str(tmp_path / "run"))
+    scores, examples, _, _ = run.evaluate(run.task.path(str(table), "dev", dev_fraction=0.2), split="dev")
+    assert len(examples) == figures["dev_examples"] and run.run.header == "no"
+    assert scores["accuracy"] == pytest.approx(figures["dev"]["accuracy"], abs=1e-6)

@@ -187,8 +187,9 @@ def test_the_most_likely_answer_of_a_teacher_becomes_the_label_of_an_unlabelled_
 
 def test_the_units_of_a_regression_come_from_the_known_labels(tmp_path, tokenizer):
     table = "text\tlabel\nthe day\t10\nfine\t20\ngrim\t30\n"
-    for name in ("train", "dev"):
+    for name in ("train", "more"):
         (tmp_path / f"{name}.tsv").write_text(table, encoding="utf-8")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nkind\t10\n", encoding="utf-8")
     run = FinetuningConfig(
         **{
             **SETTINGS,
@@ -196,7 +197,7 @@ def test_the_units_of_a_regression_come_from_the_known_labels(tmp_path, tokenize
             "data_dir": str(tmp_path),
             "text_columns": ("text",),
             "teacher": "any",
-            "unlabelled_files": (str(tmp_path / "dev.tsv"),) * 3,
+            "unlabelled_files": (str(tmp_path / "more.tsv"),) * 3,
         }
     )
     data = load_data(run, tokenizer)
@@ -207,7 +208,8 @@ def test_the_units_of_a_regression_come_from_the_known_labels(tmp_path, tokenize
 
 def test_the_bias_for_label_sets_begins_with_the_shares_of_the_known_labels(tmp_path, tokenizer):
     (tmp_path / "train.tsv").write_text("text\tlabel\nthe day\ta\nfine\tb\ngrim\ta\n", encoding="utf-8")
-    shutil.copy(tmp_path / "train.tsv", tmp_path / "dev.tsv")
+    shutil.copy(tmp_path / "train.tsv", tmp_path / "more.tsv")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nkind\tb\n", encoding="utf-8")
     run = FinetuningConfig(
         **{
             **SETTINGS,
@@ -215,7 +217,7 @@ def test_the_bias_for_label_sets_begins_with_the_shares_of_the_known_labels(tmp_
             "data_dir": str(tmp_path),
             "text_columns": ("text",),
             "teacher": "any",
-            "unlabelled_files": (str(tmp_path / "dev.tsv"),),
+            "unlabelled_files": (str(tmp_path / "more.tsv"),),
         }
     )
     data = load_data(run, tokenizer)

@@ -1,12 +1,14 @@
 """The flags that `evaluate` and `predict` share. They replace options of the run when it answers."""
 
 import dataclasses
+import os
 from collections.abc import Callable
 
 from absl import flags
 
-from keras_bert_app.cli.common import config_flags
+from keras_bert_app.cli.common import config_flags, written_places
 from keras_bert_app.config.finetuning_config import FinetuningConfig
+from pipelines import storage
 
 flags.disclaim_key_flags()  # --help then shows them as flags of the command that calls define
 
@@ -21,6 +23,12 @@ _NAMES = (
     "global_batch_size",
     "precision",
     "strategy",
+)
+# Files of answers without their endings, and the files that the servers of tasks expect (Task.answer_files).
+_ANSWERS = ("predictions", "nbest_predictions", "null_odds", "probabilities", "scores")
+_SERVER_FILES = frozenset(
+    f"{name}.tsv"
+    for name in ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE", "WNLI", "AX", "SNLI")
 )
 
 
@@ -39,3 +47,20 @@ def define() -> Callable[[], dict]:
         "those that are no better than the baseline are left out.",
     )
     return lambda: {"changes": given(), "together": ensemble.value}
+
+
+def check_new_answers(output_dir: str) -> None:
+    """Refuses to replace answers in a directory, unless the user gave --overwrite.
+
+    Args:
+        output_dir: value of --output_dir.
+
+    Raises:
+        UserError: a file of answers is there already.
+    """
+    names = [
+        name
+        for name in storage.list_directory(output_dir)
+        if name.partition(".")[0] in _ANSWERS or name in _SERVER_FILES
+    ]
+    written_places.check_new([os.path.join(output_dir, name) for name in names], "output_dir")

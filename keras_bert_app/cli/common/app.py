@@ -6,13 +6,16 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from absl import app, flags, logging
 
+from keras_bert_app.cli.common import foreign_flags, written_places
 from keras_bert_app.errors import DeviceLost, Interrupted, UserError
 from keras_bert_app.terminal import screen
 from keras_bert_app.training import tpu_wheels
+from pipelines import storage
 from pipelines.data_error import DataError
 
 USAGE_ERROR = 2
@@ -25,6 +28,7 @@ def run(
     is_listing: bool | Callable[[], bool] = False,
     takes_arguments: bool = False,
     instead_of_arguments: str = "this command takes flags only",
+    writes: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Parses the flags and runs main. Errors that concern the user become one line and exit code 2.
 
@@ -36,17 +40,27 @@ def run(
         is_listing: whether the printed output is all that the command does, or a function of no arguments that tells.
         takes_arguments: whether the command accepts positional arguments. Otherwise they are an error.
         instead_of_arguments: the advice of that error.
+        writes: dict name of each flag that says where the command writes -> what may be there; see written_places.
     """
 
     def checked_main(arguments):
         if arguments and not takes_arguments:
             raise UserError(f"unexpected argument {arguments[0]!r}; {instead_of_arguments}")
+        foreign_flags.check_values()
+        _check_places(writes)
         main(arguments)
 
     app.run(
         lambda argv: _run(checked_main, argv[1:], is_listing() if callable(is_listing) else is_listing),
         flags_parser=lambda argv: _parse(argv, description),
     )
+
+
+def _check_places(writes):
+    # TensorFlow lists remote places. Its messages at the start must stay hidden.
+    is_remote = any(storage.is_remote(flags.FLAGS[flag].value or "") for flag in writes)
+    with quiet_start() if is_remote else contextlib.nullcontext():
+        written_places.check(writes)
 
 
 def _run(main, arguments, is_listing):
@@ -64,6 +78,9 @@ def _parse(argv, description):
         sys.exit(0)
     try:
         return flags.FLAGS(argv)
+    except flags.UnrecognizedFlagError as error:
+        advice = foreign_flags.advice(error.flagname, set(flags.FLAGS)) or " ".join(str(error).split())
+        _fail(f"{advice}; --help lists the flags")
     except flags.Error as error:
         _fail(" ".join(str(error).split()) + "; --help lists the flags")
 

@@ -20,6 +20,7 @@ from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import evaluation, pretraining_start
 from pipelines import storage
 from pipelines.corpus import preparation
+from pipelines.corpus.manifest import overlap_text
 from pipelines.text import installed_docs
 from pipelines.wordpiece import vocabulary, vocabulary_learning
 
@@ -70,7 +71,7 @@ def run_demo(
     export_dir: str,
     settings: DemoSettings | None = None,
     seed: int = 12345,
-    documents: Iterable[list] | None = None,
+    sources: Iterable[list[list]] | None = None,
 ) -> dict[str, float]:
     """Runs the unfinished steps of the demo.
 
@@ -79,7 +80,7 @@ def run_demo(
         export_dir: directory of the SavedModels.
         settings: the model and its training; by default DemoSettings().
         seed: of the held-out documents, the initial weights, the pairs and the masks.
-        documents: lists of sentences; by default the documentation of the installed packages.
+        sources: lists of documents of one source; by default the modules of the installed packages.
 
     Returns:
         The figures of the last evaluation.
@@ -88,12 +89,14 @@ def run_demo(
     started = time.monotonic()
     _say(1, "documents: the documentation of the installed packages")
     corpus_dir = os.path.join(workdir, "corpus")
-    manifest = gather_documents(corpus_dir, settings.holdout_fraction, seed, documents)
+    manifest = gather_documents(corpus_dir, settings.holdout_fraction, seed, sources)
     for split, name in (("train", "to learn from"), ("heldout", "held out")):
         counts = manifest[split]
         print(
             f"  {counts['documents']:,} documents, {counts['sentences']:,} sentences, {counts['words']:,} words {name}"
         )
+    if line := overlap_text(manifest):
+        print(f"  {line}")
 
     _say(2, f"vocabulary: {settings.vocab_size:,} WordPiece entries")
     vocab_file = os.path.join(workdir, "vocab.txt")
@@ -120,19 +123,19 @@ def run_demo(
 
 
 def gather_documents(
-    corpus_dir: str, holdout_fraction: float, seed: int, documents: Iterable[list] | None = None
+    corpus_dir: str, holdout_fraction: float, seed: int, sources: Iterable[list[list]] | None = None
 ) -> dict:
     """Makes the corpus of the demo on the first call, and returns its manifest.
 
     Args:
         corpus_dir: directory of the corpus.
         holdout_fraction: share of documents for the evaluation.
-        seed: decides which documents are held out.
-        documents: lists of sentences; by default the documentation of the installed packages.
+        seed: decides which modules are held out.
+        sources: lists of documents of one source; by default the modules of the installed packages.
     """
     if not storage.exists(os.path.join(corpus_dir, "manifest.json")):
-        documents = installed_docs.installed_documents() if documents is None else documents
-        preparation.prepare_corpus(corpus_dir, documents=documents, holdout_fraction=holdout_fraction, seed=seed)
+        sources = installed_docs.installed_modules() if sources is None else sources
+        preparation.prepare_corpus(corpus_dir, sources=sources, holdout_fraction=holdout_fraction, seed=seed)
     return preparation.load_manifest(corpus_dir)
 
 

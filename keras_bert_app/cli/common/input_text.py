@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from keras_bert_app.errors import UserError, nearest
 from keras_bert_app.terminal.progress import ReadingProgress
 from pipelines.text.readers import FORMATS, ReaderCounts, expand_files, read_documents
+from pipelines.text.text_formats import format_reporter
 from pipelines.wordpiece.words import SampleCounts, sample_documents
 
 
@@ -56,7 +57,9 @@ def documents_of(
     Yields:
         Lists of sentences.
     """
-    documents = _with_progress(read_documents(files, input_format, text_field, counts), counts)
+    progress = ReadingProgress("reading")
+    report = format_reporter(progress.line.say)
+    documents = _with_progress(read_documents(files, input_format, text_field, counts, report=report), counts, progress)
     if sample_megabytes:
         sample = SampleCounts()
         sampled = sample_documents(documents, sample_megabytes * 1_000_000, seed, sample)
@@ -79,8 +82,7 @@ def _sample_text(sample: SampleCounts) -> str:
     )
 
 
-def _with_progress(documents: Iterable[list], counts: ReaderCounts) -> Iterator[list]:
-    progress = ReadingProgress("reading")
+def _with_progress(documents: Iterable[list], counts: ReaderCounts, progress: ReadingProgress) -> Iterator[list]:
     try:
         for document in documents:
             yield document

@@ -8,21 +8,22 @@ flags.disclaim_key_flags()  # --help then shows them as flags of the command tha
 
 
 def define() -> tuple[flags.FlagHolder, ...]:
-    """Defines the flags and returns their holders."""
+    """Defines the flags and returns their holders. A folder of sentence-transformers has defaults of its own."""
+    own = "By default as modules.json of a sentence-transformers folder says, else"
     return (
-        flags.DEFINE_string("pooling", "mean", "cls, mean, max, mean_max, cls_mean or first_last."),
+        flags.DEFINE_string("pooling", None, f"cls, mean, max, mean_max, cls_mean or first_last. {own} mean."),
         flags.DEFINE_integer(
             "layer",
             None,
-            "The layer that is pooled: 1 is the lowest, -1 the last, 0 the embeddings. By "
-            "default -2, the second to last.",
+            "The layer that is pooled: 1 is the lowest, -1 the last, 0 the embeddings. By default the last of a "
+            "sentence-transformers folder, else -2, the second to last.",
         ),
-        flags.DEFINE_bool("normalize", False, "Whether vectors get length 1."),
-        flags.DEFINE_bool(
-            "pool_special_tokens", False, "Whether [CLS] and [SEP] are pooled too, as sentence-transformers does."
-        ),
+        flags.DEFINE_bool("normalize", None, f"Whether vectors get length 1. {own} not."),
+        flags.DEFINE_bool("pool_special_tokens", None, f"Whether [CLS] and [SEP] are pooled too. {own} not."),
         flags.DEFINE_integer(
-            "max_seq_length", 0, "Texts of more tokens lose their ends; 0 for all positions that the model has."
+            "max_seq_length",
+            None,
+            f"Texts of more tokens lose their ends; 0 for all positions that the model has. {own} 0.",
         ),
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import CHOICES, Head
-from keras_bert_app.tasks import metrics, objectives
+from keras_bert_app.tasks import metrics, objectives, sampling
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples, Task
 
@@ -47,6 +47,16 @@ class Example:
 def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple:
     """(), because the choices of different examples share no names."""
     return ()
+
+
+def classes(task: Task, example: Example) -> tuple[str, ...]:
+    """(), because the choices of different examples share no names."""
+    return ()
+
+
+def sources(examples: Sequence[Example]) -> list[tuple]:
+    """The context of each example."""
+    return [sampling.content(example.context) for example in examples]
 
 
 def input_names(examples: Sequence[Example]) -> list[str]:
@@ -174,21 +184,34 @@ def answers(
 def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
     """Writes the file for the leaderboard of the task.
 
-    The default is predictions.tsv (index, tab, choice from 0). For HellaSwag the file is predictions.csv with annot_id
-    and a probability for each ending (hellaswag_models/README.md of its repository). For SWAG it is predictions.csv
-    with the number of the row and pred (csv_predict.py of its repository).
+    The default is predictions.tsv: index, choice from 0, context, question if there is one, text of the choice. For
+    HellaSwag the file is predictions.csv with annot_id and a probability for each ending (hellaswag_models/README.md
+    of its repository). For SWAG it is predictions.csv with the number of the row and pred (csv_predict.py of its
+    repository).
     """
     pairs = list(zip(examples, predictions, strict=True))
     if task.name == "hellaswag":
         header = ["annot_id", *(f"ending{number}" for number in range(len(examples[0].choices)))]
         rows = [[example.guid, *prediction["probabilities"]] for example, prediction in pairs]
     else:
-        header = ["", "pred"] if task.name == "swag" else ["index", "prediction"]
+        header = ["", "pred"]
         rows = [[example.guid, prediction["label"]] for example, prediction in pairs]
-    is_csv = task.name in ("swag", "hellaswag")
-    name = "predictions.csv" if is_csv else "predictions.tsv"
-    with open(os.path.join(directory, name), "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter="," if is_csv else "\t", lineterminator="\n").writerows([header, *rows])
+    if task.name in ("swag", "hellaswag"):
+        with open(os.path.join(directory, "predictions.csv"), "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([header, *rows])
+        return
+    with open(os.path.join(directory, "predictions.tsv"), "w", encoding="utf-8", newline="") as file:
+        file.writelines("\t".join(row) + "\n" for row in _rows_with_texts(pairs))
+
+
+def _rows_with_texts(pairs):
+    """Yields the rows of predictions.tsv, the header first."""
+    has_questions = any(example.question for example, _ in pairs)
+    yield ["index", "prediction", "context", *(["question"] if has_questions else []), "choice"]
+    for example, prediction in pairs:
+        choice = example.choices[prediction["label"]]
+        texts = (example.context, example.question, choice) if has_questions else (example.context, choice)
+        yield [example.guid, str(prediction["label"]), *(" ".join(text.split()) for text in texts)]
 
 
 def mistakes(task: Task, examples: Sequence[Example], predictions: Sequence[dict], most: int) -> list[dict]:

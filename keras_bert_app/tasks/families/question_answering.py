@@ -16,7 +16,7 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
-from keras_bert_app.tasks import objectives
+from keras_bert_app.tasks import objectives, sampling
 from keras_bert_app.tasks.families import answer_report, answer_spans, squad_scores
 from keras_bert_app.tasks.families.squad_scores import may_have_no_answer
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, pieces_with_spans
@@ -57,6 +57,16 @@ class Example:
 def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) -> tuple:
     """(), because the two outputs are the first and the last token of an answer."""
     return ()
+
+
+def classes(task: Task, example: Example) -> tuple[str, ...]:
+    """Whether a question has an answer, where the task asks for it."""
+    return ("answer" if example.answers else "no answer",) if may_have_no_answer(task) else ()
+
+
+def sources(examples: Sequence[Example]) -> list[tuple]:
+    """The context of each question."""
+    return [sampling.content(example.context) for example in examples]
 
 
 def input_names(examples: Sequence[Example]) -> list[str]:

@@ -1,9 +1,6 @@
 """The family of tasks over one or two texts: a class, a number, or a set of labels for each example."""
 
-import collections
 import dataclasses
-import json
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,13 +8,20 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import WINDOWED, FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TEXT, Head
-from keras_bert_app.tasks import metrics, objectives
+from keras_bert_app.tasks import metrics, objectives, sampling
+from keras_bert_app.tasks.families import sequence_report
+from keras_bert_app.tasks.families.sequence_report import CLASSIFICATION, MULTI_LABEL, REGRESSION
 from keras_bert_app.tasks.features import Features, RowBuilder, head_length, notes_of_empty, piece_ids, truncated
-from keras_bert_app.tasks.task import Examples, Task, names_in_answers
+from keras_bert_app.tasks.task import Examples, Task
 
-CLASSIFICATION, REGRESSION, MULTI_LABEL = "classification", "regression", "multi_label"
 READS = ("pooling", "long_documents", "max_windows", "doc_stride")
 THRESHOLD = 0.5  # a label is in the set if its probability is higher
+
+# These functions of the family live in a module of their own.
+baseline = sequence_report.baseline
+answers = sequence_report.answers
+write_predictions = sequence_report.write_predictions
+mistakes = sequence_report.mistakes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +53,7 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
         task: Task.
         examples: All training examples.
         run: FinetuningConfig. If label_column names several columns, all of them are labels, even if no example has
-            them.
+            them. Numbers of columns that have names in the file are no names of labels.
 
     Raises:
         UserError: there are too few labels to distinguish anything.
@@ -64,7 +68,8 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
         else {label for example in examples for label in example.label}
     )
     if names and task.kind == MULTI_LABEL and "," in run.label_column:
-        names.update(" ".join(name.split()) for name in run.label_column.split(","))
+        given = {" ".join(name.split()) for name in run.label_column.split(",")}
+        names.update(given if run.header == "no" or names <= given else ())
     if len(names) < (2 if task.kind == CLASSIFICATION else 1):
         raise UserError(
             f"{examples[0].place.rpartition(':')[0]}: {len(examples):,} training examples with "
@@ -73,6 +78,18 @@ def label_names(task: Task, examples: Sequence[Example], run: FinetuningConfig) 
     # Numbers are sorted by size, so that the class named "0" is output 0.
     is_numbered = all(label.isdecimal() and label.isascii() for label in names)
     return tuple(sorted(names, key=lambda label: (int(label) if is_numbered else 0, label)))
+
+
+def classes(task: Task, example: Example) -> tuple[str, ...]:
+    """The names of an example's classes."""
+    if task.kind == REGRESSION:
+        return ()
+    return (example.label,) if task.kind == CLASSIFICATION else example.label
+
+
+def sources(examples: Sequence[Example]) -> list[tuple]:
+    """The texts of each example, in any order."""
+    return [tuple(sorted(sampling.content(example.text_a, example.text_b))) for example in examples]
 
 
 def input_names(examples: Sequence[Example]) -> list[str]:
@@ -262,110 +279,3 @@ def _figures(task, examples, predictions, labels):
             table = metrics.CLASS_METRICS if task.kind == CLASSIFICATION else metrics.LABEL_SET_METRICS
             figures[name] = table[name](gold, predicted)
     return figures
-
-
-def baseline(
-    task: Task, train_examples: Sequence[Example], examples: Sequence[Example], labels: tuple[str, ...]
-) -> tuple[str, list[dict]]:
-    """(description, predictions) of the baseline: the training mean, or the most frequent answer."""
-    if task.kind == REGRESSION:
-        mean = float(np.mean([example.label for example in train_examples]))
-        return "mean of the training values", [{"value": mean}] * len(examples)
-    counts = collections.Counter(example.label for example in train_examples)
-    most = max(sorted(counts), key=counts.get)
-    if task.kind == CLASSIFICATION:
-        shares = {label: counts[label] / len(train_examples) for label in labels}
-        return f"always {most}", [{"label": most, "probabilities": shares}] * len(examples)
-    shares = {label: float(label in most) for label in labels}
-    return f"always {', '.join(most) or 'none'}", [{"labels": list(most), "probabilities": shares}] * len(examples)
-
-
-def answers(
-    task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple[str, ...]
-) -> tuple[list, list, tuple[str, ...]]:
-    """(right answers, predicted answers, names) for the picture: class indices, or numbers."""
-    if task.kind == REGRESSION:
-        return [example.label for example in examples], [prediction["value"] for prediction in predictions], ()
-    if task.kind == CLASSIFICATION:
-        return (
-            [labels.index(example.label) for example in examples],
-            [labels.index(prediction["label"]) for prediction in predictions],
-            labels,
-        )
-    # A right label that is missing, and a wrong label that is given, are paired with "none".
-    pairs = [
-        pair
-        for example, prediction in zip(examples, predictions, strict=True)
-        for pair in _matched(set(example.label), set(prediction["labels"]), (*labels, "none"))
-    ]
-    return [gold for gold, _ in pairs], [predicted for _, predicted in pairs], (*labels, "none")
-
-
-def _matched(gold, predicted, names):
-    """[(index of the right label, index of the predicted label)] over all labels of an example."""
-    none = len(names) - 1
-    return [
-        (names.index(label) if label in gold else none, names.index(label) if label in predicted else none)
-        for label in sorted(gold | predicted)
-    ]
-
-
-def write_predictions(task: Task, directory: str, examples: Sequence[Example], predictions: Sequence[dict]) -> None:
-    """Writes a row of index, tab, answer for each example, as GLUE's server accepts them.
-
-    Each input file gets its own file of answers if task.answer_files names it. Commas join several labels; if one of
-    them has a comma or begins with a bracket, the labels are a JSON list. Several languages may use the same indices;
-    the language then stands before the index.
-    """
-    by_file = {}
-    for example, name, prediction in zip(examples, names_in_answers(examples), predictions, strict=True):
-        if task.kind == REGRESSION:
-            value = prediction["value"]
-            answer = _as_text(task, np.clip(value, *task.value_range) if task.value_range else value)
-        else:
-            answer = prediction["label"] if "label" in prediction else _joined(prediction["labels"])
-        answered = os.path.basename(example.place.rpartition(":")[0])
-        by_file.setdefault(task.answer_files.get(answered, "predictions.tsv"), []).append(f"{name}\t{answer}\n")
-    for file_name, lines in by_file.items():
-        with open(os.path.join(directory, file_name), "w", encoding="utf-8") as file:
-            file.write("index\tprediction\n" + "".join(lines))
-
-
-def _as_text(task, number):
-    """A number with 3 decimals, as GLUE's server accepts it, or with the 7 significant digits of float32."""
-    return f"{number:.3f}" if task.value_range else f"{number:.7g}"
-
-
-def _joined(labels):
-    return (
-        json.dumps(labels, ensure_ascii=False)
-        if any("," in label or label.startswith("[") for label in labels)
-        else ",".join(labels)
-    )
-
-
-def mistakes(task: Task, examples: Sequence[Example], predictions: Sequence[dict], most: int) -> list[dict]:
-    """At most `most` wrong answers as dicts: the highest probability or the largest error first."""
-    wrong = []
-    for example, prediction in zip(examples, predictions, strict=True):
-        if task.kind == REGRESSION:
-            value, label = prediction["value"], example.label
-            wrong.append((abs(value - label), example, _as_text(task, value), _as_text(task, label)))
-        elif task.kind == CLASSIFICATION and prediction["label"] != example.label:
-            label = prediction["label"]
-            wrong.append((prediction["probabilities"][label], example, label, example.label))
-        elif task.kind == MULTI_LABEL and set(prediction["labels"]) != set(example.label):
-            wrong_labels = set(prediction["labels"]) ^ set(example.label)
-            sure = max(abs(prediction["probabilities"][label] - (label in example.label)) for label in wrong_labels)
-            wrong.append((sure, example, ", ".join(prediction["labels"]), ", ".join(example.label)))
-    wrong.sort(key=lambda entry: -entry[0])
-    return [
-        {
-            "place": example.place,
-            "sure": round(float(sure), 4),
-            "predicted": predicted,
-            "right": right,
-            "text": " | ".join(filter(None, (example.text_a, example.text_b))),
-        }
-        for sure, example, predicted, right in wrong[:most]
-    ]

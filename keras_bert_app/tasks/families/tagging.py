@@ -13,13 +13,14 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
-from keras_bert_app.tasks import objectives
+from keras_bert_app.tasks import objectives, sampling
 from keras_bert_app.tasks.families import entities, tagging_rows
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.readers import conll
 from keras_bert_app.tasks.task import Task
 
 READS = ("doc_stride", "document_context", "text_columns", "label_column")
+_FEWEST_DOCUMENTS = 20  # below so many, sentences are held out by themselves
 ENTITY_F1 = "entity_f1"  # a metric only of tasks whose tags mark entities
 
 
@@ -52,6 +53,21 @@ def label_names(task: Task, examples: Sequence[conll.Sentence], run: FinetuningC
         return tuple(sorted(tags, key=lambda tag: (-tags[tag], tag)))
     kinds = sorted({tag.partition("-")[2] for tag in tags if tag != "O"})
     return ("O", *(f"{letter}-{kind}" if kind else letter for kind in kinds for letter in "BI"))
+
+
+def classes(task: Task, example: conll.Sentence) -> tuple[str, ...]:
+    """The types of the entities of a sentence, or all its tags where they mark no entities."""
+    if not has_entities(task):
+        return tuple(sorted(set(example.tags)))
+    return tuple(sorted({kind or "entity" for kind, _, _ in entities.spans(example.tags)}))
+
+
+def sources(examples: Sequence[conll.Sentence]) -> list[tuple]:
+    """The document of each sentence, or its words where the files have few documents."""
+    documents = [(example.path, example.document) for example in examples]
+    if len(set(documents)) >= _FEWEST_DOCUMENTS:
+        return documents
+    return [sampling.content(" ".join(example.words)) for example in examples]
 
 
 def input_names(examples: Sequence[conll.Sentence]) -> list[str]:

@@ -14,6 +14,10 @@ _WORD, _BLANK, _DOCUMENT, _OTHER = "word", "blank", "document", "other"
 # CoNLL-U (universaldependencies.org/format.html) separates its columns by tabs: ID FORM LEMMA UPOS XPOS FEATS HEAD
 # DEPREL DEPS MISC.
 _FORM, _UPOS, _NUMBER_OF_COLUMNS = 1, 3, 10
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_CJK_SENTENCE = re.compile(f"{_CJK.pattern}[。！？]|[。！？]{_CJK.pattern}")
+_LONGEST_CJK_WORD = 25  # characters; longer names of organizations occur, but not in files of single words
+_ENDS_SENTENCE = re.compile("[^\\W\\d_]{2}[.!?…][\"'»”’)]*$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +89,18 @@ def read_sentences(
                 end_sentence()
             document += kind == _DOCUMENT
             continue
+        if not has_labels and not _is_conllu(path) and _is_prose(fields, word_column):
+            raise UserError(
+                f"{path}:{number}: is prose ({' '.join(fields)[:40]!r}); expected a column of single words, one word a "
+                "line; plain sentences go into --text_file"
+            )
         number_of_columns = number_of_columns or len(fields)
         if len(fields) != number_of_columns:
             hint = "as the lines before" if sentences or words else "between tabs"
-            raise UserError(f"{path}:{number}: has {_columns_text(fields)}; expected {number_of_columns}, {hint}")
+            advice = "" if has_labels else "; plain sentences go into --text_file"
+            raise UserError(
+                f"{path}:{number}: has {_columns_text(fields)}; expected {number_of_columns}, {hint}{advice}"
+            )
         has_tags = _has_tags(path, number, fields, word_column, tag_column, has_labels)
         for name, column, values in (("word", word_column, words), ("tag", tag_column, tags))[: 1 + has_tags]:
             if not fields[column]:
@@ -136,6 +148,17 @@ def write_tagged(directory: str, path: str, tags: Iterator[str], tag_column: int
                 fill = ["-X-"] * (number_of_columns - len(given) - 1) + ["O"] * (number_of_columns > len(given))
                 line = separator.join([*given[:number_of_columns], *fill, *(["O"] if repeats else []), "O"])
             file.write(line + "\n")
+
+
+def _is_prose(fields, word_column):
+    """Whether the fields of a line are a sentence, and no word with its columns.
+
+    No word has the end of a sentence beside Chinese characters. No tag and no lemma is a word with a full stop.
+    """
+    word, last = fields[min(word_column, len(fields) - 1)], fields[-1]
+    if _CJK_SENTENCE.search(word) or len(_CJK.findall(word)) > _LONGEST_CJK_WORD:
+        return True
+    return len(fields) > 1 and _ENDS_SENTENCE.search(last) is not None and last.casefold() != word.casefold()
 
 
 def _lines(path):

@@ -1,4 +1,8 @@
-"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), and XQuAD (Artetxe et al. 2020)."""
+"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), and XQuAD (Artetxe et al. 2020).
+
+The files are SQuAD's own, or lists of questions as Hugging Face's datasets have them: {"id", "context", "question",
+"answers": {"text": [...], "answer_start": [...]}}, as JSON lines, as one JSON list, or as the list "data".
+"""
 
 import json
 import os
@@ -46,7 +50,7 @@ def _questions(path):
     try:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read()
-        content = json.loads(text)
+        content = _json_of(text)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 (byte {error.start}); convert the file") from None
     except (ValueError, RecursionError) as error:
@@ -57,17 +61,51 @@ def _questions(path):
             "SQuAD's layout"
         ) from None
     lines = _lines_of_ids(text)
-    for number, article in enumerate(_value(content, "data", list, path), 1):
+    for place, context, questions in _contexts(path, content):
+        for question in questions:
+            if not isinstance(question, dict) or type(question.get("id")) not in (str, int):
+                raise UserError(f"{place}: has a question without an id; give each an id of its own")
+            id_lines = lines.get(question["id"])
+            question_place = f"{path}:{id_lines.pop(0)}" if id_lines else path
+            yield context, question, f"{question_place}: question {question['id']}"
+
+
+def _contexts(path, content):
+    """Yields (place, context, its questions) of a file's JSON value."""
+    is_flat = isinstance(content, dict) and "data" not in content and "context" in content  # JSON lines of one line
+    items = content if isinstance(content, list) else [content] if is_flat else _value(content, "data", list, path)
+    for number, item in enumerate(items, 1):
+        if isinstance(item, dict) and "context" in item and "paragraphs" not in item:
+            place = f"{path}: row {number}"
+            context = _value(item, "context", str, place)
+            yield place, context, [item] if "question" in item else _value(item, "qas", list, place)
+            continue
         article_place = f"{path}: article {number}"
-        for count, paragraph in enumerate(_value(article, "paragraphs", list, article_place), 1):
-            paragraph_place = f"{article_place}, paragraph {count}"
-            context = _value(paragraph, "context", str, paragraph_place)
-            for question in _value(paragraph, "qas", list, paragraph_place):
-                if not isinstance(question, dict) or type(question.get("id")) not in (str, int):
-                    raise UserError(f"{paragraph_place}: has a question without an id; give each an id of its own")
-                id_lines = lines.get(question["id"])
-                place = f"{path}:{id_lines.pop(0)}" if id_lines else path
-                yield context, question, f"{place}: question {question['id']}"
+        for count, paragraph in enumerate(_value(item, "paragraphs", list, article_place), 1):
+            place = f"{article_place}, paragraph {count}"
+            yield place, _value(paragraph, "context", str, place), _value(paragraph, "qas", list, place)
+
+
+def _json_of(text):
+    """The JSON value of a text, or the list of the values of its lines.
+
+    Raises:
+        ValueError, RecursionError: the text is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise
+    values, start = [], 0
+    for line in text.split("\n"):
+        if line.strip():
+            try:
+                values.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise json.JSONDecodeError(error.msg, text, start + error.pos) from None
+        start += len(line) + 1
+    return values
 
 
 def _lines_of_ids(text):
@@ -98,7 +136,8 @@ def _shown(of, key):
 def _answers(question, context, place, has_null):
     """(texts of the answers, (start, end) of the first one in the context); ((), None) without an answer."""
     is_impossible = question.get("is_impossible", False)
-    answers = _value(question, "answers", list, place)
+    answers = question.get("answers")
+    answers = _paired(answers, place) if isinstance(answers, dict) else _value(question, "answers", list, place)
     texts = tuple(_value(answer, "text", str, place) for answer in answers)
     if is_impossible and texts:
         raise UserError(f"{place}: is_impossible, but has the answer {texts[0]!r}; take one away")
@@ -111,6 +150,14 @@ def _answers(question, context, place, has_null):
         for text, answer in zip(texts, answers, strict=True)
     ]
     return texts, spans[0] if spans else None
+
+
+def _paired(answers, place):
+    """The answers as SQuAD has them, from a dict of two lists as Hugging Face has them."""
+    texts, starts = _value(answers, "text", list, place), _value(answers, "answer_start", list, place)
+    if len(texts) != len(starts):
+        raise UserError(f"{place}: has {len(texts)} answers, and {len(starts)} answer_start; give one for each")
+    return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
 def _span(context, text, start, place):
@@ -133,11 +180,16 @@ def _span(context, text, start, place):
 
 
 def _files(version, *dev):
-    return {
-        "train": (f"train-{version}.json", f"train-{version}*.json", "train.json"),
-        "dev": (f"dev-{version}.json", f"dev-{version}*.json", "dev.json", *dev),
-        "test": (f"test-{version}.json", f"test-{version}*.json", "test.json"),
+    names = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
+    files = {
+        split: (
+            f"{split}-{version}.json",
+            f"{split}-{version}*.json",
+            *(f"{name}{ending}" for name in names[split] for ending in (".json", ".jsonl")),
+        )
+        for split in names
     }
+    return {**files, "dev": (*files["dev"], *dev)}
 
 
 # From run_squad.py, whose other settings are the defaults of FinetuningConfig. The number of epochs is that of Devlin

@@ -10,37 +10,62 @@ from typing import Any
 
 from keras_bert_app.errors import UserError, nearest
 
+_SHOWN_COLUMNS, _SHOWN_CHARACTERS = 8, 30
+_HEAD_ADVICE = (
+    "; line 1 was read as the head; where it is an example, take --task=classification, regression or multi_label with "
+    "columns by number from 0, such as --text_columns=1,2 --label_column=0"
+)
+
+
+class TableRow(dict):
+    """A row of a table, column -> text.
+
+    Attributes:
+        has_header: bool. Whether line 1 of the file names the columns.
+    """
+
+    has_header = True
+
+
+class NumberedRow(TableRow):
+    """A row of a table without header. Its columns are "0", "1" and so on."""
+
+    has_header = False
+
 
 def read_rows(
-    path: str, columns: Sequence[str] | None = None, ragged: list[int] | None = None
+    path: str, columns: Sequence[str] | None = None, ragged: list[int] | None = None, has_header: bool = True
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number, dict column -> str or JSON value) of a table.
 
     The ending of the path decides the format. An empty line is no row. In a table with one column it is an empty text.
 
     Args:
-        path: str. .tsv or .txt: tabs without quoting, as in GLUE. .csv: quoted as spreadsheets do. .jsonl or .json:
-            one object a line. A .txt file that begins with a brace holds JSON lines, too, as SciBERT's files do.
+        path: str. .tsv or .txt: tabs without quoting, as in GLUE. .csv: quoted as spreadsheets do, or tabs without
+            quoting if line 1 has tabs and no comma, as in STS-B's own files. .jsonl or .json: one object a line. A
+            .txt file that begins with a brace holds JSON lines, too, as SciBERT's files do.
         columns: Names of the columns of a file without header. If the first line has one of these names, the line is
             a header nevertheless. By default the first line is the header.
         ragged: list. Rows with more or fewer fields than columns are skipped, and their line numbers are added to
             this list. None: such a row is an error.
+        has_header: bool. False: line 1 of a table is a row, and the rows are NumberedRow. They may have different
+            numbers of fields.
 
     Raises:
         UserError: the file is not UTF-8, a row has more or fewer fields than columns, or a line is no JSON object.
             The message has file:line.
     """
     kind = os.path.splitext(path)[1].lower()
-    if kind == ".csv":
-        yield from _with_columns(path, _csv_rows(path), columns, ragged)
-        return
     lines = lines_of(path)
     first = next(lines, (1, ""))
     lines = itertools.chain([first], lines)
-    if kind in (".jsonl", ".json") or kind == ".txt" and first[1].lstrip().startswith("{"):
+    if kind == ".csv" and ("," in first[1] or "\t" not in first[1]):
+        yield from _with_columns(path, _csv_rows(path), columns, ragged, has_header)
+    elif kind in (".jsonl", ".json") or kind == ".txt" and first[1].lstrip().startswith("{"):
         yield from _json_rows(path, lines)
     else:
-        yield from _with_columns(path, ((number, line.split("\t")) for number, line in lines), columns, ragged)
+        rows = ((number, line.split("\t")) for number, line in lines)
+        yield from _with_columns(path, rows, columns, ragged, has_header)
 
 
 def lines_of(path: str) -> Iterator[tuple[int, str]]:
@@ -75,8 +100,21 @@ def column_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
         UserError: the column is missing; the message has the nearest name.
     """
     if name not in row:
-        raise UserError(f"{path}:{number}: has no column {name!r}: {nearest(name, [str(key) for key in row])}")
+        hint = nearest(name, shown_columns(row))
+        advice = "" if hint.startswith("did you mean") else head_advice(row)
+        raise UserError(f"{path}:{number}: has no column {name!r}: {hint}{advice}")
     return row[name]
+
+
+def shown_columns(row: dict[str, Any]) -> list[str]:
+    """The names of a row's columns, of which some may be long texts where line 1 is no header."""
+    names = [f"{name[:_SHOWN_CHARACTERS]}…" if len(name) > _SHOWN_CHARACTERS else name for name in map(str, row)]
+    return [*names[:_SHOWN_COLUMNS], "…"] if len(names) > _SHOWN_COLUMNS else names
+
+
+def head_advice(row: dict[str, Any]) -> str:
+    """The end of an error message about a row without a column: which line was read as the header."""
+    return _HEAD_ADVICE if getattr(row, "has_header", False) else ""
 
 
 def text_of(path: str, number: int, row: dict[str, Any], name: str) -> str:
@@ -111,33 +149,45 @@ def label_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
     """
     if name not in row:
         raise UserError(
-            f"{path}:{number}: has no column {name!r} with the answers (columns: {', '.join(map(str, row))}); "
-            "tasks over tables take another by --label_column; a file without answers is one for predict"
+            f"{path}:{number}: has no column {name!r} with the answers (columns: {', '.join(shown_columns(row))}); "
+            f"tasks over tables take another by --label_column; a file without answers is one for predict"
+            f"{head_advice(row)}"
         )
     return row[name]
 
 
-def _with_columns(path, rows, columns, ragged):
-    is_first = True
-    for number, fields in rows:
-        if is_first:
-            is_first = False
-            if columns is None or set(columns) & set(fields):
-                columns = fields
-                twice = [name for name in columns if columns.count(name) > 1]
-                if twice:
-                    raise UserError(f"{path}:{number}: two columns are named {twice[0]!r}; name each column once")
-                continue
+def _with_columns(path, rows, columns, ragged, has_header):
+    number, fields = first = next(rows, (1, None))
+    if fields is None:
+        return
+    if not has_header:
+        yield from _numbered(itertools.chain([first], rows), len(fields))
+        return
+    is_named = columns is None or bool(set(columns) & set(fields))
+    if is_named:
+        columns = fields
+        if twice := [name for name in columns if columns.count(name) > 1]:
+            raise UserError(
+                f"{path}:{number}: two columns are named {twice[0][:40]!r}; name each column once{_HEAD_ADVICE}"
+            )
+    for number, fields in rows if is_named else itertools.chain([first], rows):
         if fields == [""] and len(columns) > 1:
             continue
         if len(fields) == len(columns):
-            yield number, dict(zip(columns, fields, strict=True))
+            row = zip(columns, fields, strict=True)
+            yield number, TableRow(row) if is_named else dict(row)
         elif ragged is None:
             raise UserError(
                 f"{path}:{number}: has {len(fields)} fields; expected {len(columns)} ({', '.join(columns)})"
             )
         else:
             ragged.append(number)
+
+
+def _numbered(rows, num_columns):
+    for number, fields in rows:
+        if fields != [""] or num_columns == 1:
+            yield number, NumberedRow((str(column), field) for column, field in enumerate(fields))
 
 
 def _csv_rows(path):

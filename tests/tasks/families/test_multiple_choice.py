@@ -219,8 +219,8 @@ def test_the_baseline_is_the_position_that_is_most_often_right():
 @pytest.mark.parametrize(
     "task, name, content",
     [
-        ("dream", "predictions.tsv", "index\tprediction\nq0\t2\n"),
-        ("codah", "predictions.tsv", "index\tprediction\nq0\t2\n"),
+        ("dream", "predictions.tsv", "index\tprediction\tcontext\tchoice\nq0\t2\ta b\tf\n"),
+        ("codah", "predictions.tsv", "index\tprediction\tcontext\tchoice\nq0\t2\ta b\tf\n"),
         ("swag", "predictions.csv", ",pred\nq0,2\n"),
         ("hellaswag", "predictions.csv", "annot_id,ending0,ending1,ending2\nq0,0.125,0.25,0.625\n"),
     ],
@@ -229,6 +229,16 @@ def test_predictions_are_written_as_the_leaderboard_takes_them(tmp_path, task, n
     found = [{"label": 2, "probabilities": [0.125, 0.25, 0.625]}]
     multiple_choice.write_predictions(registry.find(task), str(tmp_path), [example()], found)
     assert {path.name: path.read_bytes().decode() for path in tmp_path.iterdir()} == {name: content}
+
+
+def test_predictions_have_the_question_and_the_texts_on_one_line(tmp_path):
+    found = [{"label": 0, "probabilities": [0.5, 0.25, 0.25]}]
+    asked = example(question='what "is"\tit', choices=("one\nline", "b", "c"))
+    multiple_choice.write_predictions(registry.find("dream"), str(tmp_path), [asked], found)
+    assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
+        "index\tprediction\tcontext\tquestion\tchoice",
+        'q0\t0\ta b\twhat "is" it\tone line',
+    ]
 
 
 def test_each_text_of_the_examples_occurs_once():

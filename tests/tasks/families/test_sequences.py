@@ -11,7 +11,7 @@ import pytest
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
-from keras_bert_app.tasks.families import sequences
+from keras_bert_app.tasks.families import sequence_report, sequences
 from keras_bert_app.tasks.families.sequences import Example
 from keras_bert_app.tasks.task import Examples
 from tests.tasks.texts import pieces, rows_of, tokenizer
@@ -178,15 +178,28 @@ def test_the_baseline_of_many_different_answers_takes_no_time():
 @pytest.mark.parametrize(
     "task, predictions, lines",
     [
-        (CLASSES, classes("yes", "no"), ["q0\tyes", "q1\tno"]),
-        (NUMBERS, [{"value": 0.000234567891}, {"value": -1.0}], ["q0\t0.0002345679", "q1\t-1"]),
-        (registry.find("sts-b"), [{"value": 2.34567}, {"value": 5.2}], ["q0\t2.346", "q1\t5.000"]),
-        (SETS, [{"labels": ["a", "b"]}, {"labels": []}], ["q0\ta,b", "q1\t"]),
+        (CLASSES, classes("yes", "no"), ["q0\tyes\ta b", "q1\tno\ta b"]),
+        (NUMBERS, [{"value": 0.000234567891}, {"value": -1.0}], ["q0\t0.0002345679\ta b", "q1\t-1\ta b"]),
+        (registry.find("sts-b"), [{"value": 2.34567}, {"value": 5.2}], ["q0\t2.346\ta b", "q1\t5.000\ta b"]),
+        (SETS, [{"labels": ["a", "b"]}, {"labels": []}], ["q0\ta,b\ta b", "q1\t\ta b"]),
     ],
 )
-def test_predictions_are_written_as_index_and_answer(tmp_path, task, predictions, lines):
+def test_predictions_are_written_as_index_answer_and_text(tmp_path, task, predictions, lines):
     sequences.write_predictions(task, str(tmp_path), examples_of([None, None]), predictions)
-    assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").split("\n") == ["index\tprediction", *lines, ""]
+    written = (tmp_path / "predictions.tsv").read_text(encoding="utf-8")
+    assert written.split("\n") == ["index\tprediction\ttext", *lines, ""]
+
+
+def test_predictions_of_pairs_have_both_texts_on_one_line_and_those_for_a_server_have_none(tmp_path):
+    pairs = examples_of([None], text_b="c\td\ne")
+    sequences.write_predictions(CLASSES, str(tmp_path), pairs, classes("yes"))
+    assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
+        "index\tprediction\ttext_a\ttext_b",
+        "q0\tyes\ta b\tc d e",
+    ]
+    pairs = [dataclasses.replace(one, place="test.tsv:2") for one in pairs]
+    sequences.write_predictions(registry.find("rte"), str(tmp_path), pairs, classes("yes"))
+    assert (tmp_path / "RTE.tsv").read_text(encoding="utf-8") == "index\tprediction\nq0\tyes\n"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +247,7 @@ def test_mistakes_are_the_wrong_answers_the_surest_first():
     )
     assert (one["sure"], one["predicted"], one["right"]) == (0.9, "a", "b")
     (first, _) = sequences.mistakes(NUMBERS, examples_of([1.0, 2.0]), [{"value": 1.5}, {"value": 4.0}], 9)
-    assert (first["sure"], first["predicted"], first["right"]) == (2.0, "4", "2")
+    assert (first["error"], first["predicted"], first["right"]) == (2.0, "4", "2") and "sure" not in first
 
 
 def test_the_picture_of_label_sets_pairs_each_label_with_itself_or_none():
@@ -245,10 +258,11 @@ def test_the_picture_of_label_sets_pairs_each_label_with_itself_or_none():
 
 
 def test_every_family_has_the_functions_of_this_one():
+    modules = (sequences.__name__, sequence_report.__name__)
     wanted = {
         name
         for name, value in vars(sequences).items()
-        if isinstance(value, types.FunctionType) and value.__module__ == sequences.__name__ and not name.startswith("_")
+        if isinstance(value, types.FunctionType) and value.__module__ in modules and not name.startswith("_")
     }
     assert wanted >= {
         "label_names",

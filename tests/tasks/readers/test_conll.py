@@ -282,6 +282,37 @@ def test_faults_of_a_file_are_named_by_file_and_line(write, text, settings, mess
     assert path in str(error.value) or "--label_column=tag" in message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "他出生于北京。 O\n",
+        "他 O\n生 O\n\n他出生于北京。他住在上海 O\n",
+        "他" * 30 + "\n",
+        "He was born in Beijing.\n",
+        "Really? 'Yes, he was born in Beijing!'\n",
+    ],
+)
+def test_prose_to_answer_is_not_taken_for_columns(write, text):
+    with pytest.raises(UserError) as error:
+        read(write(text), has_labels=False)
+    assert "is prose (" in str(error.value) and "expected a column of single words" in str(error.value)
+    assert "plain sentences go into --text_file" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_prose_of_lines_of_unequal_length_is_told_where_it_belongs(write):
+    with pytest.raises(UserError, match=":2: has 3 columns; expected 5, as the lines before; plain sentences go into"):
+        read(write("He was born in Beijing\nShe was too\n"), has_labels=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["U.S.\nInc.\n。\n3：2\n中华人民共和国\n", "Mr. Mr.\nsaw see\n. .\n", "Ende NN $.\n. $. $.\n", "他 O\n。 O\n"],
+)
+def test_single_words_to_answer_are_read_whatever_ends_them(write, text):
+    words = [line.split()[0] for line in text.splitlines()]
+    assert list(read(write(text), has_labels=False)[0].words) == words
+
+
 def test_conll_u_without_its_ten_columns_is_refused(write):
     path = write("1\tVamos\tVERB\n", "x-ud-train.conllu")
     with pytest.raises(UserError, match=":1: has 3 columns; expected 10, between tabs"):

@@ -109,7 +109,7 @@ def test_label_sets_are_written_so_that_they_can_be_read_again(tmp_path):
     path = written(
         tmp_path,
         "again.tsv",
-        (tmp_path / "predictions.tsv").read_text(encoding="utf-8").replace("index\tprediction", "text\tlabel"),
+        (tmp_path / "predictions.tsv").read_text(encoding="utf-8").replace("prediction", "label"),
     )
     assert [example.label for example in read("multi_label", path)] == [tuple(sorted(labels)) for labels in sets]
 
@@ -178,3 +178,83 @@ def test_a_header_alone_is_no_example(tmp_path):
         refusal(tmp_path, "classification", "a.tsv", "text\tlabel\n")
         == "a.tsv: holds no example of task classification"
     )
+
+
+AG_NEWS = '"3","Oil, up","Prices rose."\n"4","New chip","It is fast."\n"3","Banks","They merge."\n'
+
+
+def settled(tmp_path, task, name, content, **settings):
+    """(run with the decided header, training examples) of a table."""
+    written(tmp_path, name, content)
+    run = registry.find(task).settled(FinetuningConfig(task=task, data_dir=str(tmp_path), **settings))
+    return run, registry.find(task).read_split(str(tmp_path), "train", run)
+
+
+def test_a_table_without_a_head_line_takes_columns_by_number_and_line_1_is_an_example(tmp_path):
+    run, examples = settled(tmp_path, "classification", "train.csv", AG_NEWS, text_columns=("1", "2"), label_column="0")
+    assert run.header == "no" and [example.label for example in examples] == ["3", "4", "3"]
+    assert (examples[0].text_a, examples[0].text_b) == ("Oil, up", "Prices rose.")
+    assert examples.notes() == ["line 1 was read as an example, and columns have numbers"]
+    # A file for predictions is read as the training file is.
+    path = written(tmp_path, "new.csv", '"1","One","line."\n')
+    assert len(registry.find("classification").read_file(path, run, has_labels=False)) == 1
+
+
+def test_the_own_files_of_sts_b_are_read_by_number(tmp_path):
+    content = 'news\tMSRpar\t2012\t1\t4.400\tA plane.\tA "jet.\nnews\tMSRpar\t2012\t2\t0.5\tA.\tB.\tsite\tsite\n'
+    run, examples = settled(tmp_path, "regression", "train.csv", content, text_columns=("5", "6"), label_column="4")
+    assert run.header == "no"
+    assert [(one.text_a, one.text_b, one.label) for one in examples] == [
+        ("A plane.", 'A "jet.', 4.4),
+        ("A.", "B.", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    "task, content, columns, label_column",
+    [
+        ("classification", "class\ttitle\nx\ta\nx\tb\ny\tc\n", ("1",), "0"),
+        ("classification", "0\t1\nx\ta\nx\tb\ny\tc\n", ("1",), "0"),  # pandas numbers columns without a name
+        ("regression", "score\ttitle\n1\ta\n2\tb\n3\tc\n", ("1",), "0"),
+        ("multi_label", "topics\ttitle\nx,y\ta\nx\tb\n\tc\n", ("1",), "0"),
+        ("multi_label", "rude\ttitle\tthreat\n1\ta\t0\n0\tb\t0\n1\tc\t1\n", ("1",), "0,2"),
+    ],
+)
+def test_columns_by_number_are_those_of_a_table_with_a_head_line_too(tmp_path, task, content, columns, label_column):
+    run, examples = settled(tmp_path, task, "train.tsv", content, text_columns=columns, label_column=label_column)
+    head = ", ".join(content.partition("\n")[0].split("\t"))
+    assert run.header == "yes" and [example.text_a for example in examples] == ["a", "b", "c"]
+    assert examples.notes() == [f"line 1 was read as the head ({head})"]
+    if label_column == "0,2":
+        assert sequences.label_names(registry.find(task), examples, run) == ("rude", "threat")
+
+
+@pytest.mark.parametrize(
+    "task, content, columns, label_column",
+    [
+        ("multi_label", "x,y\ta\nx\tb\n", ("1",), "0"),
+        ("multi_label", "1\ta\t0\n0\tb\t0\n", ("1",), "0,2"),
+        ("regression", "1.5\ta\n-2\tb\n", ("1",), "0"),
+    ],
+)
+def test_labels_of_every_kind_show_that_line_1_is_an_example(tmp_path, task, content, columns, label_column):
+    run, examples = settled(tmp_path, task, "train.tsv", content, text_columns=columns, label_column=label_column)
+    assert run.header == "no" and [example.text_a for example in examples] == ["a", "b"]
+
+
+def test_the_head_line_can_be_given_and_a_name_is_no_number(tmp_path):
+    settings = {"text_columns": ("1",), "label_column": "0"}
+    for header, count in (("yes", 2), ("no", 3), ("auto", 2)):
+        run, examples = settled(
+            tmp_path, "classification", "train.tsv", "z\ta\nx\tb\ny\tc\n", header=header, **settings
+        )
+        assert len(examples) == count and run.header == ("no" if header == "no" else "yes")
+    with pytest.raises(UserError, match="--header=no: columns have numbers then, from 0, and --text_columns=text"):
+        settled(tmp_path, "classification", "train.tsv", "text\tlabel\na\tx\n", header="no", text_columns=("text",))
+
+
+def test_a_table_without_the_usual_columns_says_that_line_1_was_read_as_the_head(tmp_path):
+    assert refusal(tmp_path, "classification", "a.csv", AG_NEWS).startswith(
+        "a.csv:2: --text_columns is missing; the columns are 3, Oil, up, Prices rose.; line 1 was read as the head; "
+    )
+    assert "; line 1 was read as the head" in refusal(tmp_path, "sts-b", "a.tsv", "1\ta\tb\n2\tc\td\n")

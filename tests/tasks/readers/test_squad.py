@@ -154,7 +154,8 @@ def test_the_error_about_a_repeated_id_names_the_second_line(tmp_path):
         (b'{"data": [\n{"paragraphs": ]}', ":2: is no JSON"),
         (b"[" * 200_000, ":1: is no JSON"),
         (b"[" + b"1" * 5_000 + b"]", ":1: is no JSON"),
-        (b'["data"]', "'data' is missing; expected a list"),
+        (b'["data"]', "article 1: 'paragraphs' is missing; expected a list"),
+        (b'{"date": []}', "'data' is missing; expected a list"),
         (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "article 1, paragraph 1: 'context' is missing"),
         (b'{"data": "\xff"}', "is not UTF-8"),
         (b'{"data": []}', "holds no example of task squad1"),
@@ -207,3 +208,58 @@ def test_every_answer_of_the_real_files_stands_where_it_should():
         assert all(
             example.context[slice(*example.span)] == example.answers[0] for example in examples if example.answers
         )
+
+
+FLAT = [
+    {"id": "q1", "context": CONTEXT, "question": "Who?", "answers": {"text": ["Otto"], "answer_start": [12]}},
+    {"id": "q2", "context": CONTEXT, "question": "Why?", "answers": {"text": [], "answer_start": []}},
+]
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("train.json", json.dumps(FLAT)),
+        ("train.json", json.dumps({"version": "2", "data": FLAT}, indent=1)),
+        ("train.jsonl", "".join(json.dumps(row) + "\n" for row in FLAT)),
+        ("train.json", "\n".join(map(json.dumps, FLAT))),
+    ],
+)
+def test_lists_of_questions_as_hugging_face_has_them_are_read(tmp_path, name, content):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    answered, unanswered = registry.find("squad2").read_split(str(tmp_path), "train", RUN)
+    assert (answered.guid, answered.context, answered.answers, answered.span) == ("q1", CONTEXT, ("Otto",), (12, 16))
+    assert unanswered.answers == () and unanswered.span is None
+    line = 1 + content.partition('"q2"')[0].count("\n")
+    assert unanswered.place == f"{tmp_path / name}:{line}: question q2"
+
+
+def test_one_line_of_json_is_a_list_of_one_question(tmp_path):
+    (tmp_path / "validation.jsonl").write_text(json.dumps(FLAT[0]) + "\n", encoding="utf-8")
+    assert len(registry.find("squad1").read_split(str(tmp_path), "dev", RUN)) == 1
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (
+            [{**FLAT[0], "answers": {"text": ["Otto"], "answer_start": []}}],
+            ":1: question q1: has 1 answers, and 0 answer_start; give one for each",
+        ),
+        ([{**FLAT[0], "answers": {"text": [3], "answer_start": [1]}}], ":1: question q1: 'text' is 3; expected a text"),
+        ([{"question": "Who?"}], ": article 1: 'paragraphs' is missing; expected a list, as SQuAD's files have it"),
+        ([{**FLAT[0], "id": None}], ": row 1: has a question without an id; give each an id of its own"),
+        ([3], ": article 1: 'paragraphs' is missing; expected a list, as SQuAD's files have it"),
+    ],
+)
+def test_a_fault_in_a_list_of_questions_is_named(tmp_path, content, message):
+    (tmp_path / "train.json").write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        registry.find("squad1").read_split(str(tmp_path), "train", RUN)
+    assert str(error.value).startswith(f"{tmp_path / 'train.json'}{message}")
+
+
+def test_a_fault_in_json_lines_has_its_line(tmp_path):
+    (tmp_path / "train.jsonl").write_text(json.dumps(FLAT[0]) + "\n{nothing}\n", encoding="utf-8")
+    with pytest.raises(UserError, match="train.jsonl:2: is no JSON"):
+        registry.find("squad1").read_split(str(tmp_path), "train", RUN)

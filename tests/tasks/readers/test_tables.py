@@ -3,6 +3,7 @@
 import pytest
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.tasks.readers import tables
 from keras_bert_app.tasks.readers.tables import column_of, label_of, read_rows, text_of
 from tests.tasks.texts import written
 
@@ -91,7 +92,11 @@ def test_half_a_surrogate_pair_becomes_a_question_mark_and_a_whole_one_its_chara
     [
         ("a.tsv", "text\tlabel\none\t1\ntwo\n", "a.tsv:3: has 1 fields; expected 2 (text, label)"),
         ("a.csv", "text,label\none,two,1\n", "a.csv:2: has 3 fields; expected 2 (text, label)"),
-        ("a.tsv", "text\tlabel\ttext\n", "a.tsv:1: two columns are named 'text'; name each column once"),
+        (
+            "a.tsv",
+            "text\tlabel\ttext\n",
+            f"a.tsv:1: two columns are named 'text'; name each column once{tables._HEAD_ADVICE}",
+        ),
         ("a.tsv", b"text\tlabel\none\t1\ntw\xe9\t0\n", "a.tsv:3: is not UTF-8 (byte 2 of the line); convert the file"),
         ("a.csv", b"text,label\n\xff,1\n", "a.csv:2: is not UTF-8 (byte 0 of the line); convert the file"),
         ("a.jsonl", b'{"text": "\xff"}\n', "a.jsonl:1: is not UTF-8 (byte 10 of the line); convert the file"),
@@ -136,3 +141,26 @@ def test_a_column_that_is_missing_is_named_beside_the_nearest():
         UserError, match=r"a.tsv:7: has no column 'label' with the answers \(columns: text\); tasks over"
     ):
         label_of("a.tsv", 7, {"text": ""}, "label")
+
+
+def test_a_csv_with_tabs_and_without_commas_in_line_1_has_tabs_and_no_quoting(tmp_path):
+    assert rows(tmp_path, "a.csv", 'news\tone "two\t5.0\nnews\ta, b\t1\n', has_header=False) == [
+        (1, {"0": "news", "1": 'one "two', "2": "5.0"}),
+        (2, {"0": "news", "1": "a, b", "2": "1"}),
+    ]
+
+
+def test_rows_without_header_may_have_more_fields_than_line_1(tmp_path):
+    found = rows(tmp_path, "a.tsv", "a\t1\n\nb\t2\tsource\nc\n", has_header=False)
+    assert found == [(1, {"0": "a", "1": "1"}), (3, {"0": "b", "1": "2", "2": "source"}), (4, {"0": "c"})]
+
+
+def test_a_missing_column_says_that_line_1_was_read_as_the_head_and_shortens_long_texts(tmp_path):
+    ((number, row),) = rows(tmp_path, "a.csv", f'"3","{"w" * 99}"\n"4","news"\n')
+    with pytest.raises(UserError) as error:
+        column_of("a.csv", number, row, "text")
+    assert str(error.value) == (
+        f"a.csv:2: has no column 'text': known: 3, {'w' * 30}…; line 1 was read as the head; where it is an example, "
+        "take --task=classification, regression or multi_label with columns by number from 0, such as "
+        "--text_columns=1,2 --label_column=0"
+    )

@@ -1,0 +1,120 @@
+"""Random parts of labelled examples: fewer training examples, and a held-out part for development."""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+# Second half of the generators' keys. The batches of a run take the numbers of their epochs.
+_DRAW, _HELD_OUT = 1 << 62, (1 << 62) + 1
+Classes = Callable[[Any], tuple[str, ...]]
+
+
+def drawn(examples: Sequence, most: int, seed: int, classes: Classes) -> list:
+    """At most `most` examples in their order, with each class in its share.
+
+    Every class keeps one example where `most` allows it.
+
+    Args:
+        examples: the examples.
+        most: how many examples to keep; 0 for all.
+        seed: the same seed draws the same examples.
+        classes: function example -> names of its classes; () where it has none.
+    """
+    if not most or most >= len(examples):
+        return list(examples)
+    generator = np.random.Generator(np.random.Philox(key=[seed, _DRAW]))
+    chosen = _stratified([classes(example) for example in examples], most, generator)
+    return [examples[number] for number in sorted(chosen)]
+
+
+def held_out(examples: Sequence, share: float, classes: Classes, sources: Sequence) -> list[bool]:
+    """Whether each example is held out of the training for development.
+
+    The draw is the same for every seed, so that runs of several seeds are scored on the same examples. Examples of
+    one source stay together. Every class keeps a training example.
+
+    Args:
+        examples: the examples.
+        share: the share of the sources that is held out; at least one source is.
+        classes: function example -> names of its classes; () where it has none.
+        sources: the source of each example, such as its text.
+    """
+    by_source = collections.defaultdict(list)
+    for number, source in enumerate(sources):
+        by_source[source].append(number)
+    members = list(by_source.values())
+    keys = [tuple(sorted({name for number in group for name in classes(examples[number])})) for group in members]
+    generator = np.random.Generator(np.random.Philox(key=[0, _HELD_OUT]))
+    in_training = collections.Counter(name for key in keys for name in key)
+    # The only source of a class is for training.
+    free = [number for number, key in enumerate(keys) if all(in_training[name] > 1 for name in key)]
+    count = max(1, round(share * len(members)))
+    chosen = [free[number] for number in _stratified([keys[number] for number in free], count, generator)]
+    in_training.subtract(name for number in chosen for name in keys[number])
+    is_held_out = [False] * len(examples)
+    for group in chosen:
+        if any(in_training[name] < 1 for name in keys[group]):
+            in_training.update(keys[group])
+            continue
+        for number in members[group]:
+            is_held_out[number] = True
+    return is_held_out
+
+
+def content(*texts: str | None) -> tuple[str, ...]:
+    """Texts without differences of case and white space. Two texts of the same content are one source."""
+    return tuple(" ".join(text.split()).casefold() for text in texts if text)
+
+
+def missing(names: Sequence[str], examples: Sequence, classes: Classes) -> list[str]:
+    """The names of the classes that no example has.
+
+    Args:
+        names: all names.
+        examples: the examples.
+        classes: function example -> names of its classes.
+    """
+    present = {name for example in examples for name in classes(example)}
+    return [name for name in names if name not in present]
+
+
+def _stratified(keys, count, generator):
+    """The numbers of `count` members, each distinct key in its share, and each name of a key once where that fits."""
+    strata = collections.defaultdict(list)
+    for number in generator.permutation(len(keys)).tolist():
+        strata[keys[number]].append(number)
+    sizes = np.array([len(members) for members in strata.values()])
+    count = min(count, len(keys))
+    exact = sizes * count / max(1, len(keys))
+    quotas = np.floor(exact).astype(int)
+    rest = count - quotas.sum()
+    quotas[np.argsort(quotas - exact, kind="stable")[:rest]] += 1  # the largest remainders
+    chosen = [number for members, quota in zip(strata.values(), quotas, strict=True) for number in members[:quota]]
+    others = [number for members, quota in zip(strata.values(), quotas, strict=True) for number in members[quota:]]
+    return _with_every_name(keys, chosen, others)
+
+
+def _with_every_name(keys, chosen, others):
+    """The chosen members, some of them exchanged for others whose names would be missing."""
+    chosen, totals = dict.fromkeys(chosen), collections.Counter()
+    for key in keys:
+        totals.update(key or (None,))
+    counts = collections.Counter(name for number in chosen for name in keys[number] or (None,))
+    by_name = {}
+    for number in others:
+        for name in keys[number] or (None,):
+            by_name.setdefault(name, number)
+    leavers = iter(sorted(chosen, key=lambda number: -min(counts[name] for name in keys[number] or (None,))))
+    for name in sorted(set(by_name) - set(counts), key=lambda name: totals[name]):
+        if counts[name]:  # an exchange for another name has brought it
+            continue
+        leaver = next((number for number in leavers if all(counts[of] > 1 for of in keys[number] or (None,))), None)
+        if leaver is None:
+            break
+        del chosen[leaver]
+        counts.subtract(keys[leaver] or (None,))
+        chosen[by_name[name]] = None
+        counts.update(keys[by_name[name]] or (None,))
+    return list(chosen)

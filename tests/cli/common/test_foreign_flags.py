@@ -1,0 +1,47 @@
+"""Flags and values of other tools are answered by the names that they have here."""
+
+import pytest
+
+from tests.cli.test_commands import assert_refused
+
+
+@pytest.mark.parametrize(
+    "verb, flag, said",
+    [
+        ("pretrain", "--lr=1e-4", "here it is --learning_rate;"),
+        ("finetune", "--lr=1e-4", "here it is --learning_rate;"),
+        ("pretrain", "--batch_size=8", "here it is --global_batch_size;"),
+        ("finetune", "--per_device_train_batch_size=8", "here it is --global_batch_size;"),
+        ("finetune", "--epochs=3", "here it is --num_train_epochs;"),
+        ("pretrain", "--epochs=3", "here it is --num_train_steps;"),
+        ("pretrain", "--output_dir=runs/x", "here it is --workdir;"),
+        ("export", "--output_dir=saved/x", "here it is --export_dir;"),
+        ("embed", "--output_dir=x", "here it is --output_file;"),
+        ("finetune", "--fp16", "here it is --precision=bfloat16;"),
+        ("finetune", "--model_name_or_path=x", "here it is --init_checkpoint;"),
+        ("finetune", "--gpus=2", "GPUs are taken by themselves where TensorFlow sees them"),
+        ("finetune", "--do_train", "finetune trains and scores"),
+        ("learn_vocab", "--force", "here it is --overwrite;"),
+    ],
+)
+def test_a_flag_of_another_tool_is_answered_by_name(run, verb, flag, said):
+    name = flag.split("=")[0]
+    assert_refused(run(verb, flag), f"error: {name} is another tool's flag", said, "--help lists the flags")
+
+
+def test_a_flag_of_no_tool_is_answered_by_the_nearest_name(run):
+    assert_refused(run("pretrain", "--lerning_rate=1"), "'lerning_rate'", "Did you mean: learning_rate")
+    assert_refused(run("tokenize", "--lr=1"), "Unknown command line flag 'lr'")
+
+
+@pytest.mark.parametrize(
+    "flag, said",
+    [
+        ("--strategy=gpu", "GPUs are taken by themselves where TensorFlow sees them (--strategy=auto, the default)"),
+        ("--strategy=CPU", "CUDA_VISIBLE_DEVICES=-1 hides GPUs"),
+        ("--precision=fp16", "here it is --precision=bfloat16"),
+    ],
+)
+def test_a_value_of_another_tool_is_answered_before_anything_is_read(run, flag, said):
+    for verb in ("pretrain", "finetune", "predict"):
+        assert_refused(run(verb, flag), f"error: {flag}: ", said)
