@@ -1,14 +1,20 @@
-"""BERT of your own in TensorFlow and Keras 3: configuration, model, training, export.
+"""BERT of your own in TensorFlow and Keras 3: configuration, model, training, export. docs/python.md has examples.
 
 The names below load on first use, so that `import keras_bert_app` and every `--help` stay fast.
 """
 
 import importlib
+import inspect
 
 _HOMES = {
     "BertConfig": "keras_bert_app.config.bert_config",
     "BertEncoder": "keras_bert_app.modeling.encoder",
     "BertPretrainer": "keras_bert_app.modeling.pretrainer",
+    "BertTaskModel": "keras_bert_app.modeling.task_model",
+    "Head": "keras_bert_app.modeling.task_model",
+    "finetune": "keras_bert_app.tasks.keyword_start",
+    "list_tasks": "keras_bert_app.tasks.keyword_start",
+    "load_embedder": "keras_bert_app.vectors.text_embedder",
     "load_pretrained": "keras_bert_app.interop.load",
 }
 __all__ = sorted(_HOMES)
@@ -17,7 +23,13 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    if not inspect.isfunction(value):
+        return value
+    from keras_bert_app.errors import UserError
+    from pipelines.data_error import DataError, for_python
+
+    return for_python(value, (UserError, DataError))
 
 
 def __dir__() -> list[str]:

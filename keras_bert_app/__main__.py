@@ -27,7 +27,8 @@ VERBS = {
     },
     "use a model": {
         "evaluate": "score a fine-tuned run on other labelled files",
-        "predict": "answer files without labels",
+        "predict": "answer files without labels, or raw texts",
+        "ask": "ask an exported model about texts",
         "fill_mask": "fill in the [MASK]s of a text",
         "embed": "compute vectors of texts",
         "search": "find the texts that are nearest to a query",

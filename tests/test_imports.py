@@ -26,17 +26,19 @@ LAYERS = [
     # text, pictures, arithmetic
     {
         "pipelines.text": (
-            "docstring_layout docstring_text installed_docs readers scripts sentences text_files text_formats "
-            "text_lines"
+            "docstring_layout docstring_text installed_docs readers scripts segmentation sentences text_files "
+            "text_formats text_lines"
         ),
         "pipelines.wordpiece": (
-            "casing normalize offsets special_tokens tokenizer unicode_14 unicode_14_classes vocabulary "
-            "vocabulary_extension vocabulary_learning vocabulary_report words"
+            "casing normalize offsets special_tokens texts tokenizer unicode_14 unicode_14_classes vocabulary "
+            "vocabulary_extension vocabulary_learning vocabulary_report word_counting words"
         ),
-        "pipelines.examples": "block_examples dataset masking mixing packing pairs pointer_jumping units",
+        "pipelines.examples": (
+            "block_examples dataset masking masking_advice mixing packing pairs pointer_jumping units"
+        ),
         "pipelines.corpus": (
-            "corpus_reading corpus_report corpus_tasks fingerprints manifest near_duplicates preparation shards "
-            "spool staging"
+            "corpus_reading corpus_report corpus_tasks fingerprints heldout_text manifest near_duplicates overlap "
+            "preparation shards spool staging"
         ),
         "keras_bert_app.drawing": (
             "attention_page bars corpus_picture curves examples_picture figures finetuning_pictures fonts "
@@ -45,30 +47,34 @@ LAYERS = [
         ),
         "keras_bert_app.estimation": "counts estimate estimate_report hardware memory",
     },
+    # work directories, and checkpoints of any source
+    {
+        "keras_bert_app.runs": (
+            "checkpoint_manifests checkpoints lock run_notes seeds shared_tokenizer sorted_tables tf_checkpoints "
+            "work_directory"
+        ),
+    },
     # models; serving needs SavedModels alone
     {
         "keras_bert_app.modeling": (
-            "attention backend embeddings encoder execution heads layers lstm pretrainer task_model"
+            "attention backend embeddings encoder execution heads keras_contract layers lstm pretrainer task_model"
         ),
         "keras_bert_app.serving": (
-            "batcher batching_options decoding encoding litert_model model_configs models request_errors routes "
-            "saved_model_files servable served_signatures server server_metrics versions"
+            "access batcher batching_options bodies config_file connections decoding encoding litert_model "
+            "model_configs models parts predictions request_errors routes saved_model_files sending servable "
+            "served_signatures server server_metrics versions work"
         ),
-    },
-    # work directories
-    {
-        "keras_bert_app.runs": "checkpoints lock seeds shared_tokenizer work_directory",
     },
     # weights in and out
     {
         "keras_bert_app.interop": (
-            "archives attention_heads bounded_files directories hub load own_layout parity parity_files "
-            "sorted_tables surgery tf_checkpoints vocabulary_surgery weights"
+            "archives attention_heads directories hub load own_layout parity parity_files surgery "
+            "vocabulary_surgery weights"
         ),
         "keras_bert_app.interop.google_tf1": "google_layout google_names google_reference",
         "keras_bert_app.interop.huggingface": (
             "huggingface_files huggingface_layout huggingface_names huggingface_reference huggingface_tensors "
-            "huggingface_tokenizer safetensors_files"
+            "huggingface_tokenizer safetensors_files sentence_transformers_files"
         ),
         "keras_bert_app.interop.keras_hub": (
             "hdf5_files keras_hub_layout keras_hub_names keras_hub_objects keras_hub_reference"
@@ -81,21 +87,21 @@ LAYERS = [
     # training
     {
         "keras_bert_app.training": (
-            "compilation evaluation forward infeed initialization local_cluster loop losses pace pretrain "
-            "pretraining_corpora pretraining_data pretraining_start profiling replicas reporting signals start steps "
-            "strategies tpu tpu_wheels window"
+            "compilation evaluation forward infeed initialization local_cluster loop losses outlook pace "
+            "pretrain pretraining_corpora pretraining_data pretraining_heldout pretraining_start profiling "
+            "replicas reporting signals start steps strategies tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice muon optimizer_base schedules",
     },
     # tasks
     {
         "keras_bert_app.tasks": (
-            "batches dev_evaluation features finetune finetuning_start labelled_data lengths metrics mlm_tuning "
-            "objectives predicting pruned_runs registry results scoring task transfer"
+            "batches dev_evaluation features finetune finetuning_start keyword_start labelled_data lengths metrics "
+            "mlm_tuning objectives predicting pruned_runs registry results sampling scoring split_files task transfer"
         ),
         "keras_bert_app.tasks.families": (
-            "answer_report answer_spans entities multiple_choice question_answering sequences squad_scores "
-            "tagging tagging_rows"
+            "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "
+            "squad_scores tagging tagging_rows"
         ),
         "keras_bert_app.tasks.readers": "choice_files conll corpora generic glue languages squad tables tagging_tasks",
         "keras_bert_app.inspection": "inspection_report reading source statistics",
@@ -104,7 +110,8 @@ LAYERS = [
     {
         "keras_bert_app.export": (
             "answers best_answers choice_answers chunks encoder_signatures fill_mask_signatures finetuned_export "
-            "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers rows "
+            "litert_export masked_lm_scoring model_card pooling preprocessor pretrained_export question_answers "
+            "raw_answers rows "
             "saved_models sentence_vectors sequence_answers specs tagging_answers word_splitter"
         ),
     },
@@ -120,16 +127,17 @@ LAYERS = [
             "endings feature_vectors grammar_heads head_importance head_pruning minimal_pairs structural_probe "
             "surprise word_senses"
         ),
-        "keras_bert_app.vectors": "embedding nearest plain_rows text_sources vector_files",
+        "keras_bert_app.vectors": "embedding nearest plain_rows text_embedder text_sources vector_files",
     },
     # commands
     {
         "keras_bert_app.cli": (
-            "analyze check_vocab convert demo embed estimate evaluate export extend_vocab fill_mask finetune "
+            "analyze ask check_vocab convert demo embed estimate evaluate export extend_vocab fill_mask finetune "
             "inspect_data launch_workers learn_vocab predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
-            "answer_flags app config_flags documentation_demo input_text output_files pooling_flags"
+            "answer_flags app config_flags documentation_demo foreign_flags input_text output_files pooling_flags "
+            "raw_text_flags written_places"
         ),
     },
 ]

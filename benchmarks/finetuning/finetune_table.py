@@ -42,7 +42,6 @@ _MRPC_TAUGHT = {
     "num_train_epochs": 5.0,
     "teacher": "mrpc",
     "distillation_weight": 0.7,
-    "unlabelled_files": "test.tsv",
     "precision": "bfloat16",
 }
 _SST = {
@@ -118,7 +117,7 @@ _NEWS = {
 ROWS = {
     "mrpc": {**_MRPC, **_DECAY, **_THREE_SEEDS},
     "mrpc_consistent": {**_MRPC, **_DECAY, **_THREE_SEEDS, "consistency_weight": 1.0},
-    # Students learn from the answers of the three mrpc seeds together, on the unlabelled test pairs too.
+    # Students learn from the answers of the three mrpc seeds together.
     "mrpc_taught": {**_MRPC_TAUGHT, **_THREE_SEEDS},
     "mrpc_taught_random": {**_MRPC_TAUGHT, **_RANDOM},
     "mrpc_random": {**_MRPC, **_DECAY, **_RANDOM},
@@ -332,8 +331,6 @@ def _given(row, encoder, data_dir):
         given["data_dir"] = os.path.join(_DIRECTORY.value, "data", row)
     if teacher := given.get("teacher"):
         given["teacher"] = os.path.join(_DIRECTORY.value, teacher)
-    if name := given.get("unlabelled_files"):
-        given["unlabelled_files"] = os.path.join(given["data_dir"], name)
     return given
 
 

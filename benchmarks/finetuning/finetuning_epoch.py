@@ -3,7 +3,7 @@
 python -m benchmarks.finetuning.finetuning_epoch --data_dir=glue/SST-2 --encoder=MINILM \\
     --transformers_python=PEERS_ENV/bin/python
 
-All contenders have the first examples of SST-2, the same encoder and output layer in their own layouts, AdamW with
+All contenders have the same examples of SST-2, the same encoder and output layer in their own layouts, AdamW with
 clipping, dropout, and a constant rate. Each contender makes batches as its users do. Ours have like lengths. KerasHub's
 preprocessor pads all texts to --max_seq_length. transformers makes them as its Trainer with group_by_length, and pads
 each batch to its longest text.
@@ -32,7 +32,9 @@ from keras_bert_app.errors import UserError
 
 _ENCODER = flags.DEFINE_string("encoder", "", "The pre-trained model with a pooler, in any layout that convert reads.")
 _DATA = flags.DEFINE_string("data_dir", "", "Directory of SST-2's files.")
-_EXAMPLES = flags.DEFINE_integer("examples", 2048, "Training examples, the first ones.", lower_bound=64)
+_EXAMPLES = flags.DEFINE_integer(
+    "examples", 2048, "Training examples, drawn as --max_train_examples does.", lower_bound=64
+)
 _DEV_EXAMPLES = flags.DEFINE_integer("dev_examples", 872, "Dev examples, the first ones.", lower_bound=64)
 _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 64, "What KerasHub pads to, and all cut at.", lower_bound=8)
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Examples a batch.", lower_bound=1)
@@ -164,7 +166,7 @@ def written(encoder: str, data_dir: str, directory: str) -> tuple[dict, str, np.
 
 
 def texts_of(data_dir: str, split: str, most: int) -> list[tuple[str, int]]:
-    """(text, label) of the first examples of SST-2.
+    """(text, label) of the examples of SST-2 that ours takes: drawn for training, the first ones of dev.
 
     Args:
         data_dir: str. Directory of SST-2's files.
@@ -173,9 +175,12 @@ def texts_of(data_dir: str, split: str, most: int) -> list[tuple[str, int]]:
     """
     from keras_bert_app.config.finetuning_config import FinetuningConfig
     from keras_bert_app.tasks import registry
+    from keras_bert_app.tasks.labelled_data import drawn_examples
 
-    examples = registry.find("sst-2").read_split(data_dir, split, FinetuningConfig(task="sst-2", data_dir=data_dir))
-    return [(example.text_a, int(example.label)) for example in examples.first(most)]
+    task, run = registry.find("sst-2"), FinetuningConfig(task="sst-2", data_dir=data_dir, max_train_examples=most)
+    examples = task.read_split(data_dir, split, run)
+    examples = drawn_examples(examples, task, run) if split == "train" else examples.first(most)
+    return [(example.text_a, int(example.label)) for example in examples]
 
 
 def check_same(entry: str, logits: np.ndarray, expected: np.ndarray) -> None:

@@ -59,6 +59,7 @@ class Bench:
                 f"--input_files={self.path('text.txt')}",
                 f"--vocab_file={self.path('vocab.txt')}",
                 "--vocab_size=300",
+                "--overwrite",
             ],
             [
                 "prepare_corpus",

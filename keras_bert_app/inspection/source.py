@@ -27,6 +27,7 @@ class Source(typing.NamedTuple):
         shards: dict corpus directory -> paths of its training shards.
         arguments: the dict of training.pretraining_data.example_arguments.
         checkpoints: dict step -> position in the stream of examples, for each checkpoint of the run.
+        clock_shares: dict step -> share of --train_minutes that was over, for each checkpoint of the run.
     """
 
     run: PretrainingConfig
@@ -34,6 +35,7 @@ class Source(typing.NamedTuple):
     shards: dict
     arguments: dict
     checkpoints: dict
+    clock_shares: dict
 
 
 def from_run(workdir: str) -> Source:
@@ -53,17 +55,20 @@ def from_run(workdir: str) -> Source:
     tokenizer = BertTokenizer(work_directory.path_in(workdir, "vocab.txt"), model_config.do_lower_case)
     manifests = _manifests(run.corpus_dir or (work_directory.path_in(workdir, "corpus"),))
     _check_same_corpus(workdir, manifests)
-    starts = {}
+    starts, shares = {}, {}
     for directory in existing.checkpoints:
         with contextlib.suppress(UserError):  # a damaged checkpoint, or one that the trainer deletes at this moment
             manifest = checkpoints.read_manifest(directory, verify=False)
             starts[manifest["step"]] = tuple(manifest["position"])
+            if run.train_minutes:
+                shares[manifest["step"]] = manifest.get("clock", manifest["seconds"]) / (60 * run.train_minutes)
     return Source(
         run,
         tokenizer,
         _train_shards(manifests),
         pretraining_data.example_arguments(run, tokenizer, pretraining_data.lexicon_of(workdir)),
         starts,
+        shares,
     )
 
 
@@ -83,6 +88,7 @@ def from_corpora(run: PretrainingConfig, vocab_file: str, do_lower_case: bool) -
         _train_shards(_manifests(run.corpus_dir)),
         pretraining_data.example_arguments(run, tokenizer, run.lexicon_file),
         {},
+        {},
     )
 
 
@@ -97,6 +103,9 @@ def nearest_start(source: Source, step: int) -> tuple[int, tuple]:
 def batches(source: Source, position: tuple, step: int) -> Iterator[tuple[dict, tuple]]:
     """Yields the batches that training reads from a position on.
 
+    Ramps that are shares of --train_minutes stay as they were at the last checkpoint at or before the step, since no
+    file says at which step they went on.
+
     Args:
         source: the source of the examples.
         position: a position in the stream of examples.
@@ -105,8 +114,9 @@ def batches(source: Source, position: tuple, step: int) -> Iterator[tuple[dict, 
     Yields:
         (dict of numpy arrays, position after the batch)
     """
+    share = max((share for known, share in source.clock_shares.items() if known <= step), default=0.0)
     for batch, after in pretraining_data.training_batches(
-        source.run, list(source.shards.values()), source.tokenizer, position, source.arguments, step
+        source.run, list(source.shards.values()), source.tokenizer, position, source.arguments, step, lambda: share
     ):
         yield {name: values.numpy() for name, values in batch.items()}, after
 

@@ -8,6 +8,7 @@ import keras
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer, with_bias
 
 # The score added for a masked key, as in google-research/bert modeling.attention_layer. It is finite, so that a row of
@@ -15,7 +16,8 @@ from keras_bert_app.modeling.layers import Dense, Dropout, dropped, initializer,
 MASKED_SCORE = -10000.0
 
 
-class SelfAttention(keras.layers.Layer):
+@registered
+class SelfAttention(Configured, keras.layers.Layer):
     """softmax(Q K^T / sqrt(D) + mask) V for every head, without the output projection.
 
     The Transformer layer applies the output projection, whose bias it adds together with the residual. Query, key and
@@ -43,8 +45,11 @@ class SelfAttention(keras.layers.Layer):
         (context [B, S or P, N x D], attention probabilities [B, N, S or P, S] before dropout).
     """
 
+    CONFIGURED = ("config", "seed", "dropout_place", "num_heads")
+
     def __init__(self, config: BertConfig, seed: int | str, dropout_place: int, num_heads: int, **kwargs):
         super().__init__(**kwargs)
+        self.config, self.seed, self.dropout_place = config, seed, dropout_place
         self.num_heads, self.head_size = num_heads, config.head_size
         self.width = num_heads * config.head_size
         self.head_gates = None

@@ -56,6 +56,13 @@ def fold_in(seed: Any, number: Any) -> Any:
     return tf.random.experimental.stateless_fold_in(seed, number, alg="philox")
 
 
+def seed_of_replica(seed: Any) -> Any:
+    """A seed of any integer type, [2], as int32 [2] that no other replica of a tf.distribute strategy gets."""
+    context = tf.distribute.get_replica_context()
+    number = 0 if context is None else context.replica_id_in_sync_group
+    return fold_in(tf.cast(seed, tf.int32), number)
+
+
 def stem(seed: Any) -> Any:
     """The part that all seeds which fold_in makes of one seed have in common, an int32 scalar; None for None.
 

@@ -5,10 +5,12 @@ import keras
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dropout, LayerNorm, dropped, initializer, layer_norm
 
 
-class BertEmbeddings(keras.layers.Layer):
+@registered
+class BertEmbeddings(Configured, keras.layers.Layer):
     """Sum of three learned tables, normalized, with dropout.
 
     Args:
@@ -26,10 +28,13 @@ class BertEmbeddings(keras.layers.Layer):
         [B, S, H].
     """
 
+    CONFIGURED = ("config", "seed", "dropout_place")
+
     def __init__(self, config: BertConfig, seed: int, dropout_place: int, **kwargs):
         super().__init__(**kwargs)
         self.config = config
         self.seed = seed
+        self.dropout_place = dropout_place
         self.layer_norm = LayerNorm(
             config.hidden_size, config.layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )

@@ -11,12 +11,14 @@ from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.attention import MASKED_SCORE, SelfAttention
 from keras_bert_app.modeling.embeddings import BertEmbeddings
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.layers import Dense, Dropout, LayerNorm, activation, initializer, rows_at
 
 _DROPOUTS_PER_LAYER = 3
 
 
-class TransformerLayer(keras.layers.Layer):
+@registered
+class TransformerLayer(Configured, keras.layers.Layer):
     """Self-attention and a feed-forward part, each followed by dropout, residual sum and LayerNorm.
 
     Args:
@@ -37,8 +39,12 @@ class TransformerLayer(keras.layers.Layer):
         (output [B, S or P, H], attention probabilities [B, N, S or P, S]).
     """
 
+    CONFIGURED = ("config", "seed", "first_dropout_place", "num_heads")
+
     def __init__(self, config: BertConfig, seed: int, first_dropout_place: int, num_heads: int, **kwargs):
         super().__init__(**kwargs)
+        self.config, self.seed = config, seed
+        self.first_dropout_place, self.num_heads = first_dropout_place, num_heads
 
         def dense(name, input_size, output_size, function=None):
             return Dense(
@@ -89,7 +95,8 @@ class TransformerLayer(keras.layers.Layer):
         return x, probabilities
 
 
-class BertEncoder(keras.Model):
+@registered
+class BertEncoder(Configured, keras.Model):
     """The BERT encoder (Devlin et al. 2018); its weights are made at once, from config and seed.
 
     Args:
@@ -107,6 +114,8 @@ class BertEncoder(keras.Model):
             layer computes key and value only. The first one must be [CLS], 0, where pooled_output is read. None for
             all places.
         execution: Execution.
+        training: whether to draw a dropout seed from the model's own counter where dropout_seed is None. Keras' fit
+            says True, evaluate and predict say False.
 
     Returns:
         dict: sequence_output [B, S, H] (the last layer); pooled_output [B, H] (tanh of a dense layer on [CLS]);
@@ -120,6 +129,8 @@ class BertEncoder(keras.Model):
         encoder({"input_word_ids": ids, "input_mask": ids * 0 + 1, "input_type_ids": ids * 0})["pooled_output"]
     """
 
+    CONFIGURED = ("config", "seed", "has_pooler")
+
     def __init__(
         self,
         config: BertConfig,
@@ -129,7 +140,8 @@ class BertEncoder(keras.Model):
         name: str = "encoder",
     ):
         super().__init__(name=name, dtype=dtype)
-        self.config = config
+        self.config, self.seed, self.has_pooler = config, seed, has_pooler
+        self.dropout_counter = dropout_counter(seed) if config.has_dropout else None
         self.embeddings = BertEmbeddings(config, seed, dropout_place=0, dtype=dtype, name="embeddings")
         self.transformer_layers = [
             TransformerLayer(config, seed, 1 + _DROPOUTS_PER_LAYER * i, num_heads, dtype=dtype, name=f"layer_{i}")
@@ -157,7 +169,9 @@ class BertEncoder(keras.Model):
         return_attention_scores: bool = False,
         output_positions=None,
         execution: Execution = PLAIN,
+        training: bool | None = None,
     ):
+        dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
         mask_scores, dropout_stem = self._mask_scores(inputs["input_mask"]), backend.stem(dropout_seed)
         embedding_output = self.embeddings(
             inputs["input_word_ids"], inputs["input_type_ids"], dropout_stem, execution=execution

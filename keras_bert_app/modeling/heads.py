@@ -6,10 +6,12 @@ import keras
 
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import Dense, LayerNorm, activation, initializer, rows_at, with_bias
 
 
-class MaskedLMHead(keras.layers.Layer):
+@registered
+class MaskedLMHead(Configured, keras.layers.Layer):
     """Dense, activation, LayerNorm, then a product with the word embedding table and a bias of its own.
 
     Where the config says tie_word_embeddings=False, the product is with a table of the head's own.
@@ -27,6 +29,8 @@ class MaskedLMHead(keras.layers.Layer):
     Returns:
         mlm_logits float32 [B, P, V] ([B, S, V] without positions).
     """
+
+    CONFIGURED = ("config", "seed")
 
     def __init__(self, config: BertConfig, seed: int, **kwargs):
         super().__init__(**kwargs)
@@ -95,7 +99,8 @@ def _wide_with_bias(product, bias, execution):
     return with_bias(keras.ops.cast(product, "float32"), bias, execution)
 
 
-class NextSentenceHead(keras.layers.Layer):
+@registered
+class NextSentenceHead(Configured, keras.layers.Layer):
     """A linear layer on the pooled output: class 0 = B follows A, 1 = B is random.
 
     Args:
@@ -110,8 +115,11 @@ class NextSentenceHead(keras.layers.Layer):
         nsp_logits float32 [B, 2].
     """
 
+    CONFIGURED = ("config", "seed")
+
     def __init__(self, config: BertConfig, seed: int, **kwargs):
         super().__init__(**kwargs)
+        self.config, self.seed = config, seed
         self.projection = Dense(
             config.hidden_size,
             2,

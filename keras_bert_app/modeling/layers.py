@@ -10,12 +10,15 @@ import keras
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, registered
 
 
+@registered
 def _gelu_exact(x):
     return keras.ops.gelu(x, approximate=False)
 
 
+@registered
 def _gelu_tanh(x):
     return keras.ops.gelu(x, approximate=True)
 
@@ -160,7 +163,8 @@ def rows_at(x, positions):
     return ops.reshape(rows, (batch_size, ops.shape(positions)[1], x.shape[-1]))
 
 
-class LayerNorm(keras.layers.Layer):
+@registered
+class LayerNorm(Configured, keras.layers.Layer):
     """Layer normalization over the last axis, computed in float32 whatever the compute type.
 
     Args:
@@ -174,6 +178,8 @@ class LayerNorm(keras.layers.Layer):
     Returns:
         [..., H] in the type of x.
     """
+
+    CONFIGURED = ("hidden_size", "epsilon")
 
     def __init__(self, hidden_size: int, epsilon: float, **kwargs):
         super().__init__(**kwargs)
@@ -214,7 +220,8 @@ class LayerNorm(keras.layers.Layer):
         return keras.ops.reshape(x, shape)
 
 
-class Dense(keras.layers.Layer):
+@registered
+class Dense(Configured, keras.layers.Layer):
     """activation(x @ kernel + bias) over the last axis.
 
     Args:
@@ -230,6 +237,8 @@ class Dense(keras.layers.Layer):
     Returns:
         [..., output_size].
     """
+
+    CONFIGURED = ("input_size", "output_size", "kernel_initializer", "activation")
 
     def __init__(
         self,

@@ -11,12 +11,14 @@ import keras
 
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, registered
 from keras_bert_app.modeling.layers import with_bias
 
 _DIRECTIONS, _GATES = 2, 4  # gates in the order input, forget, candidate, output
 
 
-class BiLstm(keras.layers.Layer):
+@registered
+class BiLstm(Configured, keras.layers.Layer):
     """Outputs of both directions side by side.
 
     Args:
@@ -33,6 +35,8 @@ class BiLstm(keras.layers.Layer):
     Returns:
         [B, S, 2U]: forward, backward.
     """
+
+    CONFIGURED = ("units", "input_width", "kernel_initializer", "recurrent_initializer")
 
     def __init__(self, units: int, input_width: int, kernel_initializer, recurrent_initializer, **kwargs):
         super().__init__(**kwargs)

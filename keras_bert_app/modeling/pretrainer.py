@@ -6,9 +6,11 @@ from keras_bert_app.config.bert_config import PARTS, BertConfig
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
 from keras_bert_app.modeling.heads import MaskedLMHead, NextSentenceHead
+from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
 
 
-class BertPretrainer(keras.Model):
+@registered
+class BertPretrainer(Configured, keras.Model):
     """A BERT as it is pre-trained: encoder, masked-LM head and next-sentence head.
 
     Args:
@@ -30,11 +32,15 @@ class BertPretrainer(keras.Model):
             The logits and gradients are the same (with dropout the draws differ), for 0.3 of that layer's products
             with 20 predictions in 128 places.
         execution: Execution.
+        training: whether to draw a dropout seed from the model's own counter where dropout_seed is None. Keras' fit
+            says True, evaluate and predict say False.
 
     Returns:
         the encoder's dict, with mlm_logits float32 [B, P, V] and nsp_logits float32 [B, 2]; with heads_only these
         alone.
     """
+
+    CONFIGURED = ("config", "seed", "parts")
 
     def __init__(
         self,
@@ -45,7 +51,8 @@ class BertPretrainer(keras.Model):
         name: str = "bert",
     ):
         super().__init__(name=name, dtype=dtype)
-        self.config, self.has_dropout = config, config.has_dropout
+        self.config, self.seed, self.has_dropout = config, seed, config.has_dropout
+        self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
         self.parts = tuple(part for part in PARTS if part in parts and (part != "next_sentence" or "pooler" in parts))
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler="pooler" in self.parts)
         self.masked_lm = (
@@ -67,7 +74,9 @@ class BertPretrainer(keras.Model):
         return_attention_scores: bool = False,
         heads_only: bool = False,
         execution: Execution = PLAIN,
+        training: bool | None = None,
     ):
+        dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
         if heads_only:
             return self._logits(inputs, dropout_seed, execution)
         outputs = self.encoder(

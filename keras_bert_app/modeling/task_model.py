@@ -1,6 +1,7 @@
 """BertTaskModel: an encoder with the output layer of a task."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import keras
 
@@ -8,6 +9,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.modeling import backend
 from keras_bert_app.modeling.encoder import BertEncoder
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.modeling.keras_contract import Configured, dropout_counter, registered, seed_of_call
 from keras_bert_app.modeling.layers import Dense, Dropout, initializer
 from keras_bert_app.modeling.lstm import BiLstm
 
@@ -17,6 +19,7 @@ INPUTS = ("input_word_ids", "input_mask", "input_type_ids")  # the keys of a bat
 _DROPOUT_PLACE = 1_000_000  # beyond all of the encoder's
 
 
+@registered
 @dataclasses.dataclass(frozen=True)
 class Head:
     """The layers that a task puts on an encoder.
@@ -45,6 +48,15 @@ class Head:
     scale: float = 1.0
     offset: float = 0.0
 
+    def get_config(self) -> dict[str, str | int | float]:
+        """The arguments that make an equal head."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str | int | float]) -> "Head":
+        """Makes a head from the dict of get_config."""
+        return cls(**config)
+
     @property
     def has_pooler(self) -> bool:
         """Whether the head reads BERT's own pooler."""
@@ -61,7 +73,8 @@ class Head:
         )
 
 
-class ScalarMix(keras.layers.Layer):
+@registered
+class ScalarMix(Configured, keras.layers.Layer):
     """gamma * sum of softmax(w)_i h_i over the embeddings and all layers.
 
     Args:
@@ -70,6 +83,8 @@ class ScalarMix(keras.layers.Layer):
     Call arguments:
         layers: list of [B, S, H].
     """
+
+    CONFIGURED = ("num_layers",)
 
     def __init__(self, num_layers: int, **kwargs):
         super().__init__(**kwargs)
@@ -88,7 +103,8 @@ class ScalarMix(keras.layers.Layer):
         return sum(keras.ops.cast(shares[i], layer.dtype) * layer for i, layer in enumerate(layers))
 
 
-class BertTaskModel(keras.Model):
+@registered
+class BertTaskModel(Configured, keras.Model):
     """An encoder and a Head.
 
     Args:
@@ -106,11 +122,15 @@ class BertTaskModel(keras.Model):
             with windows. A window whose mask is all 0 is absent.
         dropout_seed: int [2] for training with dropout, or None for inference.
         execution: Execution.
+        training: whether to draw a dropout seed from the model's own counter where dropout_seed is None. Keras' fit
+            says True, evaluate and predict say False.
 
     Returns:
         dict: logits, float32: [B, n] on TEXT, [B, G] on CHOICES, [B, S, n] on TOKENS. Training in two passes adds
             logits_again, those of the second pass.
     """
+
+    CONFIGURED = ("config", "head", "seed", "encoder_has_dropout", "passes")
 
     def __init__(
         self,
@@ -124,8 +144,12 @@ class BertTaskModel(keras.Model):
     ):
         super().__init__(name=name, dtype=dtype)
         self.config, self.head, self.encoder_has_dropout, self.passes = config, head, encoder_has_dropout, passes
+        self.seed = seed
         self.has_dropout = config.has_dropout and encoder_has_dropout or head.dropout > 0
         self.encoder = BertEncoder(config, seed=seed, dtype=dtype, has_pooler=head.has_pooler)
+        self.dropout_counter = dropout_counter(seed) if self.has_dropout else None
+        if not encoder_has_dropout:
+            self.encoder.dropout_counter = None
         width = config.hidden_size * (4 if head.layers == "last_four" else 1)
         # A BiLSTM over tokens is pooled afterwards; one over windows reads pooled vectors.
         if head.pooling == "concat" and head.stands_on != TOKENS and not head.bilstm_units:
@@ -160,7 +184,8 @@ class BertTaskModel(keras.Model):
         }
         return ("encoder", *(name for name, part in optional.items() if part), "classifier")
 
-    def call(self, inputs, dropout_seed=None, execution: Execution = PLAIN):
+    def call(self, inputs, dropout_seed=None, execution: Execution = PLAIN, training: bool | None = None):
+        dropout_seed = seed_of_call(dropout_seed, training, self.dropout_counter)
         if dropout_seed is None or self.passes == 1:
             return {"logits": self._logits(inputs, dropout_seed, execution)}
         # Both passes are rows of one batch, whose dropout differs by place.

@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.drawing.examples_picture import draw_example_statistics
-from keras_bert_app.inspection import inspection_report, reading
+from keras_bert_app.inspection import inspection_report, reading, source
 from keras_bert_app.inspection.statistics import Counter, distribution, rows_by_corpus
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat", "##s", "dog", "שלום", "中", "文"]
@@ -168,6 +168,15 @@ def test_shorter_rows_of_a_ramp_are_counted_as_the_rows_that_they_are():
     ramp, plain = (counter.result() for counter in counters)
     for name in ("tokens", "padding_share", "full_row_share", "tokens_per_row"):
         assert ramp[name] == plain[name], name
+
+
+def test_a_ramp_by_the_clock_has_the_share_of_the_last_checkpoint_before_the_step(monkeypatch):
+    shares = []
+    monkeypatch.setattr(source.pretraining_data, "training_batches", lambda *seen: shares.append(seen[-1]()) or [])
+    run = source.Source(None, None, {}, {}, {}, {10: 0.05, 20: 0.3})
+    for step in (5, 10, 19, 20, 100):
+        assert list(source.batches(run, (0, 0, 0), step)) == []
+    assert shares == [0.0, 0.05, 0.05, 0.3, 0.3]
 
 
 def test_a_mask_without_a_label_is_counted():
