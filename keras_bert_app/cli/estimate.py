@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> None:
     device, num_devices = hardware.parse(name, _PEAK.value, _MEMORY.value)
     config = _model(_CONFIG.value or recipe.CONFIG, recipe.MODEL if recipe else {})
     run = PretrainingConfig(**{**(recipe.RUN if recipe else {}), **_given_for_run()}).resolved().checked_against(config)
-    run = run.with_precision(device.is_tpu)
+    run = run.with_precision(device.automatic_precision)
     if _STEPS.value:
         run = dataclasses.replace(run, num_train_steps=_STEPS.value, train_minutes=0.0)
     run = run.with_compilation(device.kind)

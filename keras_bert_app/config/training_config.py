@@ -10,7 +10,7 @@ from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.errors import UserError, nearest
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-PRECISIONS = ("auto", "float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 OPTIMIZERS = ("adamw", "lamb", "muon", "adafactor")
 COMPILATIONS = ("step", "parts", "none")
 _HIDDEN_MATRIX = re.compile(r"layer_\d+/.*kernel$")
@@ -112,7 +112,10 @@ class TrainingConfig:
         1.0, "Global norm that gradients are clipped to, after the sum over devices.", minimum=1e-6
     )
     precision: str = field(
-        "auto", "Compute type; weights stay float32. auto: bfloat16 on a TPU, else float32.", choices=PRECISIONS
+        "auto",
+        "Compute type; weights stay float32. auto: bfloat16 on a TPU and on GPUs that multiply it (from Ampere on), "
+        "float16 with loss scaling on older GPUs with tensor cores (T4, V100), else float32.",
+        choices=PRECISIONS,
     )
     seed: int = field(12345, "Seed of weights, document order, pairs, masks and dropout.", minimum=0, below=1 << 63)
     init_checkpoint: str = field(
@@ -123,8 +126,14 @@ class TrainingConfig:
     jit_compile: str = field(
         "auto",
         "What XLA compiles of each device's step: step (all of it, on a TPU in any case), parts "
-        "(what is no matrix product), none. auto: what pays on a CPU; none on a GPU.",
+        "(what is no matrix product), none. auto: for runs of 500 steps or 3 minutes and more, step on a GPU and parts "
+        "on a CPU; none for shorter ones.",
         choices=("auto", *COMPILATIONS),
+    )
+    deterministic: bool = field(
+        False,
+        "On a GPU, give the same bits in every run and after every resume, for about a tenth more time. A CPU does so "
+        "in any case.",
     )
     save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)
     keep_checkpoints: int = field(3, "How many of the newest checkpoints are kept.", minimum=1)
@@ -254,19 +263,18 @@ class TrainingConfig:
         if limits["most"] is not None and not value <= limits["most"]:
             raise UserError(f"--{name}={value}: expected {limits['most']} or less")
 
-    def with_precision(self, is_tpu: bool) -> "TrainingConfig":
-        """Returns a copy with the compute type that "auto" stands for: bfloat16 on a TPU, else float32."""
-        if self.precision != "auto":
-            return self
-        return dataclasses.replace(self, precision="bfloat16" if is_tpu else "float32")
+    def with_precision(self, automatic: str) -> "TrainingConfig":
+        """Returns a copy in which `automatic`, a compute type, takes the place of "auto"."""
+        return dataclasses.replace(self, precision=automatic) if self.precision == "auto" else self
 
     def with_compilation(self, device: str) -> "TrainingConfig":
         """Returns a copy with the value of jit_compile that "auto" stands for.
 
-        On a CPU it is "parts" if the run is long enough to make up for the seconds of compiling, else "none". "step"
+        It is "none" where the run is too short to make up for the seconds of compiling. Otherwise it is "step" on a
+        GPU, where BERT base takes a quarter of the time of "none" (BUILD.md, "On a GPU"), and "parts" on a CPU. "step"
         would be slower there, because XLA's matrix products on a CPU are slower than oneDNN's, in bfloat16 by much
-        (BUILD.md, "Beside the peers"). On other devices it is "none". A TPU compiles the whole step in any case; the
-        value "none" then applies when the run goes on with another device.
+        (BUILD.md, "Beside the peers"). A TPU compiles the whole step in any case; the value "none" then applies when
+        the run goes on with another device.
 
         Args:
             device: "CPU", "GPU" or "TPU".
@@ -274,7 +282,10 @@ class TrainingConfig:
         if self.jit_compile != "auto":
             return self
         is_long = self.train_minutes >= 3 if self.train_minutes else self.num_train_steps >= 500
-        return dataclasses.replace(self, jit_compile="parts" if device == "CPU" and is_long else "none")
+        if device == "GPU" and self.deterministic:
+            is_long = True
+        compiled = {"CPU": "parts", "GPU": "step"}.get(device, "none") if is_long else "none"
+        return dataclasses.replace(self, jit_compile=compiled)
 
     def contradictions(self, wanted: Mapping[str, Any]) -> list[str]:
         """Names of options that must not change when a command resumes this run, but differ.

@@ -18,6 +18,7 @@ class Device:
         named_parts: the number in a name such as v4-8 counts parts; a chip has this many.
         multiplies_bfloat16: see memory.training_memory.
         kind: "TPU", "GPU" or "CPU". Some defaults depend on it.
+        automatic_precision: what --precision=auto means on it.
     """
 
     peaks: dict
@@ -25,21 +26,28 @@ class Device:
     named_parts: int = 1
     multiplies_bfloat16: bool = True
     kind: str = "GPU"
+    automatic_precision: str = "bfloat16"
 
     @property
     def is_tpu(self) -> bool:
         return self.kind == "TPU"
 
 
-def _device(bfloat16, float32, memory, **more):
-    return Device({"bfloat16": bfloat16 * 1e12, "float32": float32 * 1e12}, memory, **more)
+def _device(narrow, float32, memory, **more):
+    """A Device from the TFLOP/s of its narrow types, bfloat16 and float16, and of float32."""
+    return Device({"bfloat16": narrow * 1e12, "float16": narrow * 1e12, "float32": float32 * 1e12}, memory, **more)
 
 
-# TFLOP/s of one chip without sparsity, for bfloat16 and float32.
+def _without_bfloat16(float16, float32, memory):
+    peaks = {"bfloat16": float32 * 1e12, "float16": float16 * 1e12, "float32": float32 * 1e12}
+    return Device(peaks, memory, automatic_precision="float16")
+
+
+# TFLOP/s of one chip without sparsity, for bfloat16 and float16, and for float32.
 # TPUs: docs.cloud.google.com/tpu/docs/v4, /v5e and /v6e. XLA multiplies float32 in bfloat16 on TPUs by default.
-# GPUs: NVIDIA's data sheets of A100, H100 (SXM), L4 and T4; half of the figures "with sparsity". The float32 figure is
-# TF32, TensorFlow's default from Ampere on. The T4 has tensor cores for neither TF32 nor bfloat16, so that both run at
-# its plain float32 rate.
+# GPUs: NVIDIA's data sheets of A10G, A100, H100 (SXM), H200, L4, T4 and V100 and its white paper on the RTX 4090 (with
+# sums in float32); half of the figures "with sparsity". The float32 figure is TF32, TensorFlow's default from Ampere
+# on. The T4 and the V100 have tensor cores for neither TF32 nor bfloat16, so that both run at the plain float32 rate.
 DEVICES = {
     # Names up to v4 count TensorCores, and a chip has two.
     "v4": _device(275, 275, 32 * _GIB, kind="TPU", named_parts=2),
@@ -48,9 +56,15 @@ DEVICES = {
     "a100": _device(312, 156, 40 * _GB),
     "a100-80gb": _device(312, 156, 80 * _GB),
     "h100": _device(989.5, 494.5, 80 * _GB),
+    "h200": _device(989.5, 494.5, 141 * _GB),
+    "a10g": _device(70, 35, 24 * _GB),
     "l4": _device(121, 60, 24 * _GB),
-    "t4": _device(8.1, 8.1, 16 * _GB),
-    "cpu": Device({}, None, kind="CPU", multiplies_bfloat16=False),  # only CPUs with AMX or AVX512-BF16 do
+    "rtx4090": _device(165.2, 82.6, 24 * _GB),
+    "t4": _without_bfloat16(65, 8.1, 16 * _GB),
+    "v100": _without_bfloat16(125, 15.7, 16 * _GB),
+    "cpu": Device(
+        {}, None, kind="CPU", multiplies_bfloat16=False, automatic_precision="float32"
+    ),  # only CPUs with AMX or AVX512-BF16 do
 }
 
 
@@ -86,7 +100,7 @@ def parse(name: str, peak_gflops: float = 0.0, memory_gb: float = 0.0) -> tuple[
             "--peak_gflops (10^9 FLOP a second)"
         )
     if peak_gflops:
-        device = dataclasses.replace(device, peaks=dict.fromkeys(("bfloat16", "float32"), peak_gflops * 1e9))
+        device = dataclasses.replace(device, peaks=dict.fromkeys(("bfloat16", "float16", "float32"), peak_gflops * 1e9))
     if memory_gb:
         device = dataclasses.replace(device, memory=int(memory_gb * _GB))
     return device, count // device.named_parts

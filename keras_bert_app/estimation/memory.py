@@ -18,7 +18,7 @@ from keras_bert_app.estimation.counts import parameters, weight_shapes
 
 # Bytes per value of weights, gradients, slots, normalization, softmax and losses, whatever the compute type.
 _FLOAT = 4
-_COMPUTE = {"float32": 4, "bfloat16": 2}
+_COMPUTE = {"float32": 4, "bfloat16": 2, "float16": 2}
 # How many arrays the backward pass of an activation reads: (without the activation's output, with its output).
 _READ_BY_ACTIVATION = {"gelu_tanh": (4, 4), "gelu_exact": (3, 3), "relu": (0, 1), "silu": (1, 1), "tanh": (0, 1)}
 
@@ -70,8 +70,9 @@ def training_memory(
     weights = _FLOAT * sum(parameters(config, parts).values())
     table = _FLOAT * config.vocab_size * config.hidden_size
     logit_bytes = 0 if is_tpu else _FLOAT
-    if run.precision == "bfloat16" and not is_tpu:
-        logit_bytes += _COMPUTE["bfloat16"] + (0 if multiplies_bfloat16 else _FLOAT)
+    if run.precision != "float32" and not is_tpu:
+        is_copied = run.precision == "bfloat16" and not multiplies_bfloat16
+        logit_bytes += _COMPUTE[run.precision] + is_copied * _FLOAT
     is_in_parts = run.gradient_accumulation_steps > 1
     # The update's kernel clips with --jit_compile=parts and on a TPU. Otherwise clipped gradients need a second set.
     sets = 1 if is_tpu else (1 if run.jit_compile == "parts" else 2) + is_in_parts

@@ -96,7 +96,7 @@ class SelfAttention(Configured, keras.layers.Layer):
     def _query_key_value(self, x, mask_scores, attending, execution):
         """Query (scaled), key and value in the layout of the execution."""
         projection = self.query_key_value
-        if attending is None and not execution.has_separate_projections and not execution.compiles_all:
+        if attending is None and execution.has_one_projection:
             return execution.fused(
                 _heads_of_all, projection.product(x, execution), projection.bias, mask_scores, num_heads=self.num_heads
             )

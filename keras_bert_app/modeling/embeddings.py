@@ -65,7 +65,8 @@ class BertEmbeddings(Configured, keras.layers.Layer):
                 f"a sequence of {static_length} tokens; this model has max_position_embeddings "
                 f"{self.config.max_position_embeddings}; cut the text or grow the positions"
             )
-        words = backend.rows(self.word_table, input_word_ids)
+        gather = backend.rows_in_order if execution.is_deterministic else backend.rows
+        words = gather(self.word_table, input_word_ids)
         positions = self.position_table[: keras.ops.shape(input_word_ids)[1]]
         # The gradient of a product with one-hot rows is a matrix product, not a scatter into two rows.
         # keras.ops.one_hot casts the ids to int64 first, which a TPU only emulates.

@@ -86,7 +86,7 @@ class TransformerLayer(Configured, keras.layers.Layer):
             product = projection.product(values, execution)
             return norm.of_residual(x, product, projection.bias, dropout, dropout_stem, execution)
 
-        attending = None if positions is None else rows_at(x, positions)
+        attending = None if positions is None else rows_at(x, positions, execution)
         context, probabilities = self.attention(x, mask_scores, dropout_stem, attending, execution=execution)
         x = x if attending is None else attending
         x = added(self.attention_layer_norm, x, self.attention.output_projection, context, self.attention_dropout)
@@ -184,7 +184,7 @@ class BertEncoder(Configured, keras.Model):
             encoder_outputs.append(x)
             attention_scores.append(probabilities)
         if output_positions is not None and not self.transformer_layers:
-            x = rows_at(x, output_positions)
+            x = rows_at(x, output_positions, execution)
         outputs = {"sequence_output": x, "encoder_outputs": encoder_outputs, "embedding_output": embedding_output}
         if self.pooler:
             outputs["pooled_output"] = keras.ops.tanh(self.pooler(x[:, 0], execution=execution))

@@ -29,10 +29,15 @@ class Execution:
             "kernel": inside one of the kernels of "parts".
         has_separate_projections: bool. Whether query, key and value are three products. A LiteRT runtime holds
             constants for good, and the parts of one product would have to be cut out of it.
+        is_for_gpu: bool. Whether the program of "step" is arranged for a GPU. A TPU's is arranged otherwise.
+        is_deterministic: bool. Whether sums with an open order, such as a GPU's scatter, are replaced by sums with one
+            order.
     """
 
     mode: str = "plain"
     has_separate_projections: bool = False
+    is_for_gpu: bool = False
+    is_deterministic: bool = False
 
     @property
     def compiles_parts(self) -> bool:
@@ -59,12 +64,43 @@ class Execution:
         """Whether functions have the gradients written in this package. Exported graphs stay free of them."""
         return self.mode != "plain"
 
-    # Sums over heads-first arrays are one library call. XLA lays arrays out for their next reader, so in a program
-    # that is compiled whole an explicit transposition would only be a copy.
+    # Sums over heads-first arrays are one library call. For a TPU, XLA lays arrays out for their next reader, so in a
+    # program that is compiled whole an explicit transposition would only be a copy.
     @property
     def is_heads_first(self) -> bool:
         """Whether query, key and value are [B, N, S, D]; they are [B, S, N, D] otherwise."""
-        return not self.compiles_all
+        return self.is_for_gpu or not self.compiles_all
+
+    @property
+    def has_flat_products(self) -> bool:
+        """Whether the rows of a batch are one axis of a product.
+
+        A library call is faster over all rows at once than row by row of a batch. On a TPU, XLA lays arrays out for
+        their next reader, and would copy rows that were made one axis. On a GPU it would transpose arrays with two axes
+        of rows for the gradient of the kernel.
+        """
+        return self.is_for_gpu or not self.compiles_all
+
+    @property
+    def has_one_projection(self) -> bool:
+        """Whether query, key and value of a layer come out of one product."""
+        return self.has_flat_products and not self.has_separate_projections
+
+    @property
+    def recomputes_activation(self) -> bool:
+        """Whether the gradient computes an activation anew from its argument, instead of keeping what led to it.
+
+        XLA for GPUs would keep the hyperbolic tangent of gelu beside its argument, both [.., 4H].
+        """
+        return self.is_for_gpu
+
+    @property
+    def has_update_in_program(self) -> bool:
+        """Whether the optimizer's update of all variables is one compiled program.
+
+        On a GPU the update's own kernels, hundreds for BERT base, cost more time in their starts than in their work.
+        """
+        return self.is_for_gpu
 
     @property
     def recomputes_attention(self) -> bool:
@@ -118,6 +154,14 @@ class Execution:
         held = iter(gen_xla_ops.xla_optimization_barrier([tensor for tensor in tensors if tensor is not None]))
         return tuple(None if tensor is None else next(held) for tensor in tensors)
 
+    def written(self, values: Any) -> Any:
+        """The values, as an array in memory before anything else reads them.
+
+        XLA for GPUs otherwise writes a gradient that has two readers, such as a product and the sum for the bias, in
+        float32, or computes it twice.
+        """
+        return self.computed_anew(values)[0] if self.is_for_gpu else values
+
     def widened(self, values: Any) -> Any:
         """Values as float32 inside a kernel, unchanged elsewhere.
 
@@ -127,13 +171,17 @@ class Execution:
         """
         return tf.cast(values, tf.float32) if self.is_kernel else values
 
-    def product(self, x: Any, kernel: Any) -> Any:
-        """x @ kernel over the last axis of x [..., F]: [rows, G], or [..., G] where XLA compiles the whole program.
+    def missing_columns(self, num_columns: int) -> int:
+        """The number of columns that a product should have beside `num_columns`.
 
-        A library call is faster over all rows at once than row by row of a batch. XLA lays arrays out for their next
-        reader, and would copy rows that were made one axis.
+        A GPU multiplies narrow types fast where rows begin at multiples of 16 bytes. BERT's vocabulary of 30,522 has no
+        such number of columns, and XLA would copy the product's arrays to fill them up.
         """
-        if self.compiles_all:
+        return -num_columns % 8 if self.is_for_gpu else 0
+
+    def product(self, x: Any, kernel: Any) -> Any:
+        """x @ kernel over the last axis of x [..., F]: [rows, G] with has_flat_products, [..., G] without."""
+        if not self.has_flat_products:
             # Named axes: for an ellipsis TensorFlow's gradient of the kernel is made for each row, then added up.
             axes = "abcde"[: len(x.shape) - 1]
             return backend.einsum(f"{axes}f,fg->{axes}g", x, kernel)
@@ -189,6 +237,7 @@ class Execution:
 
 
 PLAIN, UNCOMPILED, PARTS, STEP, _KERNEL = map(Execution, ("plain", "none", "parts", "step", "kernel"))
+GPU_STEP = Execution("step", is_for_gpu=True)
 
 
 @functools.cache

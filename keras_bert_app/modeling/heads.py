@@ -65,16 +65,23 @@ class MaskedLMHead(Configured, keras.layers.Layer):
         ops = keras.ops
         if not self.config.tie_word_embeddings:
             embedding_table = self.output_embeddings
-        x = sequence_output if masked_lm_positions is None else rows_at(sequence_output, masked_lm_positions)
+        x = sequence_output
+        if masked_lm_positions is not None:
+            x = rows_at(x, masked_lm_positions, execution)
         batch_size, length = ops.shape(x)[0], ops.shape(x)[1]
         x = self.transform(ops.reshape(x, (-1, self.config.hidden_size)), execution=execution)
         x = self.layer_norm(x, execution=execution)
-        logits = product_with_rows(execution)(x, ops.cast(embedding_table, self.compute_dtype))
+        table, bias = ops.cast(embedding_table, self.compute_dtype), self.output_bias
+        if missing := execution.missing_columns(self.config.vocab_size):
+            table, bias = ops.pad(table, [[0, missing], [0, 0]]), ops.pad(bias, [[0, missing]])
+        logits = product_with_rows(execution)(x, table)
         if self.compute_dtype == "float32":
             # The gradient of the logits is the same with and without the bias. A kernel would copy it.
-            logits = with_bias(logits, self.output_bias, execution)
+            logits = with_bias(logits, bias, execution)
         else:
-            logits = execution.fused(_wide_with_bias, logits, self.output_bias)
+            logits = execution.fused(_wide_with_bias, logits, bias)
+        if missing:
+            logits = logits[:, : self.config.vocab_size]
         return ops.reshape(logits, (batch_size, length, self.config.vocab_size))
 
 
@@ -96,7 +103,27 @@ def product_with_rows(execution: Execution):
 
 
 def _wide_with_bias(product, bias, execution):
+    if execution.is_for_gpu:
+        return _wide_with_narrow_gradient(execution)(product, bias)
     return with_bias(keras.ops.cast(product, "float32"), bias, execution)
+
+
+@functools.cache
+def _wide_with_narrow_gradient(execution):
+    """The function of (product, bias) whose gradient is written once, in the type of the product.
+
+    The logits are a step's largest array. XLA for GPUs would write their gradient in float32 for the bias, too.
+    """
+    ops = keras.ops
+
+    def wide_with_bias(product, bias):
+        def gradient(upstream):
+            of_product = execution.written(ops.cast(upstream, product.dtype))
+            return of_product, execution.sum_over_rows(ops.cast(of_product, "float32"))
+
+        return ops.cast(product, "float32") + bias, gradient
+
+    return execution.own_gradient(wide_with_bias)
 
 
 @registered

@@ -163,8 +163,7 @@ def _introduction(start, model, optimizer, origin):
 
 def _length_cost(start):
     """The cost of one more length of rows, as of lengths.cost."""
-    is_tpu = strategies.device_kind(start.strategy) == "TPU"
-    return lengths.cost(start.execution.mode, start.model_config, is_tpu)
+    return lengths.cost(start.execution.mode, start.model_config, strategies.device_kind(start.strategy))
 
 
 def _averaged(scorer, optimizer) -> Callable:

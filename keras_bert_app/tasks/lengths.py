@@ -7,23 +7,29 @@ from keras_bert_app.config.bert_config import BertConfig
 MULTIPLE = 4  # lengths are multiples of this number, unless every shape is equally fast
 # The cost of one more length, by the part that XLA compiles. The unit is a place of a batch (B x S), which two cores
 # compute with MiniLM's layers meanwhile (BUILD.md, "Fine-tuning"). The cost on a TPU is not measured: its program
-# compiles for half a minute, and a place takes microseconds.
+# compiles for half a minute, and a place takes microseconds. A GPU's program compiles for 10 to 30 seconds.
 _COSTS = {"plain": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
 _COST_ON_TPU = 1 << 22
+_COST_ON_GPU = 1 << 24
 _MINILM_WEIGHTS = 6 * 12 * 384**2
 _FEWEST_WEIGHTS = 100_000  # assumed for a model without layers
 
 
-def cost(compiled: str, config: BertConfig, on_tpu: bool = False) -> int:
+def cost(compiled: str, config: BertConfig, device: str = "CPU") -> int:
     """The cost of one more length, in places of a batch that the model computes in the same time.
 
     Args:
         compiled: str. The part that XLA compiles, a mode of modeling.execution.Execution.
         config: BertConfig. Its matrices decide how long a place takes.
-        on_tpu: bool. Whether the model runs on a TPU.
+        device: str. "CPU", "GPU" or "TPU". A TPU compiles every program whole.
     """
     weights = config.num_hidden_layers * config.hidden_size * (4 * config.hidden_size + 2 * config.intermediate_size)
-    return round((_COST_ON_TPU if on_tpu else _COSTS[compiled]) * _MINILM_WEIGHTS / max(weights, _FEWEST_WEIGHTS))
+    places = _COSTS[compiled]
+    if device == "TPU":
+        places = _COST_ON_TPU
+    elif device == "GPU" and compiled == "step":
+        places = _COST_ON_GPU
+    return round(places * _MINILM_WEIGHTS / max(weights, _FEWEST_WEIGHTS))
 
 
 def rounded(length: int, most: int, multiple: int = MULTIPLE) -> int:

@@ -272,7 +272,7 @@ def compilation(
     execution = inference_execution(run, strategy, is_worth)
     # A GPU multiplies faster with multiples, and all replicas need the same number of rows.
     is_any_shape = not execution.is_compiled and device == "CPU" and strategy.num_replicas_in_sync == 1
-    length_cost = lengths.cost(execution.mode, config, device == "TPU")
+    length_cost = lengths.cost(execution.mode, config, device)
     return execution, {"length_cost": length_cost, "is_any_shape": is_any_shape}
 
 

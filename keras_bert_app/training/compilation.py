@@ -1,9 +1,11 @@
 """The one place that decides what XLA compiles, from the run's flags and the devices."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
-from keras_bert_app.modeling.execution import PARTS, PLAIN, STEP, UNCOMPILED, Execution
+from keras_bert_app.modeling.execution import GPU_STEP, PARTS, PLAIN, STEP, UNCOMPILED, Execution
 from keras_bert_app.training.strategies import device_kind
 
 
@@ -16,8 +18,11 @@ def training_execution(run: TrainingConfig, strategy: tf.distribute.Strategy) ->
         run: TrainingConfig. "auto" that nobody has resolved means no compilation.
         strategy: the devices.
     """
-    if device_kind(strategy) == "TPU":
+    device = device_kind(strategy)
+    if device == "TPU":
         return STEP
+    if device == "GPU" and run.jit_compile == "step":
+        return dataclasses.replace(GPU_STEP, is_deterministic=run.deterministic)
     return {"step": STEP, "parts": PARTS}.get(run.jit_compile, UNCOMPILED)
 
 

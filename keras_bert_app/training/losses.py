@@ -121,7 +121,7 @@ def cross_entropies(logits, labels, execution: Execution = PLAIN):
         labels: int32 [...].
         execution: Execution.
     """
-    if not execution.compiles_parts:
+    if not (execution.compiles_parts or execution.is_for_gpu):
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     return _fused_cross_entropies(execution)(logits, labels)
 

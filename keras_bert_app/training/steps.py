@@ -1,5 +1,6 @@
 """One training step over all replicas, as a function of whole global batches."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,8 @@ _DROPOUT = 2  # the purpose of these draws; the data pipeline has 0 and 1
 # bad_variable: index of the first variable whose gradient is not finite, -1 for none.
 # stop: number of replicas whose process was asked to stop.
 # progress: share of the run before the step, averaged over the processes.
-_BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progress")
+# overflow: 1 for a step that was skipped because its scaled gradients were too large for float16; see loss_scale.
+_BESIDE_SUMS = ("learning_rate", "gradient_norm", "bad_variable", "stop", "progress", "overflow")
 
 
 def columns(objective: Any) -> dict[str, int]:
@@ -124,29 +126,45 @@ def train_function(
 def _replica_step(strategy, model, optimizer, run, objective, execution):
     """The function of (batch, step, progress, stop) that every replica runs; it returns the row of the step."""
     forward_backward = _forward_backward(model, optimizer, run, objective, execution, device_kind(strategy) == "TPU")
+    update = _update(optimizer, run, execution, strategy)
 
     def replica_step(batch, step, progress, stop):
         context = tf.distribute.get_replica_context()
-        seed = backend.fold_in(tf.constant([run.seed, _DROPOUT], tf.int64), step)
-        seed = backend.fold_in(seed, context.replica_id_in_sync_group)
         # Processes have clocks of their own, so that their progress is averaged.
         *counts, progress, stop = sum_over_replicas(
             context, [*objective.counts(batch), progress / context.num_replicas_in_sync, tf.identity(stop)]
         )
+        seed = step, tf.cast(context.replica_id_in_sync_group, tf.int32)
         gradients, sums = sum_over_replicas(context, forward_backward(batch, seed, *counts))
+        return tf.concat([sums, update(gradients, sums, step, progress, stop)], axis=0)
+
+    return replica_step
+
+
+def _update(optimizer, run, execution, strategy):
+    """The function of (gradients, sums, step, progress, stop) that updates the weights and returns _BESIDE_SUMS."""
+    is_program = execution.has_update_in_program and isinstance(strategy, tf.distribute.OneDeviceStrategy)
+
+    def update(gradients, sums, step, progress, stop):
         gradients = optimizer.without_frozen(gradients, step)
         # Each variable's half squared norm is not finite where one of its gradients is not.
         halves = tf.stack([tf.nn.l2_loss(gradient) for gradient in gradients])
-        gradient_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
-        is_good = tf.math.is_finite(gradient_norm + tf.reduce_sum(sums))
-        bad_variable = tf.where(is_good, -1, _first_not_finite(halves))
+        scaled_norm = tf.sqrt(2.0 * tf.reduce_sum(halves))
+        gradient_norm = optimizer.unscaled(scaled_norm)
+        is_good = tf.math.is_finite(scaled_norm + tf.reduce_sum(sums))
+        is_overflow = optimizer.is_overflow(is_good, sums)
+        bad_variable = tf.where(is_good | is_overflow, -1, _first_not_finite(halves))
         # The factor of tf.clip_by_global_norm. The update multiplies it in, where it reads the gradients anyway.
-        scale = run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm)
+        scale = optimizer.unscaled(run.clip_norm * tf.minimum(1.0 / gradient_norm, 1.0 / run.clip_norm))
         rate = learning_rate(run, step, progress)
-        optimizer.apply(gradients, rate, step, is_good, scale, execution)
-        return tf.concat([sums, [rate, gradient_norm, tf.cast(bad_variable, tf.float32), stop, progress]], axis=0)
+        if is_program:
+            optimizer.apply_in_program(gradients, rate, step, is_good, scale)
+        else:
+            optimizer.apply(gradients, rate, step, is_good, scale, execution)
+        beside = (rate, gradient_norm, bad_variable, stop, progress, is_overflow)
+        return tf.stack([tf.cast(each, tf.float32) for each in beside])
 
-    return replica_step
+    return tf.function(update, jit_compile=True, autograph=False) if is_program else update
 
 
 def _forward_backward(model, optimizer, run, objective, execution: Execution, is_tpu):
@@ -154,10 +172,11 @@ def _forward_backward(model, optimizer, run, objective, execution: Execution, is
     variables = list(optimizer.variables_by_path.values())
 
     def forward_backward(batch, seed, *counts):
+        seed = functools.reduce(backend.fold_in, seed, tf.constant([run.seed, _DROPOUT], tf.int64))
         with tf.GradientTape() as tape:
             outputs = objective.outputs(model, batch, seed if model.has_dropout else None, execution)
             sums = objective.loss_sums(outputs, batch, execution)
-            loss = objective.mean_loss(sums, *counts)
+            loss = optimizer.scaled(objective.mean_loss(sums, *counts))
         gradients = [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, variables)]
         return gradients, tf.stack([sums[name] for name in objective.sum_names])
 
@@ -184,7 +203,8 @@ def _in_parts(forward_backward, num_parts, zeros=()):
     Losses are divided by the counts of the whole global batch, so that the sum is the gradient of the whole batch.
 
     Args:
-        forward_backward: function of (batch, seed, *counts).
+        forward_backward: function of (batch, seed, *counts). The seed is a tuple of the numbers that are folded into
+            the run's.
         num_parts: the number of parts.
         zeros: (shape, dtype) of each result, to start the sums with zeros. The program is then half as long, which
             matters where it is compiled whole. By default the first part's results start the sums.
@@ -209,7 +229,7 @@ def _in_parts(forward_backward, num_parts, zeros=()):
                 )[index]
                 for name, values in batch.items()
             }
-            return tf.nest.flatten(forward_backward(rows, backend.fold_in(seed, index), *counts))
+            return tf.nest.flatten(forward_backward(rows, (*seed, index), *counts))
 
         def add(index, *sums):
             return index + 1, *(total + more for total, more in zip(sums, part(index), strict=True))

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.training import tpu
+from keras_bert_app.training import gpu, gpu_environment, tpu
 
-KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 # The number of the signal that ends a process when another process of the run got a signal.
 STOP_ELSEWHERE = signal.SIGTERM
 # Steps of one call by kind of device. A call costs a TPU much, and a CPU next to nothing.
@@ -33,6 +33,7 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
     Raises:
         UserError: the devices are missing, or TF_CONFIG contradicts the name.
     """
+    gpu_environment.prepare()
     num_machines = _machines_in_tf_config()
     if name == "multi_worker" or (name == "auto" and num_machines > 1):
         if not num_machines:
@@ -103,12 +104,19 @@ def iterations_per_loop(strategy: tf.distribute.Strategy, wanted: int) -> int:
 
 def with_precision(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
     """The run with the precision that "auto" means on the strategy's devices."""
-    return run.with_precision(device_kind(strategy) == "TPU")
+    device = device_kind(strategy)
+    return run.with_precision(
+        "bfloat16" if device == "TPU" else gpu.first().precision if device == "GPU" else "float32"
+    )
 
 
 def with_compilation(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
     """The run with the value of --jit_compile that "auto" means on the strategy's devices."""
-    return run.with_compilation(device_kind(strategy))
+    device = device_kind(strategy)
+    run = run.with_compilation(device)
+    if run.deterministic and device == "GPU":
+        gpu.make_deterministic(run)
+    return run
 
 
 def resolved(run: TrainingConfig, strategy: tf.distribute.Strategy) -> TrainingConfig:
@@ -151,8 +159,21 @@ def describe(strategy: tf.distribute.Strategy, run: TrainingConfig) -> str:
     )
     return (
         f"{name}, {replicas} x {device_kind(strategy)}{machines}, batch {run.global_batch_size} "
-        f"({run.global_batch_size // replicas} a replica{parts}), {run.precision}"
+        f"({run.global_batch_size // replicas} a replica{parts}), {run.precision}{_on_gpu(strategy, run)}"
     )
+
+
+def _on_gpu(strategy, run):
+    """What precision and compilation mean on the GPU, for the start line; nothing on other devices."""
+    if device_kind(strategy) != "GPU":
+        return ""
+    first = gpu.first()
+    compiled = {
+        "step": "XLA compiles the whole step, which takes some seconds for each length of rows",
+        "parts": "XLA compiles what is no matrix product",
+        "none": "nothing is compiled",
+    }[run.jit_compile]
+    return f" ({first.name}: {first.why(run.precision)}; --jit_compile={run.jit_compile}: {compiled})"
 
 
 def num_machines(strategy: tf.distribute.Strategy) -> int:

@@ -21,7 +21,8 @@ class Window:
 
     def __init__(self, objective: Any, rows: Iterable[np.ndarray] = ()):
         self.objective, self.columns = objective, steps.columns(objective)
-        self.rows = list(rows)
+        # A run that an earlier version began saved fewer columns.
+        self.rows = [np.pad(row, (0, len(self.columns) - len(row))) for row in rows]
         self.latest = collections.deque(maxlen=50)
         self.restart_clock()
 
@@ -67,7 +68,7 @@ class Window:
         values = np.asarray(rows, np.float64)
         column = {name: values[:, index] for name, index in self.columns.items()}
         # A skipped step has no loss, so the means are those of the other steps.
-        good = column["bad_variable"] < 0
+        good = (column["bad_variable"] < 0) & (column["overflow"] == 0)
         sums = {name: float(column[name][good].sum()) for name in self.objective.sum_names}
         seconds = max(time.monotonic() - self.started - self.compiling, 1e-9)
         figures = {

@@ -37,10 +37,13 @@ def test_a_name_says_which_devices_and_how_many(name, count, peak):
     assert (number, device.peaks["bfloat16"]) == (count, peak)
 
 
-def test_bfloat16_is_the_default_on_a_tpu_as_it_is_in_training():
-    assert [
-        PretrainingConfig().with_precision(hardware.parse(name)[0].is_tpu).precision for name in ("v5e-8", "l4")
-    ] == ["bfloat16", "float32"]
+def test_the_default_precision_of_a_device_is_that_of_training():
+    names = ("v5e-8", "l4", "t4", "v100", "h200")
+    precisions = [
+        PretrainingConfig().with_precision(hardware.DEVICES[name.split("-")[0]].automatic_precision).precision
+        for name in names
+    ]
+    assert precisions == ["bfloat16", "bfloat16", "float16", "float16", "bfloat16"]
 
 
 @pytest.mark.parametrize(

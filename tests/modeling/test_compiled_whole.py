@@ -1,4 +1,6 @@
-"""A model compiled as one program equals the same model with compiled parts: outputs, gradients and dropout masks."""
+"""A model compiled whole, for a TPU or a GPU, equals one with compiled parts: outputs, gradients and dropout masks."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -7,11 +9,12 @@ import tensorflow as tf
 from keras_bert_app.config.bert_config import BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
-from keras_bert_app.modeling.execution import PARTS, STEP
+from keras_bert_app.modeling.execution import GPU_STEP, PARTS, STEP
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from tests.estimation.traced_step import kept_arrays, traced_step
 
 SEED = tf.constant([7, -3], tf.int64)
+DETERMINISTIC = dataclasses.replace(GPU_STEP, is_deterministic=True)
 CONFIG = BertConfig(
     vocab_size=41,
     hidden_size=24,
@@ -63,25 +66,29 @@ def random(shape):
 
 
 @pytest.mark.parametrize(
-    "changes, seed",
+    "execution, changes, seed",
     (
-        ({"num_hidden_layers": 2}, SEED),
-        ({"is_causal": True}, None),
-        ({"hidden_act": "relu", "tie_word_embeddings": False}, SEED),
+        (STEP, {"num_hidden_layers": 2}, SEED),
+        (GPU_STEP, {"num_hidden_layers": 2}, SEED),
+        (STEP, {"is_causal": True}, None),
+        (DETERMINISTIC, {"is_causal": True}, None),
+        (STEP, {"hidden_act": "relu", "tie_word_embeddings": False}, SEED),
+        (GPU_STEP, {"hidden_act": "relu", "tie_word_embeddings": False}, SEED),
     ),
 )
-def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(changes, seed):
+def test_outputs_and_gradients_of_pretraining_equal_those_in_parts(execution, changes, seed):
     model = BertPretrainer(CONFIG.replace(**changes))
-    whole, parts = (outputs_and_gradients(execution, model, seed) for execution in (STEP, PARTS))
+    whole, parts = (outputs_and_gradients(each, model, seed) for each in (execution, PARTS))
     for mine, expected in zip(tf.nest.flatten(whole), tf.nest.flatten(parts), strict=True):
         np.testing.assert_allclose(mine, expected, atol=1e-6 * (10 + np.abs(expected).max()))
 
 
-def test_in_bfloat16_gradients_are_near_those_of_float32():
+@pytest.mark.parametrize("execution", (STEP, GPU_STEP))
+def test_in_bfloat16_gradients_are_near_those_of_float32(execution):
     wide = BertPretrainer(CONFIG)
     narrow = BertPretrainer(CONFIG, dtype="mixed_bfloat16")
     _, expected = outputs_and_gradients(PARTS, wide, SEED)
-    _, gradients = outputs_and_gradients(STEP, narrow, SEED)
+    _, gradients = outputs_and_gradients(execution, narrow, SEED)
     for path, gradient in gradients.items():
         assert gradient.dtype == tf.float32
         size = tf.norm(expected[path])

@@ -40,5 +40,5 @@ def test_lengths_ascend_have_room_for_the_longest_row_and_pass_no_limit():
 def test_a_length_costs_more_where_more_is_compiled_and_fewer_weights_wait_for_it():
     small, large = BertConfig.of_size("tiny"), BertConfig.of_size("base")
     assert lengths.cost("none", large) < lengths.cost("parts", large) < lengths.cost("step", large)
-    assert lengths.cost("step", large) < lengths.cost("step", large, on_tpu=True)
+    assert lengths.cost("step", large) < lengths.cost("step", large, device="TPU")
     assert lengths.cost("parts", large) < lengths.cost("parts", small)

@@ -14,7 +14,7 @@ from absl import app, flags, logging
 from keras_bert_app.cli.common import foreign_flags, written_places
 from keras_bert_app.errors import DeviceLost, Interrupted, UserError
 from keras_bert_app.terminal import screen
-from keras_bert_app.training import tpu_wheels
+from keras_bert_app.training import gpu_environment, tpu_wheels
 from pipelines import storage
 from pipelines.data_error import DataError
 
@@ -166,6 +166,7 @@ def quiet_start() -> Iterator[None]:
     The messages appear only if an import fails.
     """
     tpu_wheels.check()
+    gpu_environment.prepare()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # TensorFlow uses oneDNN's matrix products by default only on CPUs with instructions for neural networks. Training
     # is faster with them on CPUs that have AVX2 only, too.

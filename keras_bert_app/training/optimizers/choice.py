@@ -20,6 +20,13 @@ def make_optimizer(run: TrainingConfig, variables: Mapping[str, tf.Variable], nu
         variables: dict path -> tf.Variable of the variables that are trained.
         num_hidden_layers: number of the encoder's layers, for layer_decay.
     """
+    optimizer = _make_optimizer(run, variables, num_hidden_layers)
+    if run.precision == "float16":
+        optimizer.scale_loss()
+    return optimizer
+
+
+def _make_optimizer(run, variables, num_hidden_layers):
     factors = learning_rate_factors(variables, num_hidden_layers, run.layer_decay)
     # Most runs train with AdamW, and load no other optimizer.
     if run.optimizer == "adafactor":

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_bert_app.config.training_config import TrainingConfig
 from keras_bert_app.modeling.execution import PLAIN, Execution
+from keras_bert_app.training.optimizers.loss_scale import LossScale
 
 NOT_DECAYED = TrainingConfig.not_decayed
 
@@ -51,6 +52,7 @@ class Optimizer(tf.Module):
         first_steps: dict path -> number of updates before a variable is trained (gradual unfreezing). Until then
             neither the variable nor its slots change.
         average_decay: decay of the running means of keep_average; 0 without running means.
+        loss_scale: LossScale of float16; None without.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Optimizer(tf.Module):
         self.learning_rate_factors = learning_rate_factors or dict.fromkeys(variables, 1.0)
         self.first_steps = {}
         self.average_decay = 0.0
+        self.loss_scale = None
         self.not_decayed = re.compile(not_decayed)
         self.slots = self.make_slots()
 
@@ -84,6 +87,23 @@ class Optimizer(tf.Module):
                 path: new_slot(variable.shape if is_sum else [], f"{name}/{path}")
                 for path, variable in self.variables_by_path.items()
             }
+
+    def scale_loss(self) -> None:
+        """Scales the loss, as float16 needs it. Call this method in the strategy's scope."""
+        self.loss_scale = LossScale()
+        self.slots["loss_scale"] = self.loss_scale.variables()
+
+    def scaled(self, loss):
+        """The loss times its scale; unchanged without a scale."""
+        return loss if self.loss_scale is None else loss * self.loss_scale.scale
+
+    def unscaled(self, values):
+        """Values that grow with the scaled loss, divided by the scale; unchanged without a scale."""
+        return values if self.loss_scale is None else values / self.loss_scale.scale
+
+    def is_overflow(self, is_good, sums):
+        """Whether a step that is not good fails only because of the scale; see LossScale."""
+        return tf.constant(False) if self.loss_scale is None else self.loss_scale.is_overflow(is_good, sums)
 
     @contextlib.contextmanager
     def averaged_weights(self) -> Iterator[None]:
@@ -112,13 +132,32 @@ class Optimizer(tf.Module):
             step: int32, the number of updates before.
             is_good: bool scalar; where it is False nothing changes.
             scale: float32 scalar that multiplies the gradients.
-            execution: Execution. With compiled parts the update of each variable is one kernel.
+            execution: Execution. Where it compiles updates, that of each variable is one kernel.
         """
-        is_compiled = execution.compiles_parts
+        is_compiled = execution.compiles_parts or execution.has_update_in_program
         rates = {factor: learning_rate * factor for factor in set(self.learning_rate_factors.values())}
         tf.distribute.get_replica_context().merge_call(
             self._update_all, args=(is_compiled, gradients, scale, rates, step, tf.convert_to_tensor(is_good))
         )
+
+    def apply_in_program(self, gradients, learning_rate, step, is_good, scale) -> None:
+        """apply for one replica, in a program that XLA compiles whole.
+
+        Every value is chosen from the old and the new one. A condition would make the device wait for the host.
+        """
+        for (path, variable), gradient in zip(self.variables_by_path.items(), gradients, strict=True):
+            slots, is_changed = self.slots_of(path), is_good
+            if path in self.first_steps:
+                is_changed = is_good & (step >= self.first_steps[path])
+            terms = self.step_terms(self.updates_of(path, step))
+            rate = learning_rate * self.learning_rate_factors[path]
+            changing = variable, *slots.values()
+            before = [tf.convert_to_tensor(each) for each in changing]
+            self._update(variable, slots, gradient, scale, rate, terms, self.traits_of(path))
+            for each, old in zip(changing, before, strict=True):
+                each.assign(tf.where(is_changed, each, old))
+        if self.loss_scale is not None:
+            self.loss_scale.change(is_good)
 
     def updates_of(self, path: str, step):
         """The number of updates of a variable after `step` steps. It is smaller if the variable was frozen at first."""
@@ -190,6 +229,8 @@ class Optimizer(tf.Module):
 
         # A condition makes two functions. One condition a variable took as long to trace as BERT base itself.
         tf.cond(strategy.experimental_local_results(is_good)[0], update_all, lambda: None)
+        if self.loss_scale is not None:
+            self.loss_scale.change_on(strategy, is_good)
 
 
 def new_slot(shape: Any, name: str) -> tf.Variable:

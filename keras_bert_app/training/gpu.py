@@ -1,0 +1,63 @@
+"""NVIDIA GPUs: the compute type that suits one, and runs that give the same bits again."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from keras_bert_app.config.training_config import TrainingConfig
+from keras_bert_app.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """A GPU.
+
+    Attributes:
+        name: the maker's name, such as "NVIDIA H200".
+        capability: CUDA compute capability, such as (9, 0).
+    """
+
+    name: str
+    capability: tuple[int, int]
+
+    @property
+    def precision(self) -> str:
+        """The compute type that --precision=auto means: the fastest one that trains to the same losses."""
+        if self.capability >= (8, 0):
+            return "bfloat16"
+        return "float16" if self.capability >= (7, 0) else "float32"
+
+    def why(self, precision: str) -> str:
+        """What a compute type means on this GPU, in words."""
+        if precision == "float32":
+            return "products in TF32" if self.capability >= (8, 0) else "no tensor cores for float32"
+        if self.capability < ((8, 0) if precision == "bfloat16" else (7, 0)):
+            return f"no tensor cores for {precision}"
+        return f"its tensor cores multiply {precision}" + (", with loss scaling" if precision == "float16" else "")
+
+
+def first() -> Gpu | None:
+    """The first GPU that TensorFlow sees, or None."""
+    devices = tf.config.list_physical_devices("GPU")
+    if not devices:
+        return None
+    details = tf.config.experimental.get_device_details(devices[0])
+    return Gpu(details.get("device_name", "GPU"), tuple(details.get("compute_capability", (0, 0))))
+
+
+def make_deterministic(run: TrainingConfig) -> None:
+    """Makes every op of this process give the same bits for the same input.
+
+    Args:
+        run: TrainingConfig, with its compilation.
+
+    Raises:
+        UserError: the step is not compiled whole.
+    """
+    if run.jit_compile != "step":
+        raise UserError(
+            f"--deterministic with --jit_compile={run.jit_compile}: on a GPU only a step that XLA compiles whole gives "
+            "the same bits again; leave --jit_compile out"
+        )
+    tf.random.set_seed(run.seed)  # an op that draws without a seed is an error otherwise
+    tf.config.experimental.enable_op_determinism()

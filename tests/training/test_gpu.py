@@ -1,0 +1,183 @@
+"""What is chosen for a GPU, and the form of the step that it runs, here compiled for the CPU."""
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks.step.random_batches import random_batch
+from keras_bert_app.errors import UserError
+from keras_bert_app.modeling.execution import GPU_STEP, UNCOMPILED
+from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.training import compilation, gpu, gpu_environment, steps, strategies
+from keras_bert_app.training.losses import PretrainingObjective
+from keras_bert_app.training.optimizers import choice
+from keras_bert_app.training.optimizers.loss_scale import LossScale
+from tests.training.conftest import CONFIG, RUN
+
+H200 = gpu.Gpu("NVIDIA H200", (9, 0))
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    monkeypatch.setattr(strategies, "device_kind", lambda strategy: "GPU")
+    monkeypatch.setattr(compilation, "device_kind", lambda strategy: "GPU")
+    monkeypatch.setattr(gpu, "first", lambda: H200)
+    return tf.distribute.get_strategy()
+
+
+@pytest.mark.parametrize(
+    "capability, precision",
+    (
+        ((6, 1), "float32"),
+        ((7, 0), "float16"),
+        ((7, 5), "float16"),
+        ((8, 0), "bfloat16"),
+        ((8, 9), "bfloat16"),
+        ((9, 0), "bfloat16"),
+    ),
+)
+def test_the_precision_is_what_the_tensor_cores_of_a_gpu_multiply(capability, precision, on_a_gpu, monkeypatch):
+    monkeypatch.setattr(gpu, "first", lambda: gpu.Gpu("a GPU", capability))
+    run = dataclasses.replace(RUN, precision="auto")
+    assert strategies.with_precision(run, on_a_gpu).precision == precision
+    assert strategies.with_precision(dataclasses.replace(run, precision="float32"), on_a_gpu).precision == "float32"
+
+
+def test_a_long_run_compiles_the_whole_step_and_the_start_line_says_what_was_chosen_and_why(on_a_gpu):
+    run = dataclasses.replace(RUN, precision="auto", jit_compile="auto", num_train_steps=1000)
+    assert strategies.resolved(dataclasses.replace(run, num_train_steps=100), on_a_gpu).jit_compile == "none"
+    run = strategies.resolved(run, on_a_gpu)
+    assert (run.precision, run.jit_compile) == ("bfloat16", "step")
+    assert compilation.training_execution(run, on_a_gpu) == GPU_STEP
+    line = strategies.describe(on_a_gpu, run)
+    assert "bfloat16 (NVIDIA H200: its tensor cores multiply bfloat16" in line and "--jit_compile=step" in line
+
+
+def test_a_deterministic_run_is_compiled_whole_and_refuses_anything_else(on_a_gpu, monkeypatch):
+    switched = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: switched.append(True))
+    run = dataclasses.replace(RUN, jit_compile="auto", num_train_steps=10, deterministic=True)
+    run = strategies.with_compilation(run, on_a_gpu)
+    assert run.jit_compile == "step" and switched
+    assert compilation.training_execution(run, on_a_gpu).is_deterministic
+    with pytest.raises(UserError, match="leave --jit_compile out"):
+        strategies.with_compilation(dataclasses.replace(run, jit_compile="parts"), on_a_gpu)
+
+
+def test_variables_of_the_environment_are_set_for_a_gpu_and_the_users_stay(monkeypatch, tmp_path):
+    names = ("XLA_FLAGS", "TF_XLA_FLAGS", "TF_FORCE_GPU_ALLOW_GROWTH")
+    for name in names:
+        monkeypatch.setenv(name, "")  # so that what the test sets is undone
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(gpu_environment, "_devices", list)
+    gpu_environment.prepare()
+    assert not any(name in os.environ for name in names)
+    monkeypatch.setattr(gpu_environment, "_devices", lambda: ["/dev/nvidia0"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache"))
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_autotune_level=4")
+    gpu_environment.prepare()
+    gpu_environment.prepare()
+    assert os.environ["XLA_FLAGS"] == "--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=false"
+    assert os.environ["TF_XLA_FLAGS"].count(str(gpu_environment.cache_directory())) == 1
+    assert gpu_environment.cache_directory().is_dir() and os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+
+
+def test_a_hidden_gpu_is_none(monkeypatch):
+    monkeypatch.setattr(gpu_environment.glob, "glob", lambda pattern: ["/dev/nvidia0", "/dev/nvidia1"])
+    for visible, number in ((None, 2), ("", 0), ("-1", 0), ("1", 1), ("0,1", 2)):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert len(gpu_environment._devices()) == number
+
+
+def test_the_oldest_compiled_programs_are_deleted_first(tmp_path):
+    for number in range(4):
+        path = tmp_path / f"key {number % 2}" / f"{number}.pb"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x" * 100)
+        os.utime(path, (number, number))
+    gpu_environment.keep_newest(tmp_path, 250)
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["2.pb", "3.pb"]
+
+
+def taken(execution, num_steps=3, strategy=None, scale=None, bad_step=None, **changes):
+    """(rows by column, weights, optimizer) after steps of a model without dropout."""
+    run = dataclasses.replace(RUN, precision=changes.pop("precision", "float32"), **changes)
+    strategy = strategy or tf.distribute.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        model = BertPretrainer(CONFIG, dtype=strategies.KERAS_POLICIES[run.precision])
+        variables = {variable.path: variable.value for variable in model.trainable_variables}
+        optimizer = choice.make_optimizer(run, variables, CONFIG.num_hidden_layers)
+    optimizer.first_steps = {path: 2 for path in variables if "layer_0" in path}
+    if scale:
+        optimizer.loss_scale.scale.assign(scale)
+    objective = PretrainingObjective()
+    call = steps.make_train_call(strategy, model, optimizer, run, objective, execution=execution)
+    each = [random_batch(CONFIG, run, seed) for seed in range(num_steps)]
+    batches = {name: tf.stack([batch[name] for batch in each]) for name in each[0]}
+    if bad_step is not None:
+        weights = batches["masked_lm_weights"].numpy()
+        weights[bad_step] = np.nan
+        batches["masked_lm_weights"] = tf.constant(weights)
+    rows = call(batches, 0)
+    figures = {name: rows[:, index] for name, index in steps.columns(objective).items()}
+    return figures, {path: variable.numpy() for path, variable in variables.items()}, optimizer
+
+
+@pytest.mark.parametrize("changes", ({}, {"optimizer": "lamb", "gradient_accumulation_steps": 2}), ids=repr)
+def test_the_step_of_a_gpu_gives_the_weights_of_the_plain_one(changes):
+    """Layers that are still frozen, and a step that is skipped, are the conditions of its update."""
+    plain, expected, _ = taken(UNCOMPILED, bad_step=1, **changes)
+    figures, weights, _ = taken(GPU_STEP, bad_step=1, **changes)
+    assert figures["bad_variable"][1] == plain["bad_variable"][1] >= 0
+    np.testing.assert_allclose(figures["masked_lm_loss_sum"], plain["masked_lm_loss_sum"], rtol=1e-5)
+    for path, values in expected.items():
+        np.testing.assert_allclose(weights[path], values, atol=2e-6, err_msg=path)
+
+
+@pytest.mark.parametrize("execution", (UNCOMPILED, GPU_STEP), ids=lambda execution: execution.mode)
+def test_an_overflow_in_float16_skips_the_step_and_halves_the_scale(execution):
+    figures, weights, optimizer = taken(execution, precision="float16", scale=2.0**24)
+    _, before, _ = taken(execution, num_steps=1, precision="float16", scale=2.0**24)
+    skipped = int(figures["overflow"].sum())
+    assert skipped >= 2 and (figures["bad_variable"] == -1).all()
+    assert optimizer.loss_scale.scale.numpy() == 2.0 ** (24 - skipped)
+    if skipped == 3:
+        assert all(np.array_equal(weights[path], before[path]) for path in weights)
+
+
+def test_the_scale_of_float16_changes_no_gradient_and_is_saved_with_the_slots():
+    low, _, _ = taken(UNCOMPILED, precision="float16", scale=2.0**3)
+    high, weights, optimizer = taken(UNCOMPILED, precision="float16", scale=2.0**9)
+    np.testing.assert_allclose(low["gradient_norm"], high["gradient_norm"], rtol=2e-2)
+    _, expected, _ = taken(UNCOMPILED)
+    for path, values in expected.items():
+        np.testing.assert_allclose(weights[path], values, atol=3e-4, err_msg=path)
+    assert optimizer.slots["loss_scale"]["scale"] is optimizer.loss_scale.scale
+
+
+def test_the_scale_doubles_after_2000_good_steps_and_has_bounds():
+    loss_scale = LossScale()
+
+    def changed(scale, good_steps, is_good):
+        return [float(value) for value in loss_scale.changed(tf.constant(scale), tf.constant(good_steps), is_good)]
+
+    assert changed(8.0, 1998.0, True) == [8.0, 1999.0]
+    assert changed(8.0, 1999.0, True) == [16.0, 0.0]
+    assert changed(8.0, 1999.0, False) == [4.0, 0.0]
+    assert changed(1.0, 5.0, False) == [1.0, 0.0] and changed(2.0**24, 1999.0, True) == [2.0**24, 0.0]
+
+
+def test_two_replicas_have_one_scale():
+    devices = tf.config.list_logical_devices("CPU")
+    if len(devices) < 2:
+        pytest.skip("needs two logical CPU devices")
+    strategy = tf.distribute.MirroredStrategy([device.name for device in devices[:2]])
+    figures, _, optimizer = taken(UNCOMPILED, strategy=strategy, precision="float16", scale=2.0**24)
+    assert figures["overflow"].sum() >= 2
+    scales = {float(copy) for copy in strategy.experimental_local_results(optimizer.loss_scale.scale)}
+    assert scales == {2.0 ** (24 - figures["overflow"].sum())}
