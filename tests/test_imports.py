@@ -87,9 +87,9 @@ LAYERS = [
     # training
     {
         "keras_bert_app.training": (
-            "compilation evaluation forward gpu gpu_environment infeed initialization local_cluster loop losses outlook pace "
-            "pretrain pretraining_corpora pretraining_data pretraining_heldout pretraining_start profiling "
-            "replicas reporting signals start steps strategies tpu tpu_wheels vocabulary_fit window"
+            "compilation evaluation forward gpu gpu_environment infeed initialization local_cluster loop losses "
+            "outlook pace pretrain pretraining_corpora pretraining_data pretraining_heldout pretraining_start "
+            "profiling replicas reporting signals start steps strategies tpu tpu_wheels vocabulary_fit window"
         ),
         "keras_bert_app.training.optimizers": "adafactor adam choice loss_scale muon optimizer_base schedules",
     },
