@@ -192,7 +192,7 @@ def _memory(program):
     """
     run = pretraining_run(program)
     needed = training_memory(
-        BertConfig.of_size(program.size), run, PARTS, program.batch_size // program.parts, is_tpu=True
+        BertConfig.of_size(program.size), run, PARTS, program.batch_size // program.parts, device="TPU"
     )
     numbers = 3 * run.max_seq_length + 3 * run.max_predictions_per_seq + 1
     batches = 4 * STEPS_PER_CALL * program.batch_size * numbers

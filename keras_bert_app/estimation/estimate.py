@@ -113,6 +113,7 @@ def estimate(
         "peak_flop_per_second": peak,
         "utilization": utilization,
         "is_tpu": device.is_tpu,
+        "is_compiled_whole": device.is_tpu or (device.kind == "GPU" and run.jit_compile == "step"),
         "jit_compile": "step" if device.is_tpu else run.jit_compile,
         "rows_at_a_time": rows,
         "memory": {**dataclasses.asdict(needed), "peak": needed.peak},
@@ -169,7 +170,7 @@ def most_rows(config: BertConfig, run: PretrainingConfig, device: Device) -> int
 
 
 def _memory(config, run, device, rows):
-    return memory.training_memory(config, run, run.trained_parts(), rows, device.multiplies_bfloat16, device.is_tpu)
+    return memory.training_memory(config, run, run.trained_parts(), rows, device.multiplies_bfloat16, device.kind)
 
 
 def largest_rows(fits: Callable[[int], bool]) -> int:

@@ -54,7 +54,7 @@ def report_lines(
 
 def _memory_lines(figures, run):
     needed = figures["memory"]
-    compilation = "compiled whole" if figures["is_tpu"] else _COMPILATION.get(run.jit_compile, "without XLA")
+    compilation = "compiled whole" if figures["is_compiled_whole"] else _COMPILATION.get(run.jit_compile, "without XLA")
     yield (
         f"memory of one device, {figures['rows_at_a_time']:,} rows at a time, {run.precision}, {run.optimizer}, "
         f"{compilation}"

@@ -1,7 +1,7 @@
 """Memory of a training step on one replica, in bytes.
 
-The count follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, for three kinds of step: without
-XLA, with --jit_compile=parts, and compiled whole for a TPU. For --jit_compile=step on another device the count is that
+The count follows keras_bert_app.modeling and keras_bert_app.training tensor by tensor, for four kinds of step: without
+XLA, with --jit_compile=parts, and compiled whole for a TPU or a GPU. For --jit_compile=step on a CPU the count is that
 of a step without XLA, which takes more. Change this module when those packages change. Three comparisons check it:
 tests/estimation with the traced step, benchmarks.step.estimate_check with the allocator of a running step, and
 BUILD.md, "TPU", with compiled programs.
@@ -55,7 +55,7 @@ def training_memory(
     parts: Sequence[str],
     rows: int,
     multiplies_bfloat16: bool = True,
-    is_tpu: bool = False,
+    device: str = "CPU",
 ) -> Memory:
     """Memory of a step in which a replica has `rows` rows at a time.
 
@@ -65,8 +65,9 @@ def training_memory(
         parts: parts of the model.
         rows: B.
         multiplies_bfloat16: whether the device multiplies bfloat16. Otherwise TensorFlow makes copies in float32.
-        is_tpu: whether XLA compiles the whole step for a TPU.
+        device: "TPU", "GPU" or "CPU". A TPU compiles every step whole.
     """
+    is_tpu = device == "TPU"
     weights = _FLOAT * sum(parameters(config, parts).values())
     table = _FLOAT * config.vocab_size * config.hidden_size
     logit_bytes = 0 if is_tpu else _FLOAT
@@ -80,7 +81,7 @@ def training_memory(
         weights=weights,
         slots=_FLOAT * slot_numbers(config, run.optimizer, parts),
         # A loop over parts keeps the sums so far. Except on a TPU it also keeps the first part's gradients to its end.
-        activations=activations(config, run, parts, rows, is_tpu) + is_in_parts * (1 if is_tpu else 2) * weights,
+        activations=activations(config, run, parts, rows, device) + is_in_parts * (1 if is_tpu else 2) * weights,
         # The gradients of the logits in float32 and in the compute type, and the gradient of the word embeddings.
         logits=logit_bytes * rows * run.max_predictions_per_seq * config.vocab_size + table,
         gradients=sets * weights + table,
@@ -106,10 +107,12 @@ def slot_numbers(config: BertConfig, optimizer: str, parts: Sequence[str]) -> in
 
 
 def activations(
-    config: BertConfig, run: PretrainingConfig, parts: Sequence[str], rows: int, is_tpu: bool = False
+    config: BertConfig, run: PretrainingConfig, parts: Sequence[str], rows: int, device: str = "CPU"
 ) -> int:
     """Bytes that the forward pass of `rows` rows keeps for the backward pass."""
-    kept = (_kept_on_tpu if is_tpu else _kept_in_parts if run.jit_compile == "parts" else _kept)(config, run)
+    is_tpu, is_gpu_step = device == "TPU", device == "GPU" and run.jit_compile == "step"
+    of_step = {"parts": _kept_in_parts, "step": _kept_on_gpu if is_gpu_step else _kept}.get(run.jit_compile, _kept)
+    kept = (_kept_on_tpu if is_tpu else of_step)(config, run)
     size, hidden = _COMPUTE[run.precision], config.hidden_size
     token_bytes, row_bytes, step_bytes = kept.embeddings, kept.pooler if "pooler" in parts else 0, kept.step
     if size != _FLOAT and not is_tpu:  # copies of the kernels and of the word embeddings in the compute type
@@ -126,7 +129,9 @@ def activations(
             kept.attending(num_heads) + kept.attended(num_heads) for num_heads in others
         ) + kept.attended_in_last(last)
         row_bytes += (run.max_predictions_per_seq + 1) * kept.attending(last)  # [CLS] and the predictions
-        if size == _FLOAT and not is_tpu:  # slices of the last layer's kernel and bias for query, key and value
+        if size == _FLOAT and not (
+            is_tpu or is_gpu_step
+        ):  # slices of the last layer's kernel and bias for query, key and value
             step_bytes += size * 3 * (hidden + 1) * last * config.head_size
     prediction_bytes = run.max_predictions_per_seq * kept.prediction
     return rows * (run.max_seq_length * token_bytes + prediction_bytes + row_bytes) + step_bytes
@@ -241,3 +246,17 @@ def _kept_on_tpu(config, run):
         attended,
         attended,
     )
+
+
+def _kept_on_gpu(config, run):
+    """Bytes of a step that XLA compiles whole for a GPU.
+
+    Beside what a TPU keeps these are the outputs of gelu and of both LayerNorms, which are inputs of products.
+    """
+    size, hidden = _COMPUTE[run.precision], config.hidden_size
+    on_tpu = _kept_on_tpu(config, run)
+
+    def attending(num_heads):
+        return on_tpu.attending(num_heads) + size * (config.intermediate_size + 2 * hidden)
+
+    return dataclasses.replace(on_tpu, attending=attending)

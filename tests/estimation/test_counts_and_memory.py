@@ -118,7 +118,7 @@ def test_activations_follow_compilation_precision_activation_and_dropout(precisi
 def test_memory_on_a_tpu_is_what_its_compiler_says(size, rows, length, megabytes):
     # HBM of pretrain/SIZE/S/bfloat16/B/1 on v5e without code and batches: libtpu 0.0.42.1 (benchmarks.tpu.compile_tpu).
     run = PretrainingConfig(max_seq_length=length, precision="bfloat16", jit_compile="step").resolved()
-    needed = memory.training_memory(BertConfig.of_size(size), run, PARTS, rows, is_tpu=True)
+    needed = memory.training_memory(BertConfig.of_size(size), run, PARTS, rows, device="TPU")
     assert needed.peak == pytest.approx(1e6 * megabytes, rel=0.05)
 
 
@@ -149,3 +149,21 @@ def test_slots_are_those_that_the_optimizer_makes(optimizer):
     slots = make_optimizer(run, made_variables(), PRUNED.num_hidden_layers).slots
     made = sum(math.prod(slot.shape) for of_kind in slots.values() for slot in of_kind.values())
     assert memory.slot_numbers(PRUNED, optimizer, PARTS) == made
+
+
+@pytest.mark.parametrize(
+    "size, rows, length, precision, gibibytes",
+    (
+        ("base", 128, 128, "bfloat16", 6.68),
+        ("base", 512, 128, "bfloat16", 21.44),
+        ("base", 32, 512, "bfloat16", 6.71),
+        ("large", 64, 128, "bfloat16", 11.13),
+        ("base", 128, 128, "float32", 11.46),
+        ("small", 256, 128, "bfloat16", 2.94),
+    ),
+)
+def test_a_step_compiled_whole_for_a_gpu_takes_what_its_allocator_counted(size, rows, length, precision, gibibytes):
+    """The peaks of TensorFlow's allocator on an H200, 2026-11-26."""
+    run = PretrainingConfig(max_seq_length=length, precision=precision, jit_compile="step").resolved()
+    needed = memory.training_memory(BertConfig.of_size(size), run, PARTS, rows, device="GPU")
+    assert needed.peak / 2**30 == pytest.approx(gibibytes, rel=0.14)

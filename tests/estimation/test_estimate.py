@@ -63,7 +63,7 @@ def test_a_wrong_device_is_named_with_what_was_expected(name, message):
 
 def test_a_given_peak_and_memory_replace_the_published_ones():
     device, _ = hardware.parse("cpu-2", peak_gflops=70, memory_gb=16)
-    assert device.peaks == {"bfloat16": 70e9, "float32": 70e9} and device.memory == 16 * 10**9
+    assert device.peaks == dict.fromkeys(("bfloat16", "float16", "float32"), 70e9) and device.memory == 16 * 10**9
 
 
 def test_time_and_cost_follow_from_flop_and_peak():
@@ -112,7 +112,8 @@ def test_positions_a_word_are_assumed_where_they_were_measured_alone_and_shown()
         (["--hardware=cpu", "--peak_gflops=70", "--num_train_steps=100"], "none"),
         (["--hardware=cpu", "--peak_gflops=70", "--jit_compile=step"], "step"),
         (["--hardware=v5e", "--jit_compile=parts"], "step"),
-        (["--hardware=l4"], "none"),
+        (["--hardware=l4"], "step"),
+        (["--hardware=l4", "--num_train_steps=100"], "none"),
     ],
 )
 def test_it_takes_for_compiled_what_training_would_compile(arguments, compiled, tmp_path):
