@@ -40,13 +40,15 @@ def main(arguments: list[str]) -> None:
     input_file, output_dir = app.required("input_file", "output_dir")
     answer_flags.check_new_answers(output_dir)
     with app.quiet_start():
+        from keras_bert_app.tasks.readers.tables import advice_of_trained_run
         from keras_bert_app.tasks.scoring import opened
     run = opened(workdir, **_given(), stream=sys.stderr)
     try:
         count, names, notes = run.predict(input_file, output_dir)
     except UserError as error:
-        is_about_a_line = str(error).startswith(f"{input_file}:") and "--text_file" not in str(error)
-        raise UserError(f"{error}; plain texts go into --text_file") if is_about_a_line else error from None
+        message = advice_of_trained_run(str(error), run.run.text_columns)
+        is_about_a_line = message.startswith(f"{input_file}:") and "--text_file" not in message
+        raise UserError(f"{message}; plain texts go into --text_file" if is_about_a_line else message) from None
     print(f"{input_file}: {count:,} examples{''.join('; ' + note for note in notes)}")
     print(f"wrote {output_dir}: {', '.join(names)}")
 

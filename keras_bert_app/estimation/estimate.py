@@ -112,7 +112,6 @@ def estimate(
         "num_devices": num_devices,
         "peak_flop_per_second": peak,
         "utilization": utilization,
-        "is_tpu": device.is_tpu,
         "is_compiled_whole": device.is_tpu or (device.kind == "GPU" and run.jit_compile == "step"),
         "jit_compile": "step" if device.is_tpu else run.jit_compile,
         "rows_at_a_time": rows,

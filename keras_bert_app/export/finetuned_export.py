@@ -91,13 +91,16 @@ def export_finetuned(
         (directory of the raw-text export, directory of the ids export).
 
     Raises:
-        UserError: the directory holds no fine-tuning run, or the run has not saved anything yet.
+        UserError: the directory holds no fine-tuning run, the run has not saved anything yet, or the versions there are
+            of another kind or task.
     """
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_task")
     # The export computes in float32 on one device, whatever the run was trained on.
     finetuned = FinetunedRun(workdir, {"precision": "float32"}, strategies.make_strategy("one_device"))
+    saved_models.refuse_another_kind(export_dir, finetuned.task.kind, finetuned.task.name)
+    saved_models.refuse_another_kind(f"{export_dir}_ids", "ids", finetuned.task.name)
     existing = ExistingRun.read(finetuned.directory)
     check_finite({variable.path: variable.numpy() for variable in finetuned.model.weights}, finetuned.checkpoint)
 

@@ -44,13 +44,17 @@ def export_pretrained(
         directory of the preprocessor, or None if the model has no vocabulary).
 
     Raises:
-        UserError: there is nothing to export.
+        UserError: there is nothing to export, or the versions there are of another kind.
     """
     export_dir = str(export_dir).rstrip("/")
     if not export_dir:
         raise UserError("--export_dir is empty; name a directory such as saved_models/my_bert")
     path = with_checkpoint(path)
     weights = _load(path, top_k, log)
+    places = export_dir, f"{export_dir}_ids", f"{export_dir}_preprocess"
+    if "masked_lm" in weights.parts():
+        saved_models.refuse_another_kind(places[0], "fill_mask")
+    saved_models.refuse_another_kind(places[1], "encoder")
     model = load.build_model(weights)
     config = model.config
     files = {
@@ -59,7 +63,6 @@ def export_pretrained(
     }
     if weights.vocabulary is not None:
         files["vocab.txt"] = weights.vocabulary
-    places = export_dir, f"{export_dir}_ids", f"{export_dir}_preprocess"
     version, card_facts = saved_models.next_version(*places), facts(path, weights)
     exports = _exports(model, weights, places, top_k, has_litert)
     written = saved_models.write_together(

@@ -24,10 +24,11 @@ from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.export.model_card import card
+from keras_bert_app.files import read_json
 from keras_bert_app.serving import saved_model_files
 from pipelines import storage
 
-_GRAPH = "saved_model.pb"
+_GRAPH, _DESCRIPTION = "saved_model.pb", "export.json"
 _A_DAY = 86_400.0  # seconds
 _WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")  # TensorFlow Serving's name
 
@@ -64,7 +65,11 @@ def write_saved_model(
 
     Returns:
         str: the directory of the version.
+
+    Raises:
+        UserError: the versions there are of another kind.
     """
+    refuse_another_kind(export_dir, module.about.kind, module.about.task)
     return write_together([export_dir], version, [Export(module, export_dir, files, facts or {})])[0]
 
 
@@ -172,7 +177,7 @@ def _write_files(export, directory):
     module, name = export.module, os.path.basename(export.export_dir)
     tf.saved_model.save(module, directory, signatures=module.exported)
     texts = {
-        "export.json": json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
+        _DESCRIPTION: json.dumps(dataclasses.asdict(module.about), indent=1, ensure_ascii=False) + "\n",
         "README.md": card(module.about, _signatures(directory), name, export.facts),
     }
     for file_name, content in {**export.files, **{key: text.encode() for key, text in texts.items()}}.items():
@@ -223,6 +228,40 @@ def versions(export_dir: str) -> list[int]:
         list of int, ascending.
     """
     return list(saved_model_files.version_directories(export_dir))
+
+
+def refuse_another_kind(export_dir: str, kind: str, task: str = "") -> None:
+    """Refuses to add a version to versions that answer something else.
+
+    Servers and commands take the newest version, so that the new one would replace the others. The export.json of the
+    newest version decides. One that cannot be read is no obstacle.
+
+    Args:
+        export_dir: str. The directory of the versions.
+        kind: str. The kind of the new version. See specs.About.
+        task: str. The task of the new version, or "".
+
+    Raises:
+        UserError: the newest version there is of another kind or task.
+    """
+    directories = saved_model_files.version_directories(export_dir)
+    if not directories:
+        return
+    newest = directories[max(directories)]
+    try:
+        about = read_json(os.path.join(newest, _DESCRIPTION), folder=newest)
+    except (UserError, tf.errors.OpError):
+        return
+    there = about.get("kind"), about.get("task", "")
+    if all(isinstance(value, str) for value in there) and there[0] and there != (kind, task):
+        raise UserError(
+            f"--export_dir: {newest} is {_kind_words(*there)}, and the new version would be {_kind_words(kind, task)}; "
+            "give another --export_dir"
+        )
+
+
+def _kind_words(kind, task):
+    return f"of kind {kind[:40]!r}" + (f" for task {task[:40]!r}" if task else "")
 
 
 def read_file(export_dir: str, version: int, name: str) -> bytes | None:

@@ -1,6 +1,7 @@
 """The models.config of a running server: new, changed and removed models count without a restart."""
 
 import asyncio
+import os
 from collections.abc import Callable
 
 from keras_bert_app.errors import UserError
@@ -24,7 +25,7 @@ class ConfigFile:
     async def refresh(self) -> None:
         """Looks into the file once. A file that cannot be read is logged once, and changes nothing."""
         try:
-            configs, trouble = await asyncio.to_thread(model_configs.read, self._path), ""
+            configs, trouble = await asyncio.to_thread(_read, self._path), ""
         except (UserError, OSError) as error:
             configs, trouble = self._configs, f"{error}; the models stay as they are"
         if trouble and trouble != self._trouble:
@@ -33,3 +34,10 @@ class ConfigFile:
         if configs != self._configs:
             self._configs = configs
             await self._models.configure(configs)
+
+
+def _read(path):
+    """Reads a plain file only: a pipe would block the thread for ever, and the end of the server with it."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UserError(f"{path}: is no plain file; put a models.config there")
+    return model_configs.read(path)

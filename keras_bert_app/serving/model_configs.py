@@ -9,10 +9,12 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from keras_bert_app.errors import UserError
+from keras_bert_app.files import read_whole
 from pipelines import storage
 
 # The models' directory in TensorFlow Serving's container. The same models.config also works on this machine.
 CONTAINER_ROOT = "/models"
+_MAX_BYTES = 1 << 22  # some 20,000 models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,11 +116,10 @@ def read_text_message(path: str, message: Any) -> Any:
         the message.
 
     Raises:
-        UserError: the file is missing or not in text form; the error names the line.
+        UserError: the file is missing, too large or not in text form; the error names the line.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            return text_format.Parse(file.read(), message)
+        return text_format.Parse(read_whole(path, _MAX_BYTES).decode("utf-8"), message)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected a {message.DESCRIPTOR.name} in text form") from None
     except (text_format.ParseError, UnicodeDecodeError) as error:

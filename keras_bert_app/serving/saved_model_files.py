@@ -1,6 +1,7 @@
-"""The files of an exported model: its versions, and the manifest with the hash of every file."""
+"""The files of an exported model: its versions, and the manifest with the size and the hash of every file."""
 
 import contextlib
+import hashlib
 import json
 import os
 
@@ -16,11 +17,15 @@ MANIFEST = "manifest.json"
 # TensorFlow Serving keeps a version as a signed 64-bit integer.
 _LARGEST_VERSION = 2**63 - 1
 _MAX_MANIFEST_BYTES = 1 << 24
+_CHUNK_BYTES = 1 << 22
 _VARIABLES = os.path.join("variables", "variables")  # prefix of the checkpoint in a SavedModel
 
 
 def version_directories(base_path: str) -> dict[int, str]:
-    """Lists the versions below a base path. Leading zeros of a directory's name do not count.
+    """Lists the versions below a base path.
+
+    A version is a directory, or a link to one, whose name is a whole number. Leading zeros do not count: of 1 and 01
+    the list has 1. Files and links that lead nowhere are ignored.
 
     Args:
         base_path: str. The directory of the versions, local or remote.
@@ -29,8 +34,12 @@ def version_directories(base_path: str) -> dict[int, str]:
         dict from version number to directory, ascending.
     """
     names = [name for name in storage.list_directory(base_path) if name.isascii() and name.isdigit()]
-    directories = {int(name): os.path.join(base_path, name) for name in names}
-    return {number: directories[number] for number in sorted(directories) if number <= _LARGEST_VERSION}
+    directories = {}
+    for name in sorted(names, key=len):
+        number, path = int(name), os.path.join(base_path, name)
+        if number <= _LARGEST_VERSION and number not in directories and storage.is_directory(path):
+            directories[number] = path
+    return dict(sorted(directories.items()))
 
 
 def files_below(directory: str) -> list[str]:
@@ -82,13 +91,17 @@ def literal(directory: str, links: contextlib.ExitStack) -> str:
 
 
 def write_manifest(directory: str) -> None:
-    """Writes manifest.json, which holds the sha256 of every other file, into a directory.
+    """Writes manifest.json, which holds the size and the sha256 of every other file, into a directory.
 
     Args:
         directory: str. The directory of one version.
     """
     names = [name for name in files_below(directory) if name != MANIFEST]
-    content = {"sha256": {name: storage.sha256_of(os.path.join(directory, name)) for name in names}}
+    paths = {name: os.path.join(directory, name) for name in names}
+    content = {
+        "sha256": {name: storage.sha256_of(path) for name, path in paths.items()},
+        "bytes": {name: storage.size_of(path) for name, path in paths.items()},
+    }
     with tf.io.gfile.GFile(os.path.join(directory, MANIFEST), "w") as file:
         file.write(json.dumps(content, indent=1) + "\n")
 
@@ -97,20 +110,22 @@ def check_manifest(directory: str) -> None:
     """Compares every file below a directory with manifest.json.
 
     A TensorFlow model is a program, so a file that someone changed must not run. TensorFlow trusts the index of the
-    variables, so that index is checked, too.
+    variables, so that index is checked, too. Manifests of earlier exports have no sizes.
 
     Args:
         directory: str. The directory of one version.
 
     Raises:
         UserError: the manifest is missing, a file is missing or changed, the manifest does not name a file, an entry is
-            no plain file, or a variable holds numbers that are not finite.
+            no plain file or gives more bytes than its size, or a variable holds numbers that are not finite.
     """
     names = check_plain(directory)
     path = os.path.join(directory, MANIFEST)
     try:
-        expected = dict(read_json(path, _MAX_MANIFEST_BYTES)["sha256"])
-    except (tf.errors.OpError, ValueError, KeyError, TypeError):
+        content = read_json(path, _MAX_MANIFEST_BYTES)
+        expected, sizes = dict(content["sha256"]), content.get("bytes")
+        sizes = sizes if sizes is None else {name: int(sizes[name]) for name in expected}
+    except (tf.errors.OpError, ValueError, KeyError, TypeError, OverflowError):
         raise UserError(f"{path}: missing or damaged; expected the hashes that `export` writes; export again") from None
     # A file that the manifest does not name may be of any size, so it is refused before any file is read.
     for name in sorted({*expected, *names} - {MANIFEST}, key=lambda name: (name in expected, name)):
@@ -118,13 +133,39 @@ def check_manifest(directory: str) -> None:
         if name not in expected:
             actual = "another file"
         else:
-            actual = storage.sha256_of(file_path) if storage.is_file(file_path) else "missing"
+            actual = _sha256_of(file_path, sizes and sizes[name]) if storage.is_file(file_path) else "missing"
         if actual != expected.get(name):
             raise UserError(
                 f"{file_path}: is not as it was exported (sha256 {str(expected.get(name, 'none'))[:12]} "
                 f"expected, {actual[:12]} found); export again or restore the file"
             )
     _check_variables(directory)
+
+
+def _sha256_of(path, expected_size=None):
+    """Reads at most the size of a file, since a link may lead to a file of the system that has no end."""
+    size = storage.size_of(path)
+    if expected_size is not None and size != expected_size:
+        raise UserError(
+            f"{path}: is not as it was exported ({expected_size:,} bytes expected, {size:,} found); export again or "
+            "restore the file"
+        )
+    digest, left = hashlib.sha256(), size
+    with _open_without_waiting(path) as file:
+        while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
+            digest.update(chunk)
+            left -= len(chunk)
+        if left or file.read(1) != b"":  # None where a file of the system has nothing to give yet
+            raise UserError(
+                f"{path}: gives more or less than its {size:,} bytes; put a plain file there, or export again"
+            )
+    return digest.hexdigest()
+
+
+def _open_without_waiting(path):
+    if storage.is_remote(path):
+        return storage.open_file(path)
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
 def _check_variables(directory):

@@ -12,11 +12,13 @@ from tensorflow_serving.apis import get_model_metadata_pb2, prediction_log_pb2
 from keras_bert_app.errors import UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.serving import saved_model_files
+from keras_bert_app.serving.request_errors import short
 from keras_bert_app.serving.served_signatures import Signature, can_be_served
 from pipelines import storage
 
 DESCRIPTION = "export.json"
 WARM_UP = os.path.join("assets.extra", "tf_serving_warmup_requests")
+_MOST_LEVELS = 64  # of lists and objects in export.json
 # TensorFlow Serving's limit for the records of a warm-up file.
 _MOST_WARM_UPS = 1000
 
@@ -39,7 +41,8 @@ class Servable:
         description: dict. The content of export.json.
 
     Raises:
-        UserError: a file is not as it was written, or the warm-up requests do not fit.
+        UserError: a file is not as it was written, export.json has values that no answer can hold, or the warm-up
+            requests do not fit.
         tf.errors.OpError, OSError, ValueError: TensorFlow cannot load the SavedModel.
     """
 
@@ -50,6 +53,7 @@ class Servable:
             log(f"{directory}: has no {saved_model_files.MANIFEST}; served unverified")
         else:
             saved_model_files.check_manifest(directory)
+        self.description = _read_description(directory)
         graph = tf.Graph()
         self._session = tf.compat.v1.Session(graph=graph)
         try:
@@ -63,7 +67,6 @@ class Servable:
                 if can_be_served(definition)
             }
             self.metadata = _metadata(definitions)
-            self.description = _read_description(directory)
             self._warm_up(os.path.join(directory, WARM_UP))
         except BaseException:
             self._session.close()
@@ -99,4 +102,15 @@ def _metadata(definitions):
 
 def _read_description(directory):
     path = os.path.join(directory, DESCRIPTION)
-    return read_json(path) if storage.exists(path) else {}
+    description = read_json(path) if storage.exists(path) else {}
+    # Level by level, since the list of all models holds the description in its answer and must not fail.
+    level, depth = [description], 1
+    while level:
+        if depth > _MOST_LEVELS:
+            raise UserError(f"{path}: is nested deeper than {_MOST_LEVELS} levels; export again")
+        values = [value for part in level for value in (part.values() if isinstance(part, dict) else part)]
+        for value in values:
+            if isinstance(value, (int, float)) and not (-(2**63) <= value < 2**63):  # never true of NaN
+                raise UserError(f"{path}: has the number {short(value)}; expected numbers of 64 bits; export again")
+        level, depth = [value for value in values if isinstance(value, (dict, list))], depth + 1
+    return description

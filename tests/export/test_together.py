@@ -1,6 +1,7 @@
 """The exports of one model appear together, and weights that are not finite are not exported."""
 
 import dataclasses
+import json
 import os
 import platform
 import shutil
@@ -11,12 +12,13 @@ import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.export import saved_models, sentence_vectors
+from keras_bert_app.export import finetuned_export, saved_models, sentence_vectors
 from keras_bert_app.export.pretrained_export import export_pretrained
 from keras_bert_app.export.specs import About
 from keras_bert_app.interop import own_layout
 from keras_bert_app.serving import saved_model_files
 from tests.export.small_model import WEIGHTS
+from tests.export.untrained import untrained
 
 NAMES = ["bert", "bert_ids", "bert_preprocess"]
 
@@ -91,6 +93,31 @@ def test_the_next_export_completes_one_that_was_killed_between_two_names(exporte
     saved_models.write_together(map(str, places), 2, map(doubled, places))
     assert listing(tmp_path) == {"bert": ["1", "2"], "bert_ids": ["1", "2"], "bert_preprocess": ["2"]}
     saved_model_files.check_manifest(str(tmp_path / "bert" / "1"))
+
+
+def test_versions_of_another_kind_or_task_are_not_followed_by_a_new_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(finetuned_export, "FinetunedRun", lambda *_: untrained("cola", ("0", "1")))
+    own_layout.write(WEIGHTS, str(tmp_path / "model"))
+    for version, about in (("1", {"kind": "fill_mask"}), ("2", {"kind": "classification", "task": "sst-2"})):
+        (tmp_path / "moods" / version).mkdir(parents=True)
+        (tmp_path / "moods" / version / "export.json").write_text(json.dumps(about))
+    there = f"--export_dir: {tmp_path}/moods/2 is of kind 'classification' for task 'sst-2', and the new version would"
+    exports = (
+        (lambda path: export_pretrained(str(tmp_path / "model"), path), "'fill_mask'"),
+        (lambda path: sentence_vectors.export_embeddings(str(tmp_path / "model"), path), "'embeddings'"),
+        (lambda path: finetuned_export.export_finetuned("x", path), "'classification' for task 'cola'"),
+    )
+    for export, kind in exports:
+        with pytest.raises(UserError) as error:
+            export(str(tmp_path / "moods"))
+        assert str(error.value) == f"{there} be of kind {kind}; give another --export_dir"
+    assert sorted(os.listdir(tmp_path)) == ["model", "moods"] and listing(tmp_path)["moods"] == ["1", "2"]
+    saved_models.refuse_another_kind(str(tmp_path / "moods"), "classification", "sst-2")
+    for content in ("", "[]", "{}", '{"kind": 5}', '{"kind": "fill_mask", "task": null}'):
+        (tmp_path / "moods" / "2" / "export.json").write_text(content)
+        saved_models.refuse_another_kind(str(tmp_path / "moods"), "classification", "cola")
+    (tmp_path / "moods" / "2" / "export.json").unlink()
+    saved_models.refuse_another_kind(str(tmp_path / "moods"), "classification", "cola")
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])

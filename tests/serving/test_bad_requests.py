@@ -6,12 +6,28 @@ import socket
 
 import pytest
 
+from keras_bert_app.serving import decoding
 from keras_bert_app.serving.batching_options import BatchingOptions
 from keras_bert_app.serving.model_configs import ModelConfig
+from keras_bert_app.serving.request_errors import RequestError
 from tests.serving.conftest import running, wait_for
 
 POST = b"POST /v1/models/tiny:predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 PAIR = {"pair": [[1, 2]], "count": [1], "large": [1], "flag": [True]}
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    (
+        (b'{"instances": [%b{}]}' % (b"{}," * 200_000), "200,003 lists and objects; expected 200,000 at most"),
+        (b'{"instances": [[%b1]]}' % (b"1," * 4_000_001), "4,000,001 values; expected 4,000,000 at most"),
+    ),
+    ids=("objects", "values"),
+)
+def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(body, expected, monkeypatch):
+    monkeypatch.setattr(decoding.json, "loads", lambda text: pytest.fail("it was parsed"))
+    with pytest.raises(RequestError, match=expected):
+        decoding.parse(body)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """A models.config that changes under a running server."""
 
+import os
 import shutil
+import time
 
 from keras_bert_app.serving import model_configs
 from tests.serving.conftest import put_version, running, wait_for
@@ -43,6 +45,26 @@ def test_models_come_change_and_go_without_a_restart_and_a_fault_changes_nothing
         shutil.rmtree(tmp_path / "other")
         assert client.predict(instances=["x"])[0] == 200
     assert len([line for line in log if line.endswith("; the models stay as they are")]) == 1
+
+
+def test_a_pipe_or_an_endless_file_for_a_models_config_is_named_and_the_server_looks_on_and_stops(base_path, tmp_path):
+    path, log = tmp_path / "models.config", []
+    write(path, entry("tiny", base_path))
+    options = {"config_file": str(path), "config_poll_seconds": 0.05, "log": log}
+    with running(*model_configs.read(str(path)), **options) as client:
+        path.unlink()
+        os.mkfifo(path)
+        wait_for(lambda: f"{path}: is no plain file; put a models.config there; the models stay as they are" in log)
+        path.unlink()
+        path.symlink_to("/proc/self/pagemap")
+        wait_for(lambda: [line for line in log if f"{path}: has more than 4,194,304 bytes" in line])
+        write(path, entry("tiny", base_path), entry("later", "not_there"))
+        wait_for(lambda: loaded(client) == {"tiny": [1], "later": []})
+        path.unlink()
+        os.mkfifo(path)
+        wait_for(lambda: len([line for line in log if "is no plain file" in line]) == 2)
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 5
 
 
 def test_a_request_under_way_is_answered_by_the_model_that_goes(base_path, saved, tmp_path):

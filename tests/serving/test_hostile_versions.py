@@ -1,7 +1,7 @@
 """Versions from unknown sources: each fails alone, and nothing blocks the loading of others."""
 
+import json
 import os
-import pathlib
 import shutil
 
 import pytest
@@ -37,15 +37,32 @@ def add_link_to_its_own_directory(directory):
     (directory / "assets" / "again").symlink_to(directory)
 
 
-def become_a_circle(directory):
-    shutil.rmtree(directory)
-    directory.symlink_to(directory.name)
+def link_to_a_file_without_an_end(directory):
+    path = directory / "saved_model.pb"
+    path.write_bytes(b"")
+    seal(directory)
+    path.unlink()
+    path.symlink_to("/proc/self/pagemap")
+
+
+def seal(directory):
+    (directory / "manifest.json").unlink()
+    saved_model_files.write_manifest(str(directory))
+
+
+def describe(text):
+    """Returns a change of export.json."""
+
+    def change(directory):
+        (directory / "export.json").write_text(f'{{"a": {text}}}')
+        seal(directory)
+
+    return change
 
 
 def declare_a_negative_shape(directory):
     write_index(directory / "variables" / "variables", ("number", FLOAT, (-4, 4), 0, 64))
-    (directory / "manifest.json").unlink()
-    saved_model_files.write_manifest(str(directory))
+    seal(directory)
 
 
 # Change of a sound version -> part of the reason in the status.
@@ -55,8 +72,12 @@ DEFECTS = {
     add_dangling_link: "4/link: is no plain file",
     add_circle: "5/circle: is no plain file",
     add_link_to_its_own_directory: "6/assets/again: is no plain file",
-    become_a_circle: "7/manifest.json: missing or damaged",
+    link_to_a_file_without_an_end: "7/saved_model.pb: gives more or less than its 0 bytes",
     declare_a_negative_shape: "variables: is no sound checkpoint: number has the shape [-4, 4]",
+    describe("[" * 975 + "]" * 975): "9/export.json: is nested deeper than 64 levels",
+    describe("NaN"): "10/export.json: has the number nan",
+    describe("1e999"): "11/export.json: has the number inf",
+    describe("1" + "0" * 30): "12/export.json: has the number 1000000000",
 }
 
 
@@ -71,16 +92,12 @@ def test_a_version_that_cannot_be_read_fails_alone_and_is_named_in_the_status(ba
             writing = base_path / f"writing-{number}"
             shutil.copytree(saved[2], writing)
             change(writing)
-            if writing.is_symlink():
-                writing.unlink()
-                writing = pathlib.Path(os.path.join(base_path, str(number)))
-                writing.symlink_to(writing.name)
-            else:
-                writing.rename(base_path / str(number))
-        put_version(saved[2], base_path / "9")
-        wait_for(lambda: statuses(client).get(9, ("", ""))[0] == "AVAILABLE")
+            writing.rename(base_path / str(number))
+        put_version(saved[2], base_path / "99")
+        wait_for(lambda: statuses(client).get(99, ("", ""))[0] == "AVAILABLE")
         found = statuses(client)
         assert found[1][0] == "AVAILABLE" and which(client) == [2]
+        assert client.get("/v1/models")[1]["models"][0]["version"] == 99
         for number, reason in enumerate(DEFECTS.values(), start=2):
             assert found[number][0] == "END" and reason in found[number][1], number
         (base_path / "2" / "pipe").unlink()
@@ -98,10 +115,41 @@ def test_a_pipe_is_refused_where_no_manifest_is_asked_for_too(base_path):
         saved_models.load(base_path / "1")
 
 
+def test_a_file_or_a_link_in_a_circle_with_a_number_for_a_name_takes_no_place_of_a_version(base_path, tmp_path):
+    (base_path / "1").rename(tmp_path / "elsewhere")
+    (base_path / "1").symlink_to(tmp_path / "elsewhere")
+    (base_path / "01").mkdir()
+    (base_path / "2").write_text("a file")
+    (base_path / "3").symlink_to("3")
+    (base_path / "4").symlink_to("nowhere")
+    assert saved_model_files.version_directories(str(base_path)) == {1: str(base_path / "1")}
+    with running(ModelConfig("tiny", str(base_path))) as client:
+        assert which(client) == [1] and list(statuses(client)) == [1]
+    (base_path / "1").unlink()
+    assert saved_model_files.version_directories(str(base_path)) == {1: str(base_path / "01")}
+
+
+def test_a_file_of_another_size_is_refused_before_it_is_read_and_manifests_without_sizes_count(base_path, monkeypatch):
+    directory, manifest = base_path / "1", base_path / "1" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({"sha256": content["sha256"]}))  # as earlier exports wrote it
+    saved_model_files.check_manifest(str(directory))
+    manifest.write_text(json.dumps(content))
+    os.truncate(directory / "export.json", 1 << 40)
+    real = saved_model_files._open_without_waiting
+    monkeypatch.setattr(
+        saved_model_files,
+        "_open_without_waiting",
+        lambda path: pytest.fail(f"{path} was read") if path.endswith("export.json") else real(path),
+    )
+    with pytest.raises(UserError, match=r"export.json: is not as it was exported \(.* 1,099,511,627,776 found\)"):
+        saved_model_files.check_manifest(str(directory))
+
+
 def test_a_file_that_the_manifest_does_not_name_is_refused_before_any_file_is_read(base_path, monkeypatch):
     with open(base_path / "1" / "sparse", "wb") as file:
         file.truncate(1 << 40)
-    monkeypatch.setattr(saved_model_files.storage, "sha256_of", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(saved_model_files, "_open_without_waiting", lambda path: pytest.fail(f"{path} was read"))
     with pytest.raises(UserError, match="sparse: is not as it was exported"):
         saved_model_files.check_manifest(str(base_path / "1"))
 

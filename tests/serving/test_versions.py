@@ -132,7 +132,7 @@ def test_a_model_that_is_not_there_or_cannot_be_read_ends_the_start(tmp_path):
     with pytest.raises(UserError, match="no version of model 'tiny' there"):
         with running(ModelConfig("tiny", str(tmp_path))):
             pass
-    (tmp_path / "3").write_text("a file")
+    (tmp_path / "3").mkdir()
     with pytest.raises(UserError, match="version 3 cannot be served"):
         with running(ModelConfig("tiny", str(tmp_path)), allow_unverified=True):
             pass

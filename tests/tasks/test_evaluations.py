@@ -13,7 +13,7 @@ import pytest
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import Interrupted
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoint_manifests, checkpoints
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.tasks.dev_evaluation import Scorer
 from keras_bert_app.training import reporting
@@ -93,7 +93,7 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
     # The state after a kill during the last evaluation.
     manifest = checkpoints.read_manifest(newest(workdir))
     pathlib.Path(newest(workdir), "manifest.json").write_text(
-        checkpoints._manifest_text({**manifest, "evaluation_due": True})
+        checkpoint_manifests.manifest_text({**manifest, "evaluation_due": True})
     )
     path = pathlib.Path(workdir, "metrics.jsonl")
     lines = path.read_text().splitlines(keepends=True)

@@ -48,7 +48,7 @@ class Steps:
                 os.kill(os.getpid(), signal.SIGTERM)
             rows = np.ones([count, len(columns)], np.float32)
             rows[:, columns["bad_variable"]] = -1
-            rows[:, columns["stop"]] = 0
+            rows[:, [columns["stop"], columns["overflow"]]] = 0
             rows[:, columns["progress"]] = progress[0] if progress else (first_step + np.arange(count)) / 20
             return rows
 

@@ -10,7 +10,7 @@ import pytest
 
 from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs import checkpoints
+from keras_bert_app.runs import checkpoint_manifests, checkpoints
 from keras_bert_app.runs.work_directory import ExistingRun
 from keras_bert_app.training import pretraining_corpora, pretraining_data, pretraining_start
 from pipelines.corpus import preparation
@@ -86,7 +86,7 @@ def test_a_checkpoint_of_another_stream_of_examples_is_refused(saved_often, tmp_
     manifest["stream"] += 1
     del manifest["sha256"]
     with open(path, "w", encoding="utf-8") as file:
-        file.write(checkpoints._manifest_text(manifest))
+        file.write(checkpoint_manifests.manifest_text(manifest))
     with pytest.raises(UserError, match="counts the examples of stream 3, this version those of stream 2"):
         train(workdir, shards)
 

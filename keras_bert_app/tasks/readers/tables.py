@@ -11,9 +11,10 @@ from typing import Any
 from keras_bert_app.errors import UserError, nearest
 
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 8, 30
+_LINE_1 = "; line 1 was read as the head; where it is an example, "
 _HEAD_ADVICE = (
-    "; line 1 was read as the head; where it is an example, take --task=classification, regression or multi_label with "
-    "columns by number from 0, such as --text_columns=1,2 --label_column=0"
+    f"{_LINE_1}take --task=classification, regression or multi_label with columns by number from 0, such as "
+    "--text_columns=1,2 --label_column=0"
 )
 
 
@@ -39,6 +40,7 @@ def read_rows(
     """Yields (line number, dict column -> str or JSON value) of a table.
 
     The ending of the path decides the format. An empty line is no row. In a table with one column it is an empty text.
+    Line 1 is the first line that is not blank, and a file without such a line has no rows.
 
     Args:
         path: str. .tsv or .txt: tabs without quoting, as in GLUE. .csv: quoted as spreadsheets do, or tabs without
@@ -57,11 +59,16 @@ def read_rows(
     """
     kind = os.path.splitext(path)[1].lower()
     lines = lines_of(path)
-    first = next(lines, (1, ""))
-    lines = itertools.chain([first], lines)
-    if kind == ".csv" and ("," in first[1] or "\t" not in first[1]):
+    start, first = [], ""
+    for number, line in lines:
+        start.append((number, line))
+        if line.strip() or "\t" in line:
+            first = line
+            break
+    lines = itertools.chain(start, lines)
+    if kind == ".csv" and ("," in first or "\t" not in first):
         yield from _with_columns(path, _csv_rows(path), columns, ragged, has_header)
-    elif kind in (".jsonl", ".json") or kind == ".txt" and first[1].lstrip().startswith("{"):
+    elif kind in (".jsonl", ".json") or kind == ".txt" and first.lstrip().startswith("{"):
         yield from _json_rows(path, lines)
     else:
         rows = ((number, line.split("\t")) for number, line in lines)
@@ -117,6 +124,21 @@ def head_advice(row: dict[str, Any]) -> str:
     return _HEAD_ADVICE if getattr(row, "has_header", False) else ""
 
 
+def advice_of_trained_run(message: str, text_columns: Sequence[str]) -> str:
+    """An error message about a file for a trained run, whose task and columns no flag changes any more.
+
+    Args:
+        message: str. The message, perhaps with the advice of head_advice.
+        text_columns: The run's columns of texts; () for a task with columns of its own.
+
+    Returns:
+        str: the message, with the advice to give the file a head line in place of that of head_advice.
+    """
+    names = "" if any(name.isdecimal() for name in text_columns) else ", ".join(text_columns)
+    advice = "put a head line with the columns of the training file above it"
+    return message.replace(_HEAD_ADVICE, f"{_LINE_1}{advice}{f' ({names})' if names else ''}")
+
+
 def text_of(path: str, number: int, row: dict[str, Any], name: str) -> str:
     """The text in a column of a row, which may be empty.
 
@@ -157,11 +179,18 @@ def label_of(path: str, number: int, row: dict[str, Any], name: str) -> Any:
 
 
 def _with_columns(path, rows, columns, ragged, has_header):
-    number, fields = first = next(rows, (1, None))
-    if fields is None:
+    blank = []
+    for number, fields in rows:
+        if len(fields) > 1 or fields[0].strip():
+            break
+        blank.append((number, fields))
+    else:
         return
+    # A table of one column without header may begin with empty texts.
+    num_columns = len(columns) if columns and has_header else len(fields)
+    examples = itertools.chain(blank if num_columns == 1 else [], [(number, fields)], rows)
     if not has_header:
-        yield from _numbered(itertools.chain([first], rows), len(fields))
+        yield from _numbered(examples, num_columns)
         return
     is_named = columns is None or bool(set(columns) & set(fields))
     if is_named:
@@ -170,7 +199,7 @@ def _with_columns(path, rows, columns, ragged, has_header):
             raise UserError(
                 f"{path}:{number}: two columns are named {twice[0][:40]!r}; name each column once{_HEAD_ADVICE}"
             )
-    for number, fields in rows if is_named else itertools.chain([first], rows):
+    for number, fields in rows if is_named else examples:
         if fields == [""] and len(columns) > 1:
             continue
         if len(fields) == len(columns):

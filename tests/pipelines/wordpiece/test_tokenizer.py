@@ -129,11 +129,6 @@ def test_a_batch_inside_tf_data_gives_what_single_strings_give(tokenizer):
     assert tokenizer.tokenize(tf.constant([], tf.string)).to_list() == []
 
 
-def test_a_scalar_is_refused_instead_of_crashing(tokenizer):
-    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
-        tokenizer.tokenize(tf.constant("scalar"))
-
-
 @pytest.mark.parametrize(
     "name, size, is_uncased",
     [

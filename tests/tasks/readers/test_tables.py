@@ -78,8 +78,25 @@ def test_a_txt_that_begins_with_a_brace_holds_json_lines_and_else_tabs(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl", "a.txt"])
-def test_an_empty_file_has_no_rows(tmp_path, name):
-    assert rows(tmp_path, name, "") == []
+@pytest.mark.parametrize("content", ["", "\n\r\n \n"])
+@pytest.mark.parametrize("arguments", [{}, {"has_header": False}, {"columns": ("text",)}])
+def test_a_file_that_is_empty_or_blank_has_no_rows(tmp_path, name, content, arguments):
+    assert rows(tmp_path, name, content, **arguments) == []
+
+
+def test_blank_lines_at_the_start_say_nothing_about_columns_quoting_and_json(tmp_path):
+    labelled = {"text": "a, b", "label": "1"}
+    assert rows(tmp_path, "a.tsv", "\n\ntext\tlabel\na, b\t1\n") == [(4, labelled)]
+    assert rows(tmp_path, "a.csv", '\n \ntext,label\n"a, b",1\n') == [(4, labelled)]
+    assert rows(tmp_path, "a.csv", "\ntext\tlabel\na, b\t1\n") == [(3, labelled)]
+    assert rows(tmp_path, "a.tsv", "\na, b\t1\n", columns=("text", "label")) == [(2, labelled)]
+    assert rows(tmp_path, "a.txt", '\n{"text": "one"}\n') == [(2, {"text": "one"})]
+    assert rows(tmp_path, "a.tsv", "\na\t1\n\nb\t0\n", has_header=False) == [
+        (2, {"0": "a", "1": "1"}),
+        (4, {"0": "b", "1": "0"}),
+    ]
+    # Without header, each line of one column is a text, which may be empty.
+    assert rows(tmp_path, "a.tsv", "\na\n", has_header=False) == [(1, {"0": ""}), (2, {"0": "a"})]
 
 
 def test_half_a_surrogate_pair_becomes_a_question_mark_and_a_whole_one_its_character(tmp_path):
