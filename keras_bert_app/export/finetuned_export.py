@@ -82,7 +82,7 @@ def export_finetuned(
     """Exports the best weights of a run as EXPORT_DIR/VERSION and EXPORT_DIR_ids/VERSION.
 
     Args:
-        workdir: str. The work directory of the run. Of several seeds, the best one is exported.
+        workdir: str. The work directory of the run. Where it has several seeds, the best one is exported.
         export_dir: str. The directory of the versions.
         max_windows: int. The most windows of a long text, for tagging and question answering.
         has_litert: bool. Whether to write a LiteRT model into the ids export.
@@ -129,7 +129,7 @@ def raw_text_function(workdir: str, changes: dict | None = None) -> tuple[Callab
     """Makes the function of an export's raw texts in this process, without writing an export.
 
     Args:
-        workdir: str. The work directory of the run. Of several seeds, the best one answers.
+        workdir: str. The work directory of the run. Where it has several seeds, the best one answers.
         changes: dict of fields of FinetuningConfig. See FinetunedRun.
 
     Returns:

@@ -15,7 +15,7 @@ from keras_bert_app.serving.work import Work
 
 # A batch may have so many tokens for each of max_batch_size rows.
 TOKENS_OF_A_ROW = 512
-# The heavy requests under way may have so many times the tokens of the largest single one.
+# Limit for the tokens of all heavy requests under way, as a multiple of the limit for one request.
 _HEAVY_AT_ONCE = 2
 
 

@@ -11,7 +11,7 @@ _WINDOWS = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
 # JSON of token ids shrinks to a thirtieth. What shrinks to less than a hundredth is bounded by this many bytes.
 _MOST_RATIO = 100
 _FREE_BYTES = 1 << 20
-# The bodies of all requests together may have so many times the bytes of the largest single one.
+# Limit for the bytes of all bodies together, as a multiple of the limit for one body.
 _LARGEST_BODIES_AT_ONCE = 16
 
 

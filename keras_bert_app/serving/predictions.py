@@ -17,7 +17,7 @@ _LARGE_ANSWER = 1 << 12
 _SENT_IN_PIECES = 1 << 16
 # So many threads parse large bodies and encode large answers. They share one interpreter, so more would gain nothing.
 _LARGE_AT_ONCE = 2
-# The answers that wait for their readers may have so many times the values of the largest single one.
+# Limit for the values of all answers that are not yet sent, as a multiple of the limit for one answer.
 _LARGEST_ANSWERS_AT_ONCE = 2
 
 

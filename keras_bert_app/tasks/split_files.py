@@ -1,4 +1,4 @@
-"""The files of a task's splits in a directory, or one file in place of the directory."""
+"""Finds the files of a task's splits: in a directory, or one file that --data_dir names."""
 
 import glob
 import os

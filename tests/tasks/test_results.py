@@ -7,7 +7,7 @@ from keras_bert_app.tasks import results
 
 
 def tried(score, **settings):
-    """What a run with a baseline of 0.5 is told to try."""
+    """The advice for a run whose baseline is 0.5."""
     figures = {"metric": "accuracy", "dev": {"accuracy": score}, "baseline": {"what": "always 0", "accuracy": 0.5}}
     return list(results.what_to_try(figures, FinetuningConfig(init_checkpoint="runs/a", **settings)))
 

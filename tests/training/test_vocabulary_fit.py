@@ -22,7 +22,7 @@ def tokenizer(tmp_path):
 
 
 def prepare(directory, unknown_of_20):
-    """A corpus in which so many of 20 pieces are [UNK]."""
+    """A corpus. Of every 20 pieces, the given number is [UNK]."""
     words = [*WORDS[: 19 - unknown_of_20], *["国"] * unknown_of_20]
     documents = [[" ".join(np.random.RandomState(i).permutation(words)) + "."] * 3 for i in range(40)]
     return {str(directory): preparation.prepare_corpus(str(directory), documents=documents, holdout_fraction=0.0)}

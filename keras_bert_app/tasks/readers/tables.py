@@ -132,7 +132,7 @@ def advice_of_trained_run(message: str, text_columns: Sequence[str]) -> str:
         text_columns: The run's columns of texts; () for a task with columns of its own.
 
     Returns:
-        str: the message, with the advice to give the file a head line in place of that of head_advice.
+        str: the message. Its advice is to give the file a head line; the advice of head_advice is gone.
     """
     names = "" if any(name.isdecimal() for name in text_columns) else ", ".join(text_columns)
     advice = "put a head line with the columns of the training file above it"
