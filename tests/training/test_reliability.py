@@ -257,7 +257,7 @@ def test_no_flipped_digit_of_a_manifest_goes_unnoticed(stopped):
 
 
 @pytest.mark.parametrize(
-    "module, interrupted", [(checkpoints, "_tracked"), (checkpoints, "_fingerprint"), (storage, "_to_disk")]
+    "module, interrupted", [(checkpoints, "_tracked"), (checkpoints, "fingerprint"), (storage, "_to_disk")]
 )
 def test_a_save_that_is_broken_off_leaves_the_last_good_state_and_the_next_one_tidies_up(
     stopped, trainer, monkeypatch, module, interrupted
