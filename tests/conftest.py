@@ -1,22 +1,42 @@
-"""Setup for all tests: two logical CPU devices (or TEST_LOGICAL_CPUS), and the paths of test data."""
+"""Setup for all tests: two logical CPU devices (or TEST_LOGICAL_CPUS), their order, and the paths of test data."""
 
+import gc
 import os
 import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # the commands set it too
+# XLA compiles the same programs in half the time if LLVM does not optimize their machine code, which runs for moments.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import pytest
-import tensorflow as tf
-
-# Tests of strategies run two replicas on one CPU. TensorFlow must learn this before it starts its devices.
-NUM_CPUS = int(os.environ.get("TEST_LOGICAL_CPUS", 2))
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * NUM_CPUS
-)
+from xdist import is_xdist_controller
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SHARED = pathlib.Path(__file__).parents[2] / "shared"
+
+
+def pytest_sessionstart(session):
+    """Makes two devices of one CPU for tests of strategies, before TensorFlow starts its devices."""
+    if is_xdist_controller(session):
+        return  # it runs no test, and importing TensorFlow takes as long as ten tests
+    import tensorflow as tf
+
+    num_cpus = int(os.environ.get("TEST_LOGICAL_CPUS", 2))
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * num_cpus
+    )
+
+
+def pytest_collection_modifyitems(items):
+    """Starts the long tests first. No worker then has one left when the other workers have ended."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish():
+    """Takes the half a million objects of the loaded modules out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -96,14 +96,17 @@ LAYERS = [
     # tasks
     {
         "keras_bert_app.tasks": (
-            "batches dev_evaluation features finetune finetuning_start keyword_start labelled_data lengths metrics "
-            "mlm_tuning objectives predicting pruned_runs registry results sampling scoring split_files task transfer"
+            "batches dev_evaluation dev_halves features finetune finetuning_start intervals keyword_start "
+            "labelled_data lengths metrics mlm_tuning objectives predicting pruned_runs registry result_lines results "
+            "sampling scoring split_files task transfer"
         ),
         "keras_bert_app.tasks.families": (
             "answer_report answer_spans entities multiple_choice question_answering sequence_report sequences "
             "squad_scores tagging tagging_rows"
         ),
-        "keras_bert_app.tasks.readers": "choice_files conll corpora generic glue languages squad tables tagging_tasks",
+        "keras_bert_app.tasks.readers": (
+            "choice_files conll disjoint_parts generic glue languages newsgroups reuters squad tables tagging_tasks"
+        ),
         "keras_bert_app.inspection": "inspection_report reading source statistics",
     },
     # SavedModels
@@ -118,9 +121,11 @@ LAYERS = [
     # uses of a model
     {
         "keras_bert_app.analysis": (
-            "analysis_report encoded_sentences encoders even_samples findings head_distances head_tasks input_texts "
-            "mentions occurrences options probe_steps pruned_exports pseudo_likelihood sense_maps "
-            "sense_scores span_items split_halves study_registry tree_probe tree_scores treebank word_vectors"
+            "analysis_report control_tasks coreference_windows edge_answers encoded_sentences encoders "
+            "even_samples findings head_distances head_tasks input_texts layer_probes mentions mix_probe "
+            "occurrences options probe_steps pruned_exports pseudo_likelihood sense_maps sense_scores "
+            "sentence_bootstrap span_items split_halves study_registry tree_probe tree_scores treebank word_pairs "
+            "word_vectors"
         ),
         "keras_bert_app.analysis.studies": (
             "attention_maps attention_parser attention_patterns attention_probe coreference edge_probing "

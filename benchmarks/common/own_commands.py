@@ -79,7 +79,7 @@ def finetune_small(task: str, data_dir: str, workdir: str, **given) -> dict:
     with open(os.path.join(workdir, "results.json"), encoding="utf-8") as file:
         results = json.load(file)
     metric = results["metric"]
-    return {"metric": metric, "score": results["dev"][metric], "baseline": results["baseline"][metric]}
+    return {"metric": metric, "score": results["reported"]["score"], "baseline": results["baseline"]["score"]}
 
 
 def metrics_of(workdir: str) -> list[dict]:

@@ -5,7 +5,7 @@ from keras_bert_app.cli.common import app
 _SEED = 777
 
 
-def evaluate(model_dir: str, corpus_dir: str, vocab_file: str) -> dict[str, float]:
+def evaluate(model_dir: str, corpus_dir: str, vocab_file: str, documents_file: str = "") -> dict[str, float]:
     """Evaluates a model on held-out documents: 15 % of the pieces masked, in rows of 128, for every model.
 
     Models with a next-sentence head are also evaluated on next-sentence pairs.
@@ -14,6 +14,8 @@ def evaluate(model_dir: str, corpus_dir: str, vocab_file: str) -> dict[str, floa
         model_dir: str. The model, in any layout that convert reads.
         corpus_dir: str. Directory that prepare_corpus wrote.
         vocab_file: str. The model's vocabulary.
+        documents_file: str. Text with one sentence a line and blank lines between documents (choosing_documents), to
+            evaluate on these documents; "" for all held-out documents of the corpus.
 
     Returns:
         dict. Figures under the names of pretrain's evaluations.
@@ -30,7 +32,10 @@ def evaluate(model_dir: str, corpus_dir: str, vocab_file: str) -> dict[str, floa
     model = load_pretrained(model_dir, allow_missing=("pooler", "next_sentence"))
     tokenizer = BertTokenizer(vocab_file, model.config.do_lower_case)
     run = PretrainingConfig(max_seq_length=128, global_batch_size=32, seed=_SEED).resolved()
-    shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "heldout")
+    if documents_file:
+        shards = [documents_file]
+    else:
+        shards = preparation.shard_paths(corpus_dir, preparation.load_manifest(corpus_dir), "heldout")
     dataset = pretraining_data.heldout_dataset(
         run, shards, tokenizer, pretraining_data.example_arguments(run, tokenizer, "")
     )

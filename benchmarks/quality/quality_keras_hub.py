@@ -40,6 +40,17 @@ class _Clock(keras.callbacks.Callback):
         self.model.stop_training = self.budget.is_over()
 
 
+def draw_weights(model, initializer_range):
+    """Draws the initial weights anew. BertBackbone and BertMaskedLM have no argument for their deviation.
+
+    Biases and LayerNorm's weights begin as constants and stay as they are.
+    """
+    for variable in model.trainable_variables:
+        if float(keras.ops.std(variable.value)) > 0.0:
+            # Each initializer draws its own seed from the generator that set_random_seed seeded.
+            variable.assign(keras.initializers.TruncatedNormal(stddev=initializer_range)(variable.shape))
+
+
 def main(given):
     keras.utils.set_random_seed(given["seed"])
     keras.config.set_dtype_policy({"float32": "float32", "bfloat16": "mixed_bfloat16"}[given["precision"]])
@@ -55,8 +66,11 @@ def main(given):
         num_heads=size["num_attention_heads"],
         hidden_dim=size["hidden_size"],
         intermediate_dim=size["intermediate_size"],
+        **({} if given["dropout"] is None else {"dropout": given["dropout"]}),
     )
     model = keras_hub.models.BertMaskedLM(backbone, preprocessor)
+    if given["initializer_range"] is not None:
+        draw_weights(model, given["initializer_range"])
     optimizer = keras.optimizers.AdamW(given["learning_rate"], weight_decay=0.01, epsilon=1e-6, global_clipnorm=1.0)
     optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     # For narrow models on a CPU, XLA is faster in float32 and slower in bfloat16 (benchmarks.step.training_step).

@@ -6,9 +6,10 @@ python -m benchmarks.quality.quality_per_minute --corpus_dir=CORPUS --vocab_file
 All contenders have the same text, vocabulary, model size and minutes. The peers have their own masks, dropout and
 initial weights, AdamW, and rows as full as ours. The learning rate rises and falls by the clock for all.
 
-An entry of --contenders is NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]], so a peer may run with several settings:
---contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08. Do not choose settings by
-the text that judges them: try them on another corpus (prepare_corpus --seed holds out other documents).
+An entry of --contenders is NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE[@DROPOUT]]]], so a peer may run with several
+settings: --contenders=ours,keras_hub@1e-3@float32,transformers@3e-3,transformers@3e-3@bfloat16@0.08@0. Do not choose
+settings by the text that judges them: benchmarks.quality.search_settings finds them with other documents and another
+seed. Give its directory as --search_dir: documents and seeds that chose are refused, and the table names the trials.
 
 Models are judged by one evaluation (benchmarks.quality.heldout). KerasHub's head is evaluated under BERT's constants.
 Then they are fine-tuned on 10,000 examples of SST-2 and of CoNLL-2003 beside a random start, all with BERT's dropout.
@@ -21,7 +22,6 @@ with its result and shown above the table.
 
 import json
 import os
-import sys
 
 from absl import flags
 
@@ -29,18 +29,15 @@ from benchmarks.common import count_flags, own_commands, report
 from benchmarks.common.identity import code_digest
 from benchmarks.common.resumable import results_of, spread
 from benchmarks.common.this_machine import machine
-from benchmarks.quality import quality_texts
+from benchmarks.quality import quality_peers, quality_texts, search_results
 from benchmarks.quality.heldout import evaluate
-from benchmarks.quality.quality_contenders import PRECISIONS, parsed
+from benchmarks.quality.quality_contenders import FORM, PRECISIONS, parsed
 from keras_bert_app.cli.common import app
 from keras_bert_app.config.bert_config import SIZES, BertConfig
 from keras_bert_app.errors import UserError
 from pipelines import storage
-from pipelines.wordpiece.vocabulary import load_vocabulary
 
 _RANDOM = "random start"
-_LENGTH, _BATCH_SIZE, _WARMUP_SHARE = 128, 32, 0.06
-_SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 
 _CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote, with held-out documents.")
 _VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
@@ -51,12 +48,15 @@ _SEEDS = count_flags.define("seeds", [1, 2, 3], "One run of each contender a see
 _CONTENDERS = flags.DEFINE_list(
     "contenders",
     ["ours", "keras_hub@1e-3@float32", "transformers@1e-3"],
-    "In this order, seed by seed: NAME[@PEAK_RATE[@PRECISION[@INITIALIZER_RANGE]]].",
+    f"In this order, seed by seed: {FORM}.",
 )
 _PRECISION = flags.DEFINE_enum(
     "precision", "bfloat16", PRECISIONS, "Compute type of those that name none, and of the tasks."
 )
 _PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
+_SEARCH = flags.DEFINE_string(
+    "search_dir", "", "The --directory of the search_settings that chose the peers' settings."
+)
 _DIRECTORY = flags.DEFINE_string("directory", "runs/quality", "Where the runs, the table and the curves go.")
 
 
@@ -67,7 +67,9 @@ def main(arguments):
         app.required("transformers_python")
     os.makedirs(_DIRECTORY.value, exist_ok=True)
     _keep_settings()
-    quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, _LENGTH)
+    search = (_SEARCH.value, _CORPUS.value, _SEEDS.value, _CONTENDERS.value)
+    searched = search_results.sentences(*search) if _SEARCH.value else []
+    quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, quality_peers.LENGTH)
     runs = [f"{contender}:{seed}" for seed in _SEEDS.value for contender in _CONTENDERS.value]
     pretraining = results_of(
         runs,
@@ -90,7 +92,7 @@ def main(arguments):
                 "code": code_digest(),
             },
         )
-    lines = [*machines(pretraining), *table(pretraining, tasks)]
+    lines = [*machines(pretraining), *searched, *table(pretraining, tasks)]
     storage.write_whole(_at("table.md"), "\n".join(lines) + "\n")
     draw(curves, _at("curves.png"))
     print("\n" + "\n".join(lines) + f"\n\n{_at('table.md')}, {_at('curves.png')}")
@@ -128,10 +130,10 @@ def _model_dir(row):
 def _pretrain(row):
     """Trains a contender for its minutes. Returns the held-out figures, the number of steps and the machine."""
     entry, seed = row.split(":")
-    contender, rate, precision, initializer_range = parsed(entry)
-    precision = precision or _PRECISION.value
+    contender = parsed(entry)
+    contender = contender._replace(precision=contender.precision or _PRECISION.value)
     model_dir = _model_dir(row)
-    if contender == "ours":
+    if contender.name == "ours":
         # Within the minutes there are no evaluations and no checkpoint but the last, as the peers have none.
         own_commands.run(
             "pretrain",
@@ -140,7 +142,7 @@ def _pretrain(row):
             corpus_dir=_CORPUS.value,
             vocab_file=_VOCAB.value,
             train_minutes=_MINUTES.value,
-            precision=precision,
+            precision=contender.precision,
             seed=seed,
             log_steps=50,
             eval_steps=1_000_000,
@@ -149,30 +151,16 @@ def _pretrain(row):
             workdir=model_dir,
         )
     else:
-        os.makedirs(_at("models"), exist_ok=True)
-        config = BertConfig.of_size(_CONFIG.value, vocab_size=_num_pieces())
-        size = {name: getattr(config, name) for name in _SIZE}
-        if initializer_range:
-            size["initializer_range"] = initializer_range
-        given = {
-            "seed": int(seed),
-            "precision": precision,
-            "size": size,
-            "max_seq_length": _LENGTH,
-            "max_predictions_per_seq": 20,
-            "batch_size": _BATCH_SIZE,
-            "minutes": _MINUTES.value,
-            "learning_rate": rate,
-            "warmup_share": _WARMUP_SHARE,
-            "vocab_file": os.path.abspath(_VOCAB.value),
-            "passages": _at("passages.txt"),
-            "documents": _at("documents.txt"),
-            "log": model_dir + ".jsonl",
-            "output_dir": model_dir,
-        }
-        python = _PYTHON.value if contender == "transformers" else sys.executable
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"quality_{contender}.py")
-        own_commands.process(os.path.basename(script), [python, script, json.dumps(given)])
+        quality_peers.pretrain(
+            contender,
+            model_dir,
+            _DIRECTORY.value,
+            config=_CONFIG.value,
+            vocab_file=_VOCAB.value,
+            minutes=_MINUTES.value,
+            seed=int(seed),
+            transformers_python=_PYTHON.value,
+        )
     return {
         **evaluate(model_dir, _CORPUS.value, _VOCAB.value),
         "steps": _curve(row)[-1]["step"],
@@ -180,16 +168,11 @@ def _pretrain(row):
     }
 
 
-def _num_pieces():
-    return len(load_vocabulary(_VOCAB.value))
-
-
 def _curve(row):
     """The log of a training: rows with step, seconds and loss (of masked LM alone)."""
     if row.startswith("ours"):
         return [line for line in own_commands.metrics_of(_model_dir(row)) if "loss" in line]
-    with open(_model_dir(row) + ".jsonl", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return quality_peers.logged(_model_dir(row))
 
 
 def _finetune(row):

@@ -44,7 +44,6 @@ def batches(rows, is_special, collator, size, seed):
 
 def main(given):
     torch.manual_seed(given["seed"])
-    size = given["size"]
     fast = tokenizers.BertWordPieceTokenizer(given["vocab_file"], lowercase=True)
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=fast,
@@ -55,7 +54,13 @@ def main(given):
         mask_token="[MASK]",
     )
     rows = rows_of(given["documents"], fast, given["max_seq_length"])
-    model = transformers.BertForMaskedLM(transformers.BertConfig(**size))
+    chosen = {
+        "initializer_range": given["initializer_range"],
+        "hidden_dropout_prob": given["dropout"],
+        "attention_probs_dropout_prob": given["dropout"],
+    }
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    model = transformers.BertForMaskedLM(transformers.BertConfig(**given["size"], **chosen))
     # The default of transformers' Trainer with this version of torch.
     optimizer = torch.optim.AdamW(model.parameters(), lr=given["learning_rate"], weight_decay=0.0, fused=True)
     collator = transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)

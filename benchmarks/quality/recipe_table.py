@@ -7,7 +7,7 @@ python -m benchmarks.quality.recipe_table --corpus_dir=CORPUS --vocab_file=VOCAB
     --rows=steps_adamw:1,steps_sines:1,steps_muon:1,steps_sines_muon:1,steps_short_rows:1,steps_quarter:1
 
 Each row runs the pretrain command, so a row that was stopped continues. DIRECTORY/results.json has the finished rows.
-Rows whose names begin with steps_ take 600 steps of 2,048 tokens. They show the value of each part of small_budget.
+Rows whose names begin with steps_ take 600 steps of 2,048 tokens. They add the parts of small_budget one by one.
 All other rows train for --minutes. All runs share corpus, vocabulary, model size and machine. A recipe that is made
 for many devices gets a smaller batch and rate (ROWS says which).
 

@@ -9,6 +9,7 @@ MaskedLM and Tuned have these attributes and methods:
     model: Keras model. Its encoder has the heads.
     estimation: list of batches. The data that importance is estimated on.
     num_estimated: int. The number of rows (MaskedLM) or examples (Tuned) in estimation.
+    num_scored: int. The number of masked tokens (MaskedLM) or examples (Tuned) that are scored.
     outputs(model, batch): computes the outputs of a model of the same kind. It can be traced into a graph.
     loss(outputs, batch): returns the sum of the losses of the batch.
     score(call): scores rows that estimation does not have. call maps a batch to outputs. Returns a dict of figures, the
@@ -128,10 +129,10 @@ class MaskedLM:
         )
         self.num_estimated = len(halves[0])
         self.name = "masked LM"
-        count = int(sum(batch["masked_lm_weights"].numpy().sum() for batch in self.scored))
+        self.num_scored = int(sum(batch["masked_lm_weights"].numpy().sum() for batch in self.scored))
         self.data = (
             f"{options.input_file}: importance on {len(halves[0]):,} rows of at most {length} tokens, scores on "
-            f"{count:,} masked tokens of {len(halves[1]):,} others"
+            f"{self.num_scored:,} masked tokens of {len(halves[1]):,} others"
         )
         self.inputs = self.scored[0]
 
@@ -212,7 +213,7 @@ class Tuned:
         estimated = self._features(Examples(even))
         self.features = self._features(self.examples)
         self.estimation = [batch for batch, _ in self._batches(estimated)]
-        self.num_estimated = len(even)
+        self.num_estimated, self.num_scored = len(even), len(odd)
         self.name = self.task.name
         self.data = (
             f"{finetuned.directory}: importance on {self.num_estimated:,} dev examples of {self.task.name}, scores on "

@@ -146,14 +146,22 @@ class Vectors:
     Attributes:
         words: dict of word -> float32 [L + 1, n, H], of length 1.
         random_cosine: float [L + 1]. The mean cosine of random words from different sentences.
-        all_words: float [L + 1]. The mean self-similarity of all words that stand in at least five sentences.
-        num_words: int. The number of such words.
+        similarities: float [frequent words, L + 1]. The self-similarity of each word that stands in at least five
+            sentences.
     """
 
     words: dict
     random_cosine: np.ndarray
-    all_words: np.ndarray
-    num_words: int
+    similarities: np.ndarray
+
+    @property
+    def num_words(self) -> int:
+        return len(self.similarities)
+
+    @property
+    def all_words(self) -> np.ndarray:
+        """float [L + 1]: the mean of the similarities; NaN without frequent words."""
+        return self.similarities.mean(axis=0) if len(self.similarities) else np.full(self.similarities.shape[1], np.nan)
 
 
 def vectors(subject: Subject, corpus: Corpus, seed: int, log: Callable[[str], None]) -> Vectors:
@@ -197,8 +205,7 @@ def vectors(subject: Subject, corpus: Corpus, seed: int, log: Callable[[str], No
     return Vectors(
         word_vectors,
         mean_cosine(random_sum, num_random),
-        np.mean(similarities, axis=0) if frequent else np.full(shape[0], np.nan),
-        len(frequent),
+        np.array(similarities).reshape(-1, shape[0]),
     )
 
 

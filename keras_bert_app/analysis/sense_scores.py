@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from keras_bert_app.analysis.sentence_bootstrap import share_interval
+
 MOST_CLUSTERS = 5
 FEWEST_OF_CLUSTER = 3  # two similar sentences make no sense of a word
 
@@ -15,7 +17,9 @@ class Scores:
     Attributes:
         clusters: int [L + 1, n]. The cluster of each occurrence, from 0 for the largest.
         silhouette: list of L + 1 floats, or None for a layer without clusters.
-        same_document: list of L + 1 floats, or None. See same_document.
+        same_document: list of L + 1 floats, or None. How often the nearest vector of another context is of the same
+            document. See right_documents.
+        intervals: list of L + 1 (lower bound, upper bound) of same_document, or None. Documents are drawn again.
         chance: float or None. The value of same_document that chance gives.
         asked: int. The number of occurrences that same_document counts.
     """
@@ -23,6 +27,7 @@ class Scores:
     clusters: np.ndarray
     silhouette: list
     same_document: list
+    intervals: list
     chance: float | None
     asked: int
 
@@ -30,7 +35,7 @@ class Scores:
         """Returns a dict of the scores, without the clusters, that JSON can hold."""
         return {
             "occurrences": self.clusters.shape[1],
-            **{name: getattr(self, name) for name in ("silhouette", "same_document", "chance", "asked")},
+            **{name: getattr(self, name) for name in ("silhouette", "same_document", "intervals", "chance", "asked")},
         }
 
 
@@ -40,18 +45,22 @@ def scores(vectors: np.ndarray, documents: np.ndarray, contexts: np.ndarray) -> 
     Args:
         vectors: float [L + 1, n, H], of length 1.
         documents: int [n]. The document of each occurrence.
-        contexts: int [n]. The context of each occurrence, see same_document.
+        contexts: int [n]. The context of each occurrence, see right_documents.
 
     Returns:
         Scores.
     """
     clusters_by_layer = [sense_clusters(layer) for layer in vectors]
-    same_by_layer = [same_document(layer, documents, contexts) for layer in vectors]
+    right_by_layer = [right_documents(layer, documents, contexts) for layer in vectors]
+    _, asked, chance = right_by_layer[0]
+    num_asked = int(asked.sum())
     return Scores(
         np.stack([labels for labels, _ in clusters_by_layer]),
         [score for _, score in clusters_by_layer],
-        [share for share, _, _ in same_by_layer],
-        *same_by_layer[0][1:],
+        [float(right[asked].mean()) if num_asked else None for right, _, _ in right_by_layer],
+        [share_interval(right[asked], documents[asked]) if num_asked else None for right, _, _ in right_by_layer],
+        chance,
+        num_asked,
     )
 
 
@@ -81,10 +90,10 @@ def sense_clusters(vectors: np.ndarray) -> tuple[np.ndarray, float | None]:
     return best
 
 
-def same_document(
+def right_documents(
     vectors: np.ndarray, documents: np.ndarray, contexts: np.ndarray
-) -> tuple[float | None, float | None, int]:
-    """Counts how often the nearest vector of another context is of the same document.
+) -> tuple[np.ndarray, np.ndarray, float | None]:
+    """Says of each occurrence whether the nearest vector of another context is of the same document.
 
     Two occurrences in one sentence, or in two equal sentences, are alike because of the sentence. Such a pair never
     counts as the same document, and neither occurrence can be the nearest of the other one.
@@ -95,15 +104,14 @@ def same_document(
         contexts: int [n]. Occurrences in equal sentences have the same number.
 
     Returns:
-        (float, float, int): the share, the share that chance gives, and the number of occurrences that count. If no
-        document has two contexts: (None, None, 0).
+        (bool [n], bool [n], float): whether the nearest vector is of the same document, whether the occurrence counts,
+        because its document has another context, and the share that chance gives; None if no occurrence counts.
     """
     is_other = contexts[:, None] != contexts
     is_same = (documents[:, None] == documents) & is_other
     asked = is_same.any(axis=1)
     if not asked.any():
-        return None, None, 0
+        return np.zeros(len(vectors), bool), asked, None
     nearest = np.where(is_other, vectors @ vectors.T, -np.inf).argmax(axis=1)
-    right = is_same[np.arange(len(vectors)), nearest]
     chance = is_same[asked].sum(axis=1) / is_other[asked].sum(axis=1)
-    return float(right[asked].mean()), float(chance.mean()), int(asked.sum())
+    return is_same[np.arange(len(vectors)), nearest], asked, float(chance.mean())

@@ -29,10 +29,17 @@ class Items:
     Attributes:
         vectors: float16 [L + 1, n, D].
         labels: list of n str.
+        types: list of n str. The word that decides on the label of the control task: the word itself, the dependent of
+            a pair, or all words of a name. In lower case for an uncased encoder.
+        sentences: int64 [n]. The number of each item's sentence.
+        documents: int64 [n]. The number of each item's document.
     """
 
     vectors: np.ndarray
     labels: list
+    types: list
+    sentences: np.ndarray
+    documents: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +95,34 @@ def read_names(subject: Subject, path: str, max_sentences: int) -> Source:
     if not sentences:
         raise UserError(f"{path}: holds no sentence; expected words and tags in columns, such as those of CoNLL-2003")
     kept, remark = _fitting(subject, sentences[: max_sentences or None], path)
-    if not any(entities.spans(sentence.tags) for sentence in kept):
+    if not any(map(has_name, kept)):
         raise UserError(
             f"{path}: no name stands in its {len(kept):,} sentences that were read; raise --max_sentences, or give "
             "a file with names"
         )
     return Source(kept, remark)
+
+
+def has_name(sentence) -> bool:
+    """Says whether a sentence of read_names contains a name."""
+    return bool(entities.spans(sentence.tags))
+
+
+def require_two(path: str, has_items: list[bool]) -> None:
+    """Checks that two dev sentences have items: one half chooses the layer, the other one is reported.
+
+    Args:
+        path: str. The dev file.
+        has_items: list of bool. Whether each sentence has an item.
+
+    Raises:
+        UserError: one sentence alone has items.
+    """
+    if sum(has_items) < 2:
+        raise UserError(
+            f"{path}: one of its {len(has_items):,} sentences that were read can be asked about; expected two at "
+            "least, one to choose the layer and one to measure it; raise --max_sentences, or give a larger file"
+        )
 
 
 def _fitting(subject, given, path):
@@ -117,17 +146,29 @@ def items_of_trees(subject: Subject, source: Source, log: Callable[[str], None])
     """
     trees = source.sentences
     vectors = word_vectors(subject, [tree.words for tree in trees], log)
-    tags, arcs, start = [], [], 0
-    for tree in trees:
-        tags += [(start + word, tag) for word, tag in enumerate(tree.tags)]
-        arcs += [
-            (start + word, start + int(head), tree.relations[word]) for word, head in enumerate(tree.heads) if head >= 0
-        ]
+    tags, arcs, start = [], [], 0  # (label, type, sentence, document, place, place of the head)
+    for number, tree in enumerate(trees):
+        for word, (text, tag, relation, head) in enumerate(
+            zip(_types(subject, tree.words), tree.tags, tree.relations, tree.heads, strict=True)
+        ):
+            tags.append((tag, text, number, tree.document, start + word))
+            if head >= 0:
+                arcs.append((relation, text, number, tree.document, start + word, start + int(head)))
         start += len(tree)
     tags, arcs = evenly_spaced(tags, MOST_ITEMS), evenly_spaced(arcs, MOST_ITEMS)
-    words = vectors[:, [word for word, _ in tags]]
-    pairs = np.concatenate([vectors[:, [arc[end] for arc in arcs]] for end in (0, 1)], axis=2)
-    return Items(words, [tag for _, tag in tags]), Items(pairs, [relation for *_, relation in arcs])
+    words = vectors[:, [tag[4] for tag in tags]]
+    pairs = np.concatenate([vectors[:, [arc[end] for arc in arcs]] for end in (4, 5)], axis=2)
+    return _items(words, tags), _items(pairs, arcs)
+
+
+def _types(subject, words):
+    return [word.lower() if subject.config.do_lower_case else word for word in words]
+
+
+def _items(vectors, described):
+    """Items of vectors and of tuples that begin with label, type, sentence and document."""
+    labels, types, sentences, documents = ([row[at] for row in described] for at in range(4))
+    return Items(vectors, labels, types, np.array(sentences, np.int64), np.array(documents, np.int64))
 
 
 def items_of_names(subject: Subject, source: Source, log: Callable[[str], None]) -> Items:
@@ -143,9 +184,13 @@ def items_of_names(subject: Subject, source: Source, log: Callable[[str], None])
     """
     vectors = word_vectors(subject, [sentence.words for sentence in source.sentences], log)
     names, start = [], 0
-    for sentence in source.sentences:
-        names += [(start + first, start + end, kind) for kind, first, end in entities.spans(sentence.tags)]
+    for number, sentence in enumerate(source.sentences):
+        types = _types(subject, sentence.words)
+        names += [
+            (kind, " ".join(types[first:end]), number, sentence.document, start + first, start + end)
+            for kind, first, end in entities.spans(sentence.tags)
+        ]
         start += len(sentence.words)
     names = evenly_spaced(names, MOST_ITEMS)
-    means = np.stack([vectors[:, first:end].mean(axis=1, dtype=np.float32) for first, end, _ in names], axis=1)
-    return Items(means.astype(np.float16), [kind for *_, kind in names])
+    means = np.stack([vectors[:, first:end].mean(axis=1, dtype=np.float32) for *_, first, end in names], axis=1)
+    return _items(means.astype(np.float16), names)

@@ -1,6 +1,6 @@
-"""Two halves of the data: one chooses the best head, the other one measures its accuracy.
+"""Two halves of the data: one chooses the best head or layer, the other one measures its accuracy.
 
-Without the split, the best of many heads would be the luckiest one.
+Without the split, the best of many would be the luckiest one.
 """
 
 from collections.abc import Iterable
@@ -26,20 +26,37 @@ def assign_halves(*levels: np.ndarray) -> np.ndarray | None:
     return None
 
 
-def cross_half_share(counts: np.ndarray, totals: np.ndarray) -> float | None:
-    """Computes the share of right answers when each half uses the best choice of the other half.
+def reported_half(is_counted: np.ndarray, *levels: np.ndarray) -> np.ndarray | None:
+    """Assigns items to the half that chooses or to the half that is reported. Both halves have counted items.
 
     Args:
-        counts: int [2, ...]. The right answers of each choice in each half.
-        totals: int [2]. The number of questions in each half.
+        is_counted: bool [n]. The items that the choice and the report need.
+        *levels: int [n] each. See assign_halves.
 
     Returns:
-        float, 0 to 1, or None if one half has no question.
+        bool [n]. True for the half that is reported, where the groups without counted items are too. None if less than
+        two items count.
     """
-    if min(totals) == 0:
-        return None
-    flat = np.reshape(counts, (2, -1))
-    return float(flat[0, flat[1].argmax()] + flat[1, flat[0].argmax()]) / float(np.sum(totals))
+    for level in levels:
+        groups = np.unique(np.asarray(level)[is_counted])
+        if len(groups) > 1:
+            return ~np.isin(level, groups[0::2])
+    return None
+
+
+def cross_half_answers(answers: np.ndarray, half: np.ndarray) -> np.ndarray:
+    """Takes for each question the answer of the choice that is best on the other half.
+
+    Args:
+        answers: bool [n, ...]. Whether the answer of each choice to each question is right.
+        half: bool [n]. See assign_halves.
+
+    Returns:
+        bool [n].
+    """
+    flat = np.reshape(answers, (len(half), -1))
+    best = [flat[half == which].sum(axis=0).argmax() for which in (True, False)]  # for the questions of False, of True
+    return flat[np.arange(len(half)), np.where(half, best[1], best[0])]
 
 
 def mean_and_spread(shares: Iterable[float | None]) -> list[float | None]:

@@ -2,7 +2,7 @@
 
 See Hewitt and Manning 2019, section 3.1, and their code.
 
-Dimensions: M sentences of one length, W words of each.
+Dimensions: M sentences of one length, W words of each, S sentences of all lengths, R draws.
 """
 
 import dataclasses
@@ -13,7 +13,8 @@ from keras_bert_app.analysis import treebank
 
 # Hewitt and Manning 2019: the mean over the sentences of a length, then over the lengths 5 to 50.
 _SPEARMAN_LENGTHS = range(5, 51)
-BY_LENGTH = ("distance_spearman", "depth_spearman")
+MEASURES = ("uuas", "distance_spearman", "root_accuracy", "depth_spearman")
+BY_LENGTH = MEASURES[1::2]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,126 @@ def groups_of(trees: list[treebank.Tree], starts: np.ndarray) -> list[Group]:
     return result
 
 
+@dataclasses.dataclass(frozen=True)
+class Sentences:
+    """What the scores of S sentences are divided by.
+
+    Attributes:
+        lengths: int64 [S]. The words of each sentence.
+        edges: int64 [S]. The gold edges between words that are no punctuation.
+        has_words: bool [S]. Whether a word is no punctuation.
+    """
+
+    lengths: np.ndarray
+    edges: np.ndarray
+    has_words: np.ndarray
+
+    def part(self, is_kept: np.ndarray) -> "Sentences":
+        """Returns the Sentences of a part, bool [S]."""
+        return Sentences(self.lengths[is_kept], self.edges[is_kept], self.has_words[is_kept])
+
+
+def sentences_of(groups: list[Group]) -> Sentences:
+    """Counts the words and the gold edges of each sentence.
+
+    Args:
+        groups: list of Group.
+
+    Returns:
+        Sentences, in the order of the trees.
+    """
+    return Sentences(
+        _in_order(groups, [np.full(len(group.heads), group.heads.shape[1]) for group in groups]),
+        _in_order(groups, [right_edges(group, np.full(group.heads.shape, -1))[1].sum(axis=1) for group in groups]),
+        _in_order(groups, [group.counted.any(axis=1) for group in groups]),
+    )
+
+
+def sentence_values(groups: list[Group], distances: list[np.ndarray], depths: list[np.ndarray]) -> np.ndarray:
+    """Scores each sentence.
+
+    Args:
+        groups: list of Group.
+        distances: list of float [M, W, W], one for each group.
+        depths: list of float [M, W], one for each group.
+
+    Returns:
+        float64 [measures, S], in the order of MEASURES and of the trees: the number of right edges, the correlation of
+        distances, whether the root is found, the correlation of depths. The correlation of distances is the mean over
+        a word's distances to all words, itself included. Correlations of lengths that do not count are 0.
+    """
+    values = []
+    for group, distance, depth in zip(groups, distances, depths, strict=True):
+        shallowest = np.where(group.counted, depth, np.inf).argmin(axis=1)
+        is_asked, zeros = depth.shape[1] in _SPEARMAN_LENGTHS, np.zeros(len(depth))
+        values.append(
+            np.stack(
+                [
+                    right_edges(group, minimum_spanning_trees(distance, group.counted))[0].sum(axis=1),
+                    spearman(distance, group.distances).mean(axis=1) if is_asked else zeros,
+                    group.counted.any(axis=1) & (group.heads[np.arange(len(shallowest)), shallowest] < 0),
+                    spearman(depth, group.depths) if is_asked else zeros,
+                ],
+                axis=1,
+            )
+        )
+    return _in_order(groups, values).T
+
+
+def _in_order(groups, values):
+    """Values of each group's sentences, in the order of the trees."""
+    return np.concatenate(values)[np.argsort(np.concatenate([group.numbers for group in groups]))]
+
+
+def measured(values: np.ndarray, sentences: Sentences, counts: np.ndarray | None = None) -> np.ndarray:
+    """Computes the scores of all sentences together.
+
+    uuas is the share of gold edges that the minimum spanning tree has, without punctuation. root_accuracy says how
+    often the shallowest word that is no punctuation is the root. Correlations are averaged over the sentences of a
+    length, then over the lengths 5 to 50.
+
+    Args:
+        values: float [measures, S]. See sentence_values; or their mean over seeds.
+        sentences: Sentences.
+        counts: float [R, S]. How often each sentence counts. Once by default.
+
+    Returns:
+        float64 [R, measures], or [measures] without counts. NaN stands for a score without anything to count.
+    """
+    weights = np.ones((1, len(sentences.lengths))) if counts is None else counts
+    is_of_length = np.eye(_SPEARMAN_LENGTHS.stop)[np.minimum(sentences.lengths, _SPEARMAN_LENGTHS.stop - 1)]
+    is_of_length *= np.isin(sentences.lengths, _SPEARMAN_LENGTHS)[:, None]
+    with np.errstate(invalid="ignore"):  # 0 / 0 is NaN
+        of_length = weights @ is_of_length
+        num_lengths = (of_length > 0).sum(axis=1)
+        correlations = [
+            np.nansum(weights @ (row[:, None] * is_of_length) / of_length, axis=1) / num_lengths for row in values[1::2]
+        ]
+        shares = [
+            weights @ row / (weights @ count)
+            for row, count in zip(values[0::2], (sentences.edges, sentences.has_words), strict=True)
+        ]
+    result = np.stack([shares[0], correlations[0], shares[1], correlations[1]], axis=1)
+    return result[0] if counts is None else result
+
+
+def by_length(values: np.ndarray, sentences: Sentences) -> dict[str, dict[int, float]]:
+    """Averages the correlations over the sentences of each length.
+
+    Args:
+        values: float [measures, S]. See sentence_values.
+        sentences: Sentences.
+
+    Returns:
+        dict of a name of BY_LENGTH -> dict of length (5 to 50) -> mean correlation.
+    """
+    lengths = [int(length) for length in np.unique(sentences.lengths) if length in _SPEARMAN_LENGTHS]
+    return {
+        name: {length: float(row[sentences.lengths == length].mean()) for length in lengths}
+        for name, row in zip(BY_LENGTH, values[1::2], strict=True)
+    }
+
+
 def score(groups: list[Group], distances: list[np.ndarray], depths: list[np.ndarray]) -> dict[str, float | None]:
     """Scores the predictions over all groups.
 
@@ -73,67 +194,10 @@ def score(groups: list[Group], distances: list[np.ndarray], depths: list[np.ndar
         depths: list of float [M, W], one for each group.
 
     Returns:
-        dict of four floats, None for a score without anything to count:
-        uuas: the share of gold edges that the minimum spanning tree has. Punctuation is left out of both.
-        root_accuracy: how often the shallowest word that is no punctuation is the root.
-        distance_spearman: the correlation of a word's distances to all words, itself included. It is averaged over the
-            sentence, the sentences of a length, and the lengths 5 to 50.
-        depth_spearman: the correlation of the depths of a sentence, averaged in the same way.
+        dict of a name of MEASURES -> float, None for a score without anything to count. See measured.
     """
-    right = edges = roots = sentences = 0
-    for group, distance, depth in zip(groups, distances, depths, strict=True):
-        is_right, is_gold = right_edges(group, minimum_spanning_trees(distance, group.counted))
-        right, edges = right + int(is_right.sum()), edges + int(is_gold.sum())
-        has_words = group.counted.any(axis=1)
-        shallowest = np.where(group.counted, depth, np.inf).argmin(axis=1)
-        roots += int(np.sum(has_words & (group.heads[np.arange(len(shallowest)), shallowest] < 0)))
-        sentences += int(has_words.sum())
-    by_length = spearman_by_length(groups, distances, depths)
-    return {
-        "uuas": right / edges if edges else None,
-        "root_accuracy": roots / sentences if sentences else None,
-        **{name: float(np.mean(list(values.values()))) if values else None for name, values in by_length.items()},
-    }
-
-
-def spearman_by_length(
-    groups: list[Group], distances: list[np.ndarray], depths: list[np.ndarray]
-) -> dict[str, dict[int, float]]:
-    """Averages Spearman's correlations over the sentences of each length.
-
-    Args:
-        groups: list of Group.
-        distances: list of float [M, W, W], one for each group.
-        depths: list of float [M, W], one for each group.
-
-    Returns:
-        dict of a name of BY_LENGTH -> dict of length (5 to 50) -> mean correlation.
-    """
-    predicted = [
-        (group, distance, depth)
-        for group, distance, depth in zip(groups, distances, depths, strict=True)
-        if depth.shape[1] in _SPEARMAN_LENGTHS
-    ]
-    return {
-        "distance_spearman": {
-            depth.shape[1]: float(spearman(distance, group.distances).mean()) for group, distance, depth in predicted
-        },
-        "depth_spearman": {
-            depth.shape[1]: float(spearman(depth, group.depths).mean()) for group, _, depth in predicted
-        },
-    }
-
-
-def num_edges(groups: list[Group]) -> int:
-    """Counts the gold edges that UUAS asks for.
-
-    Args:
-        groups: list of Group.
-
-    Returns:
-        int.
-    """
-    return sum(int(right_edges(group, np.full(group.heads.shape, -1))[1].sum()) for group in groups)
+    scores = measured(sentence_values(groups, distances, depths), sentences_of(groups))
+    return {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, scores, strict=True)}
 
 
 def right_edges(group: Group, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

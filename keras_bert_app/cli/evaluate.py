@@ -1,4 +1,4 @@
-"""Scores a fine-tuned run on labelled examples.
+"""Scores a fine-tuned run on labelled examples: by default on the half of dev that did not choose its weights.
 
 python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2
 python -m keras_bert_app.cli.evaluate --workdir=runs/sst-2 --ensemble  # all seeds of a run with --num_seeds together
@@ -6,6 +6,7 @@ python -m keras_bert_app.cli.evaluate --workdir=runs/xnli --split=test --output_
 """
 
 import dataclasses
+import os
 import sys
 
 from absl import flags
@@ -36,14 +37,22 @@ def main(arguments: list[str]) -> None:
     path = _INPUT_FILE.value or run.task.path(data_dir, _SPLIT.value, dev_fraction=run.run.dev_fraction)
     if _OUTPUT_DIR.value:
         make_ready(_OUTPUT_DIR.value)
-    scores, examples, notes, predicted = run.evaluate(path, split=None if _INPUT_FILE.value else _SPLIT.value)
+    is_own = os.path.realpath(data_dir) == os.path.realpath(run.run.data_dir)
+    has_chosen = _SPLIT.value == "dev" and not _INPUT_FILE.value and is_own
+    scores, examples, notes, predicted = run.evaluate(
+        path,
+        most=run.run.max_eval_examples if has_chosen else 0,
+        split=None if _INPUT_FILE.value else _SPLIT.value,
+        has_chosen=has_chosen,
+    )
     print(f"{path}: {len(examples):,} examples{''.join('; ' + note for note in notes)}")
+    low, high = run.interval(examples, predicted)
+    metric = run.task.metrics[0]
     for name, value in scores.items():
-        print(f"  {name} {value:.4f}")
+        print(f"  {name} {value:.4f}{f' (95 % interval {low:.4f} to {high:.4f})' if name == metric else ''}")
     if _OUTPUT_DIR.value:
-        names = run.write(
-            _OUTPUT_DIR.value, examples, predicted, scores={"file": path, "examples": len(examples), **scores}
-        )
+        found = {"file": path, "examples": len(examples), **scores, f"{metric}_interval": [low, high]}
+        names = run.write(_OUTPUT_DIR.value, examples, predicted, scores=found)
         print(f"wrote {_OUTPUT_DIR.value}: {', '.join(names)}")
 
 

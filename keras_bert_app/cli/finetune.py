@@ -35,7 +35,7 @@ _VOCAB_FILE = flags.DEFINE_string("vocab_file", "", "Without --init_checkpoint: 
 # --max_eval_examples limits an evaluation, so that --max_eval_steps has no meaning here.
 _given_for_run = config_flags.define_flags(
     [field for field in dataclasses.fields(FinetuningConfig) if field.name != "max_eval_steps"],
-    is_path=("data_dir", "unlabelled_files"),
+    is_path=("data_dir", "test_file", "unlabelled_files"),
 )
 
 

@@ -38,6 +38,11 @@ class FinetuningConfig(TrainingConfig):
         minimum=0.0,
         below=1.0,
     )
+    test_file: str = field(
+        "",
+        "Labelled file that is scored once, with the best weights, which all of dev then chooses. Without it, one half "
+        "of dev chooses the weights and the other half is reported.",
+    )
     text_columns: tuple = field(
         (),
         "Columns with the text, or the two texts, of the tasks over tables, by name or by number from 0; of tagging "
@@ -177,6 +182,7 @@ class FinetuningConfig(TrainingConfig):
     CHANGEABLE_ON_RESUME = TrainingConfig.CHANGEABLE_ON_RESUME | {
         "num_train_epochs",
         "data_dir",
+        "test_file",
         "unlabelled_files",
         "early_stopping",
     }

@@ -132,7 +132,7 @@ class TrainingConfig:
     )
     deterministic: bool = field(
         False,
-        "On a GPU, give the same bits in every run and after every resume, for about a tenth more time. A CPU does so "
+        "On a GPU, give the same bits in every run and after every resume, for some 15 % more time. A CPU does so "
         "in any case.",
     )
     save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)

@@ -1,6 +1,8 @@
 """Bar charts of a model's scores next to their baselines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from keras_bert_app.drawing import fonts
 from keras_bert_app.drawing.figures import picture
@@ -9,12 +11,15 @@ _OURS, _BASELINE = "#4477aa", "#888888"
 _COLUMNS = 4
 
 
-def draw_results(panels: Sequence[tuple[str, dict, dict]], title: str) -> bytes:
+def draw_results(
+    panels: Sequence[tuple[str, dict, dict]], title: str, intervals: Mapping[str, tuple[float, float]] | None = None
+) -> bytes:
     """Draws a panel of horizontal bars for each measure. Each panel has its own scale.
 
     Args:
         panels: list of (name of the measure, dict name -> score of the model, dict name -> score of a baseline).
         title: the heading of the picture.
+        intervals: dict name -> (lower bound, upper bound) of its 95 % interval, for some of the names.
 
     Returns:
         The bytes of a PNG file.
@@ -28,17 +33,25 @@ def draw_results(panels: Sequence[tuple[str, dict, dict]], title: str) -> bytes:
             axis.set_axis_off()
         for axis, (name, ours, baselines) in zip(axes, panels, strict=False):  # spare axes are off
             figures = {**ours, **baselines}
+            bounds = [(intervals or {}).get(label, (value, value)) for label, value in figures.items()]
+            lengths = [
+                (max(value - low, 0), max(high - value, 0))
+                for value, (low, high) in zip(figures.values(), bounds, strict=True)
+            ]
             bars = axis.barh(
                 range(len(figures)),
                 list(figures.values()),
                 0.7,
+                xerr=list(zip(*lengths, strict=True)) if np.any(lengths) else None,
+                ecolor="#333333",
                 color=[_OURS] * len(ours) + [_BASELINE] * len(baselines),
             )
             axis.bar_label(bars, [_written(value) for value in figures.values()], padding=3, fontsize=8)
             axis.set_yticks(range(len(figures)), [fonts.drawable(label, 44) for label in figures])
             axis.invert_yaxis()
             axis.set_xticks([])
-            axis.set_xlim(min(0, 1.25 * min(figures.values())), 1.25 * max(0, *figures.values()) or 1e-6)
+            highest = max(0, *figures.values(), *(high for _, high in bounds))
+            axis.set_xlim(min(0, 1.25 * min(figures.values())), 1.25 * highest or 1e-6)
             axis.set_title(name)
     return image.getvalue()
 

@@ -182,16 +182,18 @@ def _facts(finetuned):
 def _scores(directory):
     """(words about the step of the best weights, lines about their scores); ("", []) before the run ends."""
     scores = results.of_best_weights(directory)
-    if not scores:
+    if "reported" not in scores:
         return "", []
     try:
-        baseline = scores["baseline"]
+        baseline, reported = scores["baseline"], scores["reported"]
+        low, high = reported["interval"]
         lines = [
-            f"{name} {value:.4f} on {scores['dev_examples']:,} development examples; {baseline[name]:.4f} for what "
-            f"needs no model ({baseline['what']})"
-            for name, value in scores["dev"].items()
+            f"{name} {value:.4f}{f' (95 % interval {low:.4f} to {high:.4f})' if name == scores['metric'] else ''} on "
+            f"{reported['examples']:,} examples of {reported['on']}; {baseline['metrics'][name]:.4f} for what needs no "
+            f"model ({baseline['what']})"
+            for name, value in reported["metrics"].items()
         ]
-        return f"; the weights of step {scores['best_step']:,} of {scores['num_train_steps']:,}", lines
+        return f"; the weights of step {scores['best']['step']:,} of {scores['num_train_steps']:,}", lines
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         path = work_directory.path_in(directory, "results.json")
         raise UserError(

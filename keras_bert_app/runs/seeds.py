@@ -14,11 +14,10 @@ def has_several(workdir: str) -> bool:
 
 
 def best(workdir: str) -> str:
-    """The directory of the seed with the best score; the path itself where it has no several seeds."""
+    """The directory of the seed whose examples of choice score best; the path itself where it has no several seeds."""
     if not (values := _results(workdir)):
         return workdir
-    run = max((run for run in values["runs"] if "dev" in run), key=lambda run: run["dev"][values["metric"]])
-    return _directory(workdir, run)
+    return _directory(workdir, max((run for run in values["runs"] if "failed" not in run), key=_score))
 
 
 def sound(workdir: str) -> list[str]:
@@ -45,21 +44,26 @@ def _results(workdir):
     runs, degenerate = values.get("runs"), values.get("degenerate_seeds", [])
     is_ours = (
         isinstance(runs, list)
-        and all(_is_run(run, values.get("metric")) for run in runs)
-        and any("dev" in run for run in runs)
+        and all(map(_is_run, runs))
+        and any("failed" not in run for run in runs)
         and isinstance(degenerate, list)
     )
     return {**values, "degenerate_seeds": degenerate} if is_ours else {}
 
 
-def _is_run(run, metric):
-    """Whether an entry has a seed, and a score if the run has ended."""
+def _is_run(run):
+    """Whether an entry has a seed, and a score if the run has not failed."""
     return (
         isinstance(run, dict)
         and type(run.get("seed")) is int
-        and isinstance(metric, str)
-        and ("dev" not in run or isinstance(run["dev"], dict) and type(run["dev"].get(metric)) in (int, float))
+        and ("failed" in run or type(_score(run)) in (int, float))
     )
+
+
+def _score(run):
+    """The score of a run's best weights on the examples that chose them; None if there is none."""
+    best = run.get("best")
+    return best.get("score") if isinstance(best, dict) else None
 
 
 def _directory(workdir, run):

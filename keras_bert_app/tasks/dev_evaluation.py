@@ -1,6 +1,8 @@
-"""Scorer: evaluates a model on the dev examples during training and keeps its best weights."""
+"""Scorer: evaluates a model on the dev examples that choose its best weights, and keeps these weights."""
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from keras_bert_app.training import forward, reporting, strategies
 
 
 class Scorer:
-    """Evaluates a model on the dev examples, keeps the best weights, and decides when to stop early.
+    """Evaluates a model on the dev examples that choose, keeps the best weights, and decides when to stop early.
 
     Args:
         workdir: str. Work directory of the run.
@@ -85,6 +87,25 @@ class Scorer:
             self.data.task, examples, features, logits, run or self.run, self.data.labels
         )
 
+    def tuned_predictions(self, logits) -> tuple[list[dict], dict[str, Any]]:
+        """The predictions for the dev examples, with the fields that were tuned on them.
+
+        Args:
+            logits: The logits of each unit of the dev examples.
+
+        Returns:
+            (predictions, dict of the tuned fields of FinetuningConfig, without those that the user gave a value).
+        """
+        task, examples = self.data.task, self.data.dev_examples
+        predictions = self.decoded(examples, self.data.dev, logits)
+        if not task.tune:
+            return predictions, {}
+        best = task.tune(examples, predictions)
+        fields = {
+            name: value for name, value in best.items() if getattr(self.run, name) == getattr(type(self.run), name)
+        }
+        return self.decoded(examples, self.data.dev, logits, dataclasses.replace(self.run, **fields)), fields
+
     def evaluate(self, step: int, should_stop: Callable[[], bool]) -> dict[str, float]:
         """Scores the model and keeps its weights if no earlier score was better.
 
@@ -99,7 +120,7 @@ class Scorer:
         logits = self.logits(data.dev, should_stop, self.times)
         if logits is None:
             return {}
-        predictions = self.decoded(data.dev_examples, data.dev, logits)
+        predictions, _ = self.tuned_predictions(logits)
         scores = data.task.family.score(data.task, data.dev_examples, predictions, data.labels)
         figures = {f"eval_{name}": float(value) for name, value in scores.items()}
         earlier_scores = [score for at, score in self.history if at < step]

@@ -153,6 +153,7 @@ def _introduction(start, model, optimizer, origin):
     for name, features, examples in (
         ("training", data.train, data.train_examples),
         ("dev", data.dev, data.dev_examples),
+        (data.reported_on, data.reported, data.reported_examples),
     ):
         yield (
             f"{name}: {len(examples):,} examples, {len(features.token_ids):,} tokens, longest row "

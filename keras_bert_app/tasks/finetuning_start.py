@@ -15,7 +15,7 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.runs import checkpoints, seeds, work_directory
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.tasks import batches, mlm_tuning, pruned_runs, registry, results, transfer
+from keras_bert_app.tasks import batches, mlm_tuning, pruned_runs, registry, result_lines, results, transfer
 from keras_bert_app.tasks.finetune import TaskData, finetune, has_ended
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.training import strategies, vocabulary_fit
@@ -145,7 +145,7 @@ def make_start(
             f"--task={run.task}: has pairs, but the model has one segment (type_vocab_size 1) and was never shown a "
             "pair; take a model with two, or a task of single texts"
         )
-    fingerprints = {"train": data.train.fingerprint(), "dev": data.dev.fingerprint()}
+    fingerprints = {name: getattr(data, name).fingerprint() for name in ("train", "dev", "reported")}
     if existing.has_begun:
         _check_examples(existing, run, data, fingerprints)
     head = data.task.family.make_head(data.task, run, data.labels)
@@ -254,7 +254,7 @@ def _over_seeds(workdir, outcomes, strategy, stream):
     figures = results.over_seeds(outcomes)
     if strategies.is_chief(strategy):
         results.write_json(os.path.join(workdir, "results.json"), figures)
-    for line in results.seeds_summary(figures):
+    for line in result_lines.seeds_summary(figures):
         print(line, file=stream, flush=True)
     return figures
 
@@ -340,7 +340,13 @@ def _teachers(existing, run):
 
 def _check_examples(existing, run, data, fingerprints):
     """Raises UserError where a run that has begun would go on with other examples or labels."""
-    values, names = existing.values, {"labels": "labels", "train": "training examples", "dev": "development examples"}
+    names = {
+        "labels": "labels",
+        "train": "training examples",
+        "dev": "development examples",
+        "reported": "examples to report",
+    }
+    values = existing.values
     before = {"labels": values.get("labels"), **values.get("examples_sha256", {})}
     now = {"labels": list(data.labels), **fingerprints}
     if other := [names[name] for name in now if now[name] != before.get(name)]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
-from keras_bert_app.tasks import registry, sampling
+from keras_bert_app.tasks import dev_halves, registry, sampling
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.task import Examples, Task
 
@@ -24,11 +24,15 @@ class Data:
         labels: Names of the model's outputs; () for outputs without names.
         train_examples: Training examples with labels.
         unlabelled_examples: Training examples without labels, which a teacher answers.
-        dev_examples: The dev examples.
+        dev_examples: The examples that choose the best weights.
+        reported_examples: The examples that are scored once, with the best weights.
+        reported_on: What the latter are: a half of dev, or a file.
         train: Features of train_examples, followed by those of unlabelled_examples. The labels of the latter are
             placeholders until transfer.learn_from sets them.
         dev: Features of dev_examples.
-        others: dict split -> (examples, Features) of the additional dev splits whose files exist.
+        reported: Features of reported_examples.
+        others: dict split -> (examples, Features) of the additional dev splits whose files exist, without the texts of
+            dev_examples.
         warnings: lines about classes without examples.
     """
 
@@ -37,8 +41,11 @@ class Data:
     train_examples: list
     unlabelled_examples: list
     dev_examples: list
+    reported_examples: list
+    reported_on: str
     train: Features
     dev: Features
+    reported: Features
     others: dict
     warnings: Sequence[str] = ()
 
@@ -68,8 +75,11 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
         train_examples, unlabelled = with_swapped_pairs(train_examples, task), with_swapped_pairs(unlabelled, task)
     dev_examples = task.read_split(run.data_dir, "dev", run, most=run.max_eval_examples)
     warnings = _warnings_of_missing_classes(task, run, labels, all_examples, train_examples, dev_examples)
+    dev_examples, reported_examples, reported_on = _choosing_and_reported(run, task, dev_examples)
     others = {
-        split: task.read_split(run.data_dir, split, run).first_of_groups(run.max_eval_examples)
+        split: _without(task, task.read_split(run.data_dir, split, run), dev_examples).first_of_groups(
+            run.max_eval_examples
+        )
         for split in task.extra_splits(run.data_dir)
         if split.startswith("dev")
     }
@@ -81,17 +91,37 @@ def load_data(run: FinetuningConfig, tokenizer, asked_for: Collection[str] | Non
     if run.max_train_examples and run.max_train_examples < len(all_examples):
         train.notes.append(f"drawn from {len(all_examples):,} by --seed={run.seed}")
     train.notes += [f"{len(unlabelled):,} more without labels"] if unlabelled else []
+    reported = featurized(reported_examples)
+    if known := dev_halves.seen(task, reported_examples, train_examples):
+        reported.notes.append(f"{known:,} are training examples, too")
     return Data(
         task,
         labels,
         train_examples,
         unlabelled,
         dev_examples,
+        reported_examples,
+        reported_on,
         train,
         featurized(dev_examples),
-        {split: (examples, featurized(examples)) for split, examples in others.items()},
+        reported,
+        {split: (examples, featurized(examples)) for split, examples in others.items() if examples},
         warnings,
     )
+
+
+def _choosing_and_reported(run, task, dev_examples):
+    """(the examples that choose the best weights, the examples that are reported, what the latter are)."""
+    if run.test_file:
+        return dev_examples, task.read_file(run.test_file, run, split="test"), run.test_file
+    return *dev_halves.halves(task, dev_examples), dev_halves.REPORTED
+
+
+def _without(task, examples, chosen):
+    """The examples without those whose texts have chosen the weights."""
+    known = set(task.family.sources(chosen))
+    sources = task.family.sources(examples)
+    return examples.of(example for example, source in zip(examples, sources, strict=True) if source not in known)
 
 
 def drawn_examples(examples: Examples, task: Task, run: FinetuningConfig) -> Examples:

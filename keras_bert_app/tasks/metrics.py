@@ -16,7 +16,9 @@ def _f1(average, positive=1):
 
 
 def _micro_f1_of_label_sets(gold, predicted):
-    return _f1("binary")(gold.ravel(), predicted.ravel())  # each label of each example is a yes or a no
+    # Each label of each example is a yes or a no. scikit-learn takes 100 times as long, which counts for resamples.
+    total = gold.sum() + predicted.sum()
+    return float(2.0 * (gold * predicted).sum() / total) if total else 0.0
 
 
 def _macro_f1_of_label_sets(gold, predicted):

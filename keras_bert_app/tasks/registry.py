@@ -1,12 +1,21 @@
 """The table of all tasks by name."""
 
 from keras_bert_app.errors import UserError, nearest
-from keras_bert_app.tasks.readers import choice_files, corpora, generic, glue, languages, squad, tagging_tasks
+from keras_bert_app.tasks.readers import (
+    choice_files,
+    generic,
+    glue,
+    languages,
+    newsgroups,
+    reuters,
+    squad,
+    tagging_tasks,
+)
 from keras_bert_app.tasks.task import Task
 
 TASKS = {
     task.name: task
-    for module in (glue, languages, generic, corpora, squad, tagging_tasks, choice_files)
+    for module in (glue, languages, generic, reuters, newsgroups, squad, tagging_tasks, choice_files)
     for task in module.TASKS
 }
 

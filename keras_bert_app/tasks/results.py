@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
@@ -12,10 +12,10 @@ from keras_bert_app.drawing import finetuning_pictures, fonts
 from keras_bert_app.errors import NotFinite, UserError
 from keras_bert_app.files import read_json
 from keras_bert_app.runs import checkpoints, work_directory
+from keras_bert_app.tasks import intervals, result_lines
 from pipelines import storage
 
-_MOST_MISTAKES, _SHOWN_MISTAKES = 50, 3
-_FEW_STEPS = 1000  # below so many steps, a run that has learned nothing was more likely too short than too fast
+_MOST_MISTAKES = 50
 
 
 def tuned(workdir: str) -> dict[str, Any]:
@@ -31,8 +31,14 @@ def of_best_weights(workdir: str) -> dict[str, Any]:
     """results.json of a run; {} before the run ends, and where it went on since and has other best weights."""
     path, best = work_directory.path_in(workdir, "results.json"), checkpoints.best_checkpoints(workdir)
     figures = read_json(path, folder=workdir) if best and storage.exists(path) else {}
-    is_current = figures and figures.get("best_step") == checkpoints.read_manifest(best[-1], verify=False)["step"]
-    return figures if is_current else {}
+    best_step = checkpoints.read_manifest(best[-1], verify=False)["step"] if figures else None
+    return figures if figures and _best_step(figures) == best_step else {}
+
+
+def _best_step(figures):
+    """The step of the best weights; versions before 0.3 wrote it as best_step."""
+    best = figures.get("best")
+    return best.get("step") if isinstance(best, dict) else figures.get("best_step")
 
 
 def write(
@@ -50,28 +56,29 @@ def write(
         reporter: reporting.Reporter.
 
     Returns:
-        dict: task, seed, best_step, train_seconds, dev (metric -> score), baseline (the same for answers without a
-        model), scores of further splits, and tuned, the fields of FinetuningConfig that these and later answers use.
+        dict:
+            task, metric, seed, num_train_steps, train_seconds.
+            num_evaluations: number of evaluations on the dev examples that choose.
+            dev_examples: number of these examples.
+            last, best: step and score of the last and of the best evaluation.
+            reported: on, examples, score, interval (95 %) and metrics of the examples that did not choose.
+            baseline: what, score, metrics and difference_interval (95 % interval of reported minus baseline).
+            no_better_than_baseline: whether that interval reaches 0.
+            scores of further splits, and tuned, the fields of FinetuningConfig that these and later answers use.
     """
     manifest = checkpoints.restore(checkpoints.best_checkpoints(workdir)[-1], model)
-    task, family = data.task, data.task.family
-    logits = scorer.logits(data.dev)
-    predictions, tuned_fields = scorer.decoded(data.dev_examples, data.dev, logits), {}
-    if task.tune:
-        tuned_fields = _tuned_fields(task.tune(data.dev_examples, predictions), run)
-        run = dataclasses.replace(run, **tuned_fields)
-        predictions = scorer.decoded(data.dev_examples, data.dev, logits, run)
-    what, trivial = family.baseline(task, data.train_examples, data.dev_examples, data.labels)
+    task = data.task
+    predictions, tuned_fields = scorer.tuned_predictions(scorer.logits(data.dev))
+    run = dataclasses.replace(run, **tuned_fields)
+    answers = scorer.decoded(data.reported_examples, data.reported, scorer.logits(data.reported), run)
     figures = {
         "task": task.name,
         "metric": task.metrics[0],
         "seed": run.seed,
-        "best_step": manifest["step"],
         "num_train_steps": run.num_train_steps,
         "train_seconds": round(_seconds(workdir), 1),
-        "dev_examples": len(data.dev_examples),
-        "dev": _rounded(family.score(task, data.dev_examples, predictions, data.labels)),
-        "baseline": {"what": what, **_rounded(family.score(task, data.dev_examples, trivial, data.labels))},
+        **_chosen(data, scorer.history, manifest["step"]),
+        **_reported(data, answers),
     }
     if model.scalar_mix is not None:
         figures["layer_shares"] = [round(float(share), 4) for share in model.scalar_mix.shares()]
@@ -80,21 +87,71 @@ def write(
         figures["tuned"] = tuned_fields
     for split, (examples, features) in data.others.items():
         answers = scorer.decoded(examples, features, scorer.logits(features), run)
-        figures[split] = _rounded(family.score(task, examples, answers, data.labels))
-    mistakes = family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
+        figures[split] = _rounded(task.family.score(task, examples, answers, data.labels))
+    # Mistakes and pictures show the examples that choose: whoever looks at the others tunes on them, too.
+    mistakes = task.family.mistakes(task, data.dev_examples, predictions, _MOST_MISTAKES)
     if chief:
         _write_files(workdir, data, figures, predictions, mistakes)
-    for line in (*summary(figures), *what_to_try(figures, run), *_shown(mistakes)):
+    _say(workdir, data, run, figures, mistakes, reporter)
+    return figures
+
+
+def _say(workdir, data, run, figures, mistakes, reporter):
+    for line in (
+        *result_lines.summary(figures),
+        *result_lines.what_to_try(figures, run),
+        *result_lines.shown(mistakes),
+    ):
         reporter.say(line)
     reporter.say(f"results: {os.path.join(workdir, 'results.json')}, answers.png, mistakes.jsonl")
     if note := fonts.advice(data.labels):
         reporter.say(f"answers.png: {note}")
-    return figures
 
 
-def _tuned_fields(best, run):
-    """The tuned fields, without those that the user gave a value."""
-    return {name: value for name, value in best.items() if getattr(run, name) == getattr(type(run), name)}
+def _chosen(data, history, best_step):
+    """The parts of results.json about the examples that choose."""
+    scores = dict(history)
+    last_step = max(scores)
+    return {
+        "num_evaluations": len(history),
+        "dev_examples": len(data.dev_examples),
+        "last": {"step": last_step, "score": scores[last_step]},
+        "best": {"step": best_step, "score": scores[best_step]},
+    }
+
+
+def _reported(data, predictions):
+    """The parts of results.json about the reported examples.
+
+    Args:
+        data: labelled_data.Data.
+        predictions: the predictions for the reported examples.
+    """
+    task, examples, labels = data.task, data.reported_examples, data.labels
+    family = task.family
+    what, trivial = (task.baseline or family.baseline)(task, data.train_examples, examples, labels)
+    found = intervals.compared(
+        family.measure(task, examples, predictions, labels),
+        family.measure(task, examples, trivial, labels),
+        family.sources(examples),
+    )
+    scores, trivial_scores = (_rounded(family.score(task, examples, each, labels)) for each in (predictions, trivial))
+    return {
+        "reported": {
+            "on": data.reported_on,
+            "examples": len(examples),
+            "score": scores[task.metrics[0]],
+            "interval": [round(end, 6) for end in found.interval],
+            "metrics": scores,
+        },
+        "baseline": {
+            "what": what,
+            "score": trivial_scores[task.metrics[0]],
+            "difference_interval": [round(end, 6) for end in found.difference_interval],
+            "metrics": trivial_scores,
+        },
+        "no_better_than_baseline": found.difference_interval[0] <= 0.0,
+    }
 
 
 def _write_files(workdir, data, figures, predictions, mistakes):
@@ -106,7 +163,7 @@ def _write_files(workdir, data, figures, predictions, mistakes):
     storage.write_whole(path("mistakes.jsonl"), lines)
     picture = finetuning_pictures.draw_answers(
         *data.task.family.answers(data.task, data.dev_examples, predictions, data.labels),
-        f"{workdir}: {data.task.name} dev, step {figures['best_step']:,}",
+        f"{workdir}: {data.task.name}, dev examples that chose step {figures['best']['step']:,}",
     )
     storage.write_whole(path("answers.png"), picture)
     if "layer_shares" in figures:
@@ -114,90 +171,18 @@ def _write_files(workdir, data, figures, predictions, mistakes):
         storage.write_whole(path("layer_shares.png"), picture)
 
 
-def _shown(mistakes):
-    for mistake in mistakes[:_SHOWN_MISTAKES]:
-        yield (
-            f"  {_how_wrong(mistake)}: {mistake['predicted']} for {mistake['right']}: "
-            f"{' '.join(mistake['text'].split())[:100]} ({mistake['place']})"
-        )
-
-
-def _how_wrong(mistake):
-    """What is wrong with an answer: the error of a number, the F1 of a text, or the probability of a wrong class."""
-    if "error" in mistake:
-        return f"off by {mistake['error']:.4g}"
-    if "f1" in mistake:
-        return f"wrong answer (F1 {mistake['f1']:.2f}, probability {mistake['sure']:.2f})"
-    return f"wrong and sure ({mistake['sure']:.2f})"
-
-
 def _seconds(workdir):
     """The time of the run up to its newest checkpoint, evaluations included."""
     return checkpoints.read_manifest(checkpoints.list_checkpoints(workdir)[-1])["seconds"]
 
 
-def summary(figures: dict[str, Any]) -> Iterator[str]:
-    """Lines for people: the scores of one run, and those of the baseline."""
-    yield (
-        f"{figures['task']} dev, {figures['dev_examples']:,} examples, best of step {figures['best_step']:,}: "
-        + ", ".join(f"{name} {value:.4f}" for name, value in figures["dev"].items())
-    )
-    baseline = figures["baseline"]
-    yield (
-        f"  {baseline['what']}: "
-        + ", ".join(f"{name} {value:.4f}" for name, value in baseline.items() if name != "what")
-    )
-    if "layer_shares" in figures:
-        yield (
-            "  shares of embeddings and layers: "
-            + ", ".join(f"{share:.3f}" for share in figures["layer_shares"])
-            + f"; gamma {figures['layer_gamma']:.3f}"
-        )
-    if figures.get("tuned"):
-        yield f"  tuned on dev: {', '.join(f'{name} {value:.4f}' for name, value in figures['tuned'].items())}"
-    for split, scores in figures.items():
-        if split.startswith("dev_") and isinstance(scores, dict):
-            yield f"  {split}: " + ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-
-
-def what_to_try(figures: dict[str, Any], run: FinetuningConfig) -> Iterator[str]:
-    """A line for people with options to change, where a run is no better than the baseline.
-
-    Small data need more steps than three epochs have, and Adam's bias correction (Mosbach et al. 2021; Zhang et al.
-    2021, "Revisiting Few-sample BERT Fine-tuning"). With enough steps a lower rate is the usual remedy (Devlin et al.
-    2018, section 4.1).
-
-    Args:
-        figures: the results of the run.
-        run: FinetuningConfig.
-    """
-    if figures["dev"][figures["metric"]] > figures["baseline"][figures["metric"]]:
-        return
-    steps, options = run.num_train_steps, []
-    if not run.init_checkpoint:
-        options.append("--init_checkpoint with pre-trained weights")
-    if steps < _FEW_STEPS:
-        more = f"--train_minutes={2 * run.train_minutes:g}" if run.train_minutes else _more_epochs(run)
-        options += [f"more steps than {steps:,} ({more})", f"--learning_rate={2 * run.learning_rate:g}"]
-    else:
-        options += [f"--learning_rate={run.learning_rate / 2.5:g}", "another --seed"]
-    if not run.bias_correction and run.optimizer != "adafactor":
-        options.append("--bias_correction")
-    yield f"  no better than the baseline; with another --workdir, try one after the other: {', '.join(options)}"
-
-
-def _more_epochs(run):
-    """The flag of so many epochs that a run has _FEW_STEPS steps, but not more than 20."""
-    epochs = run.num_train_epochs or 1.0
-    return f"--num_train_epochs={max(2 * epochs, min(20, -(-epochs * _FEW_STEPS // run.num_train_steps))):g}"
-
-
 def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The results of several seeds: those of each run, mean and standard deviation, and which runs are degenerate.
 
-    A run is degenerate where its score is no better than the baseline's. Fine-tuning of BERT sometimes fails so on
-    small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate too, and has
-    no part in the mean.
+    A run is degenerate if its reported score is no better than the baseline's. Fine-tuning of BERT sometimes fails so
+    on small data (Devlin et al. 2018, section 4.1; Mosbach et al. 2021). A run that broke off is degenerate too, and
+    has no part in the mean. The deviation is that between seeds; the interval is the mean of the runs' intervals, which
+    come from the choice of the examples.
 
     Args:
         runs: the results of each run, or {"seed", "failed"} of one that broke off.
@@ -205,39 +190,23 @@ def over_seeds(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Raises:
         NotFinite: all runs broke off.
     """
-    ended = [run for run in runs if "dev" in run]
+    ended = [run for run in runs if "reported" in run]
     if not ended:
         raise NotFinite(f"all of {len(runs)} seeds broke off; the last: {runs[-1]['failed']}")
-    metric = ended[0]["metric"]
-    scores = [run["dev"][metric] for run in ended]
+    scores = [run["reported"]["score"] for run in ended]
+    ends = zip(*(run["reported"]["interval"] for run in ended), strict=True)
     return {
         "task": ended[0]["task"],
-        "metric": metric,
+        "metric": ended[0]["metric"],
+        "on": ended[0]["reported"]["on"],
         "mean": round(statistics.mean(scores), 6),
         "standard_deviation": round(statistics.stdev(scores), 6) if len(scores) > 1 else 0.0,
-        "degenerate_seeds": [
-            run["seed"] for run in runs if "failed" in run or run["dev"][metric] <= run["baseline"][metric]
-        ],
+        "interval": [round(statistics.mean(end), 6) for end in ends],
+        "num_evaluations": [run["num_evaluations"] for run in ended],
+        "degenerate_seeds": [run["seed"] for run in runs if "failed" in run or run["no_better_than_baseline"]],
         "baseline": ended[0]["baseline"],
         "runs": runs,
     }
-
-
-def seeds_summary(figures: dict[str, Any]) -> Iterator[str]:
-    """Lines for people: mean and deviation over seeds, and which runs failed."""
-    scores = [run["dev"][figures["metric"]] for run in figures["runs"] if "dev" in run]
-    failed = {run["seed"]: run["failed"] for run in figures["runs"] if "failed" in run}
-    yield (
-        f"{figures['task']} dev {figures['metric']} over {len(scores)} seeds: {figures['mean']:.4f} +- "
-        f"{figures['standard_deviation']:.4f} ({', '.join(f'{score:.4f}' for score in scores)}); "
-        f"{figures['baseline']['what']}: {figures['baseline'][figures['metric']]:.4f}"
-    )
-    for seed in figures["degenerate_seeds"]:
-        yield (
-            f"  seed {seed} broke off and is not in the mean: {failed[seed]}"
-            if seed in failed
-            else f"  seed {seed} is degenerate: no better than that; the end of its run says what to try"
-        )
 
 
 def write_json(path: str, values: Any) -> None:

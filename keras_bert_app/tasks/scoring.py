@@ -14,7 +14,7 @@ from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints, seeds
 from keras_bert_app.runs.shared_tokenizer import run_tokenizer
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.tasks import batches, lengths, predicting, registry, results
+from keras_bert_app.tasks import batches, dev_halves, intervals, lengths, predicting, registry, results
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.task import Examples, names_in_answers
 from keras_bert_app.terminal.progress import Progress
@@ -101,7 +101,7 @@ class FinetunedRun:
         return logits
 
     def evaluate(
-        self, path: str, most: int = 0, split: str | None = None
+        self, path: str, most: int = 0, split: str | None = None, has_chosen: bool = False
     ) -> tuple[dict[str, float], Examples, list[str], list[dict]]:
         """Scores the run on a labelled file.
 
@@ -109,13 +109,27 @@ class FinetunedRun:
             path: str. A file or a glob pattern.
             most: int. Number of examples to score, from the first one on; 0 for all.
             split: str or None. The split whose part of the file is scored; None for the whole file.
+            has_chosen: bool. Whether the file is that by which the run chose its weights. If the run reported one half
+                of it, only that half is scored.
 
         Returns:
             (dict metric -> score, examples, notes, predictions).
         """
-        examples = self.task.read_file(path, self.run, most=most, split=split)
-        predictions, notes = self.predictions(examples, has_labels=True)
-        return self.task.family.score(self.task, examples, predictions, self.labels), examples, notes, predictions
+        examples, notes = self.task.read_file(path, self.run, most=most, split=split), []
+        if has_chosen and self.run.test_file:
+            notes = ["they chose the weights; results.json has the score of --test_file"]
+        elif has_chosen:
+            chosen, examples = dev_halves.halves(self.task, examples)
+            notes = [f"the other {len(chosen):,} examples chose the weights; --input_file={path} scores all"]
+        predictions, more_notes = self.predictions(examples, has_labels=True)
+        scores = self.task.family.score(self.task, examples, predictions, self.labels)
+        return scores, examples, [*notes, *more_notes], predictions
+
+    def interval(self, examples: list, predictions: list[dict]) -> tuple[float, float]:
+        """The 95 % interval of the task's first metric, from the examples and predictions that evaluate returns."""
+        family = self.task.family
+        measure = family.measure(self.task, examples, predictions, self.labels)
+        return intervals.interval(measure, family.sources(examples))
 
     def predict(self, path: str, output_dir: str) -> tuple[int, list[str], list[str]]:
         """Answers a file.

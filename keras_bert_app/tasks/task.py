@@ -102,6 +102,8 @@ class Task:
         settle: Function (run, path of the training examples) -> FinetuningConfig in which all settings that the flags
             left open are decided. All files are then read by these settings. None: nothing is left open.
         is_ordered: Whether the answer to a pair of texts depends on the order of the texts.
+        baseline: Function (task, train_examples, examples, labels) -> (description, predictions) of a baseline without
+            a model. None: the family's own.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Task:
     value_range: tuple = ()
     settle: Callable | None = None
     is_ordered: bool = False
+    baseline: Callable | None = None
 
     def settled(self, run: FinetuningConfig) -> FinetuningConfig:
         """The configuration with which all files of a run are read alike; see the attribute settle."""

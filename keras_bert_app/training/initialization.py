@@ -44,8 +44,8 @@ def initialize(start: Start, model: Any, optimizer: Any) -> tuple[dict[str, Any]
 def begin_with_sines(model: Any) -> None:
     """Gives position embeddings the sines of Vaswani et al. 2017, section 3.5, scaled to initializer_range.
 
-    They are trained like any others. What a head learns at one distance then helps it at all positions, while random
-    vectors of different positions have nothing in common (BUILD.md, "Choices with their trials").
+    They are trained like any others. The dot product of two of them depends on the distance of their positions alone,
+    while that of random vectors depends on chance (BUILD.md, "Choices with their trials").
     """
     (table,) = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
     positions, width = table.shape

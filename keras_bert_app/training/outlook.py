@@ -26,7 +26,7 @@ def lines(start: Start, step: int, step_seconds: float, seconds_left: float) -> 
     changes = " --learning_rate=1e-4 --initializer_range=0.02" if start.model_config.hidden_size >= _WIDE else ""
     advice = (
         f"{run.num_train_steps:,} steps take about {rough_duration(run.num_train_steps * step_seconds)} on this CPU; "
-        f"for a good model in a given time start with --recipe=small_budget{changes} --train_minutes=60 in another "
+        f"to train for a given time start with --recipe=small_budget{changes} --train_minutes=60 in another "
         "--workdir"
     )
     return [advice, *unfinished_ramps(run, num_steps)]

@@ -10,6 +10,7 @@ from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.studies import endings, minimal_pairs, surprise
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.pretrainer import BertPretrainer
+from keras_bert_app.training.evaluation import wilson_interval
 from tests.analysis.tiny_subject import VOCABULARY, tiny_subject
 
 
@@ -55,13 +56,16 @@ def test_pairs_count_by_the_sum_of_their_pieces_scores(subject, tmp_path):
         for text in ("the cat sat", "the cat on")
     ]
     np.testing.assert_allclose(findings.values["pairs"][0]["scores"], first, atol=1e-3)
-    results = dict(findings.tables[0].rows)
+    results = {name: accuracy for name, accuracy, _, _ in findings.tables[0].rows}
     # Two of the three pairs have equal lengths, and one of these has equal sentences. The corpus has "sat" twice and
     # "on" once.
     assert results["baseline: fewer pieces"] == pytest.approx((0.5 + 1 + 0.5) / 3)
     assert results["baseline: unigrams"] == pytest.approx((1 + 1 + 0.5) / 3)
     wins = [np.sign(good - bad) / 2 + 0.5 for good, bad in (pair["scores"] for pair in findings.values["pairs"])]
     assert results["pseudo-log-likelihood"] == pytest.approx(np.mean(wins))
+    # Wilson's interval of three pairs is wide, whatever the model answers.
+    assert "Pseudo-log-likelihood is not to be told apart from the best baseline" in findings.remarks[-1]
+    assert findings.tables[0].rows[0][2:] == [*map(pytest.approx, wilson_interval(np.mean(wins), 3))]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +170,10 @@ def test_an_ending_is_scored_by_its_own_pieces_after_the_beginning(subject, tmp_
 
 def test_measures_of_an_ending_and_shares_of_ties():
     assert endings.measures(np.array([-1.0, -2.0, -4.0]), 2) == (-7.0, -6.0, -3.0, 2)
-    assert endings.accuracy(np.array([[1.0, 2, 2, 0], [0, 3, 1, 2]]), np.array([2, 3])) == 0.25
+    assert endings.right_shares(np.array([[1.0, 2, 2, 0], [0, 3, 1, 2]]), np.array([2, 3])).tolist() == [0.5, 0]
+    # The first way is best on the even examples (2 of 2), the second on the odd ones (1 of 2).
+    right = np.array([[1.0, 0], [0, 1], [1, 1], [0, 0]])
+    assert endings._best_of_other_half(right) == (0 + 1 + 0 + 0) / 4
 
 
 def test_models_without_a_masked_lm_head_and_files_of_no_known_kind_are_refused(subject):

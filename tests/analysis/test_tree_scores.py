@@ -36,7 +36,9 @@ def test_uuas_is_that_of_scipys_minimum_spanning_trees():
         [np.stack([predicted[number] for number in group.numbers]) for group in groups],
         [np.zeros(group.heads.shape) for group in groups],
     )
-    assert 0 < right < edges and scores["uuas"] == right / edges and tree_scores.num_edges(groups) == edges
+    assert (
+        0 < right < edges and scores["uuas"] == right / edges and tree_scores.sentences_of(groups).edges.sum() == edges
+    )
 
 
 def test_gold_distances_and_depths_score_one_throughout():
@@ -56,15 +58,33 @@ def test_correlations_of_each_length_are_the_mean_of_its_sentences():
     groups, generator = tree_scores.groups_of(trees, np.zeros(len(trees), int)), np.random.default_rng(4)
     distances = [generator.normal(size=group.distances.shape) for group in groups]
     depths = [generator.normal(size=group.depths.shape) for group in groups]
-    by_length = tree_scores.spearman_by_length(groups, distances, depths)
+    values = tree_scores.sentence_values(groups, distances, depths)
+    by_length = tree_scores.by_length(values, tree_scores.sentences_of(groups))
     assert list(by_length["depth_spearman"]) == [length for length in range(5, 12) if length in map(len, trees)]
     for group, group_depths in zip(groups, depths, strict=True):
         if (length := group.heads.shape[1]) >= 5:
             expected = np.mean([spearmanr(*pair)[0] for pair in zip(group_depths, group.depths, strict=True)])
             assert by_length["depth_spearman"][length] == pytest.approx(expected)
-    assert tree_scores.score(groups, distances, depths)["distance_spearman"] == np.mean(
-        list(by_length["distance_spearman"].values())
+    assert tree_scores.score(groups, distances, depths)["distance_spearman"] == pytest.approx(
+        np.mean(list(by_length["distance_spearman"].values()))
     )
+
+
+def test_a_sentence_that_is_drawn_twice_counts_twice():
+    trees = list(random_trees(np.random.default_rng(7), 30))
+    groups, generator = tree_scores.groups_of(trees, np.zeros(len(trees), int)), np.random.default_rng(8)
+    values = tree_scores.sentence_values(
+        groups,
+        [generator.normal(size=group.distances.shape) for group in groups],
+        [generator.normal(size=group.depths.shape) for group in groups],
+    )
+    sentences, counts = tree_scores.sentences_of(groups), generator.integers(0, 3, 30)
+    drawn = np.repeat(np.arange(30), counts)
+    np.testing.assert_allclose(
+        tree_scores.measured(values, sentences, counts[None].astype(float))[0],
+        tree_scores.measured(values[:, drawn], sentences.part(drawn)),
+    )
+    assert sentences.lengths.tolist() == list(map(len, trees))
 
 
 def test_the_shallowest_word_that_is_no_punctuation_is_taken_for_the_root():

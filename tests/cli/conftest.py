@@ -1,13 +1,16 @@
 """A fixture that runs commands in this process, where TensorFlow is loaded already, and a text for them."""
 
 import runpy
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 from absl import app as absl_app
 from absl import flags
+
+from pipelines.wordpiece import words
+from pipelines.wordpiece.vocabulary import write_vocabulary
+from pipelines.wordpiece.vocabulary_learning import learn_from_words
 
 SENTENCES = (
     "The cat sat on the mat.",
@@ -46,19 +49,6 @@ def texts(tmp_path_factory):
     directory = tmp_path_factory.mktemp("my texts")
     documents = ["\n".join(f"{i} {sentence}" for sentence in SENTENCES) for i in range(20)]
     (directory / "text.txt").write_text("\n\n".join(documents) + "\n")
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "keras_bert_app.cli.learn_vocab",
-            f"--input_files={directory}/text.txt",
-            f"--vocab_file={directory}/vocab.txt",
-            "--vocab_size=90",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert "90 pieces" in result.stdout
+    counted = words.count_words((document.split("\n") for document in documents), do_lower_case=True)
+    write_vocabulary(learn_from_words(counted.counts, 90), directory / "vocab.txt")
     return directory

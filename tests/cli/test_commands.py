@@ -52,17 +52,26 @@ def pretrain_flags(texts, workdir, *more):
     )
 
 
+@pytest.mark.long
 def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
     workdir, export_dir = tmp_path / "run", tmp_path / "models" / "mine"
     result = run_process(
-        *pretrain_flags(texts, workdir, "--num_train_steps=4", "--log_steps=2", "--save_checkpoints_steps=2")
+        *pretrain_flags(
+            texts,
+            workdir,
+            "--num_train_steps=4",
+            "--log_steps=2",
+            "--save_checkpoints_steps=2",
+            "--num_hidden_layers=1",
+        )
     )
     assert result.returncode == 0, result.stderr
     assert "step 4/4" in result.stdout and "majority share" in result.stdout
     assert result.stderr == ""  # no messages of TensorFlow
 
     assert_refused(run("pretrain", f"--workdir={workdir}", "--learning_rate=0.5"), "learning_rate=0.0001", "0.5")
-    assert_refused(run(*pretrain_flags(texts, workdir, "--hidden_act=relu")), "hidden_act 'gelu_tanh'", "'relu'")
+    other = pretrain_flags(texts, workdir, "--num_hidden_layers=1", "--hidden_act=relu")
+    assert_refused(run(*other), "hidden_act 'gelu_tanh'", "'relu'")
     # A multiple of the run's own --save_checkpoints_steps, not of the default.
     resumed = run("pretrain", f"--workdir={workdir}", "--num_train_steps=6", "--keep_every_steps=4")
     assert resumed.returncode == 0 and "resumed at step 4" in resumed.stdout and "step 6/6" in resumed.stdout, (
@@ -81,7 +90,17 @@ def test_text_becomes_a_served_model_by_commands_alone(run, texts, tmp_path):
 def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
     workdir = tmp_path / "run"
     process = subprocess.Popen(
-        command(*pretrain_flags(texts, workdir, "--num_train_steps=100000", "--log_steps=5", "--jit_compile=none")),
+        command(
+            *pretrain_flags(
+                texts,
+                workdir,
+                "--num_train_steps=100000",
+                "--log_steps=5",
+                "--jit_compile=none",
+                "--num_hidden_layers=1",
+                "--holdout_fraction=0",
+            )
+        ),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

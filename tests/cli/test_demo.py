@@ -3,19 +3,23 @@
 import dataclasses
 import itertools
 
+import pytest
+
 from keras_bert_app.cli.common import documentation_demo
 from pipelines.text import installed_docs
 
 
-def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd):
+@pytest.mark.long
+def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd, monkeypatch):
     settings = documentation_demo.DemoSettings(vocab_size=1500, holdout_fraction=0.2)
     settings = dataclasses.replace(
         settings,
+        model=(*settings.model, ("num_hidden_layers", 1)),
         run=(
             *settings.run,
             ("num_train_steps", 30),
             ("num_warmup_steps", 5),
-            ("length_ramp_steps", 20),
+            ("length_ramp_steps", 0),  # each length of the rows would be traced anew
             ("log_steps", 10),
         ),
     )
@@ -37,6 +41,8 @@ def test_the_demo_runs_through_and_a_second_start_finds_all_done(tmp_path, capfd
         assert part in printed
     assert figures["eval_masked_lm_loss"] < 7.3 and figures["eval_next_sentence_count"] > 50  # ln(1500) is 7.31
 
+    asked = []
+    monkeypatch.setattr(documentation_demo, "answer", asked.append)  # the first start asked in a process of its own
     again = documentation_demo.run_demo(workdir, export_dir, settings, sources=iter([]))
-    assert again["eval_loss"] == figures["eval_loss"]
+    assert again["eval_loss"] == figures["eval_loss"] and asked == [export_dir]
     assert "resumed at step 30" in capfd.readouterr().out

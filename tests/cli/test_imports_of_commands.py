@@ -1,6 +1,7 @@
-"""Garbage collection around the import of TensorFlow."""
+"""Garbage collection and hidden packages around the import of TensorFlow."""
 
 import gc
+import importlib
 import sys
 
 import pytest
@@ -10,10 +11,11 @@ from keras_bert_app.cli.common import app
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """The state before the import. Objects that a test froze return to the garbage collector."""
+    """The state before the import. The objects that conftest.py froze are frozen again afterwards."""
     monkeypatch.delitem(sys.modules, "tensorflow")
-    yield
     gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 def test_what_is_imported_is_not_looked_through_for_garbage(fresh):
@@ -29,6 +31,17 @@ def test_an_import_that_fails_leaves_collection_on_and_nothing_out_of_it(fresh):
 
 
 def test_a_command_beside_others_leaves_collection_as_it_is():
+    before = gc.get_freeze_count()
     with app._without_collection():
         assert gc.isenabled()
-    assert not gc.get_freeze_count()
+    assert gc.get_freeze_count() == before
+
+
+def test_a_package_that_keras_does_without_is_hidden_during_its_import_alone(monkeypatch):
+    monkeypatch.setattr(app, "_EXTRAS_OF_KERAS", ("wave", "sys"))
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    with app._without_extras_of_keras():
+        with pytest.raises(ImportError):
+            importlib.import_module("wave")
+        assert importlib.import_module("sys") is sys  # it was loaded before
+    assert importlib.import_module("wave").__name__ == "wave"

@@ -62,6 +62,7 @@ def weights_of(workdir, step):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if name.startswith("model/")}
 
 
+@pytest.mark.long
 @needs_proc
 def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same_step(run, texts, tmp_path):
     """The final weights are those of one process."""
@@ -85,14 +86,7 @@ def test_a_killed_worker_starts_again_and_a_signal_to_one_stops_both_at_the_same
 
     # One process takes the same number of steps with the same schedule.
     alone = run(
-        *pretrain_flags(
-            texts,
-            tmp_path / "one",
-            *FLAGS,
-            "--strategy=one_device",
-            "--save_checkpoints_steps=1",
-            "--keep_checkpoints=100",
-        )
+        *pretrain_flags(texts, tmp_path / "one", *FLAGS, "--strategy=one_device", f"--save_checkpoints_steps={step}")
     )
     assert alone.returncode == 0, alone.stderr
     one, two = weights_of(tmp_path / "one", step), weights_of(workdir, step)

@@ -52,10 +52,10 @@ def test_an_unknown_verb_is_one_line_with_the_nearest_name(monkeypatch, capsys):
     assert printed.err.count("\n") == 1 and "'pretran' is not a verb: did you mean 'pretrain'?" in printed.err
 
 
-def test_a_verb_does_what_its_module_does(texts):
+def test_a_verb_does_what_its_module_does(run, texts):
     arguments = (f"--vocab_file={texts}/vocab.txt", "The cat sat on the mat.", "--output_format=jsonl")
     through_entry_point = run_python("keras_bert_app", "tokenize", *arguments)
-    direct = run_python("keras_bert_app.cli.tokenize", *arguments)
+    direct = run("tokenize", *arguments)
     assert through_entry_point.returncode == direct.returncode == 0, through_entry_point.stderr
     assert through_entry_point.stdout == direct.stdout and '"pieces"' in direct.stdout
 

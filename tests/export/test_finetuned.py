@@ -123,7 +123,7 @@ def test_a_single_checkpoint_of_a_fine_tuned_run_is_refused_and_so_is_no_name(ex
 
 def test_vectors_of_several_seeds_are_those_of_the_best(exported, tmp_path):
     shutil.copytree(exported[0], tmp_path / "seeds" / "seed-3")
-    values = {"metric": "accuracy", "runs": [{"seed": 3, "dev": {"accuracy": 0.9}}, {"seed": 4, "failed": "step 1"}]}
+    values = {"metric": "accuracy", "runs": [{"seed": 3, "best": {"score": 0.9}}, {"seed": 4, "failed": "step 1"}]}
     (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
     vectors = [
         embedding_module(str(path))[0].exported["serving_default"](["so kind"])["embedding"]
@@ -138,9 +138,9 @@ def test_scores_and_tuned_values_are_of_the_weights_that_answer(exported, tmp_pa
     results_of_run = {**json.loads(path.read_text()), "tuned": {"n_best_size": 3}}
     path.write_text(json.dumps(results_of_run))
     assert results.tuned(str(tmp_path / "run")) == {"n_best_size": 3}
-    path.write_text(
-        json.dumps({**results_of_run, "best_step": results_of_run["best_step"] + 1})
-    )  # as if the run had gone on since
+    best = results_of_run["best"]
+    # As if the run had gone on since.
+    path.write_text(json.dumps({**results_of_run, "best": {**best, "step": best["step"] + 1}}))
     assert results.of_best_weights(str(tmp_path / "run")) == results.tuned(str(tmp_path / "run")) == {}
 
 

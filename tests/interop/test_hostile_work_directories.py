@@ -224,13 +224,13 @@ def test_a_checkpoint_of_integers_is_refused(workdir):
 @pytest.mark.parametrize(
     "values",
     [
-        {"runs": [{"seed": "../x", "dev": {"f1": 1.0}}], "metric": "f1"},
-        {"runs": [{"seed": 1, "dev": 5}], "metric": "f1"},
-        {"runs": [{"seed": 1, "dev": {"f1": "high"}}], "metric": "f1"},
+        {"runs": [{"seed": "../x", "best": {"score": 1.0}}], "metric": "f1"},
+        {"runs": [{"seed": 1, "best": 5}], "metric": "f1"},
+        {"runs": [{"seed": 1, "best": {"score": "high"}}], "metric": "f1"},
         {"runs": [5], "metric": "f1"},
         {"runs": 5, "metric": "f1"},
-        {"runs": [{"seed": 1, "dev": {"f1": 1.0}}], "metric": ["f1"]},
-        {"runs": [{"seed": 1, "dev": {"f1": 1.0}}], "metric": "f1", "degenerate_seeds": 5},
+        {"runs": [{"seed": 1, "best": {"score": True}}], "metric": "f1"},
+        {"runs": [{"seed": 1, "best": {"score": 1.0}}], "metric": "f1", "degenerate_seeds": 5},
     ],
 )
 def test_results_that_no_seeds_wrote_are_those_of_another_program(tmp_path, values):

@@ -36,20 +36,21 @@ def test_the_best_weights_are_those_of_the_first_evaluation_with_the_highest_sco
     workdir, figures, _ = finished
     scores = {row["step"]: row["eval_accuracy"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row}
     assert sorted(scores) == [20, 40, 60]
-    assert figures["best_step"] == min(step for step, score in scores.items() if score == max(scores.values()))
+    assert figures["best"]["step"] == min(step for step, score in scores.items() if score == max(scores.values()))
+    assert figures["num_evaluations"] == 3 and figures["last"] == {"step": 60, "score": scores[60]}
     (best,) = checkpoints.best_checkpoints(workdir)
-    same_step = os.path.join(workdir, "checkpoints", f"step-{figures['best_step']:08d}")
+    same_step = os.path.join(workdir, "checkpoints", f"step-{figures['best']['step']:08d}")
     assert all(np.array_equal(tensor, weights_of(same_step)[path]) for path, tensor in weights_of(best).items())
 
 
 def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path):
     workdir, settings = (
         str(tmp_path / "run"),
-        dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=9),
+        dict(learning_rate=0.0, num_train_steps=4, eval_steps=2, keep_checkpoints=9, max_eval_examples=8),
     )
     figures, _ = run_on(workdir, table_dir, **settings)
-    # metrics.jsonl has seven digits of this score.
-    assert figures["dev"]["accuracy"] == pytest.approx(4 / 9, abs=1e-6)
+    # metrics.jsonl has seven digits of this score, which is of 3 of the 8 examples.
+    assert figures["dev_examples"] == 3 and figures["best"]["score"] == pytest.approx(1 / 3, abs=1e-6)
     shutil.rmtree(newest(workdir))
     _, output = run_on(workdir, table_dir, **settings)
     assert "resumed at step 2" in output and "the best so far" not in output
@@ -59,7 +60,7 @@ def test_an_equal_score_after_a_resume_is_not_a_better_score(table_dir, tmp_path
 def test_early_stopping_ends_after_so_many_evaluations_without_a_better_score(ended_early, table_dir, tmp_path):
     workdir, figures, output = ended_early
     rows = [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row]
-    assert rows == [2, 4, 6] and figures["best_step"] == 2
+    assert rows == [2, 4, 6] and figures["best"]["step"] == 2
     assert newest(workdir).endswith("step-00000006")
     why = "ended early at step 6: 2 evaluations without a better score than that of step 2; --early_stopping=0 goes on"
     assert why in output
@@ -112,7 +113,7 @@ def test_a_repeated_evaluation_can_end_a_run_and_survives_a_second_stop(
                 run_on(workdir, table_dir, **_EARLY)
         assert stop.value.step == 6
     again, _ = run_on(workdir, table_dir, **_EARLY)
-    assert newest(workdir).endswith("step-00000006") and again["dev"] == figures["dev"]
+    assert newest(workdir).endswith("step-00000006") and again["reported"] == figures["reported"]
     assert [row["step"] for row in reporting.read_metrics(workdir) if "eval_accuracy" in row] == [2, 4, 6]
 
 

@@ -17,7 +17,7 @@ from keras_bert_app.errors import Interrupted, UserError
 from keras_bert_app.interop import load
 from keras_bert_app.modeling.task_model import BertTaskModel, Head
 from keras_bert_app.runs import checkpoints
-from keras_bert_app.tasks import batches, finetuning_start, results
+from keras_bert_app.tasks import batches, finetuning_start, result_lines, results
 from keras_bert_app.tasks.labelled_data import load_data
 from keras_bert_app.tasks.scoring import FinetunedRun
 from keras_bert_app.tasks.transfer import first_steps, trained_variables
@@ -37,11 +37,12 @@ def without_times(workdir):
 
 def test_a_task_that_one_word_decides_is_learned(finished):
     _, figures, output = finished
-    assert figures["dev"]["accuracy"] > 0.9
-    assert figures["baseline"]["what"] == "always 0" and figures["baseline"]["accuracy"] == pytest.approx(
-        18 / 37, abs=1e-6
-    )
-    assert "always 0: accuracy 0.4865" in output
+    reported, baseline = figures["reported"], figures["baseline"]
+    assert reported["score"] > 0.9 and reported["interval"][0] < reported["score"] <= reported["interval"][1]
+    assert reported["examples"] + figures["dev_examples"] == 37
+    assert baseline["what"] == "always 0" and baseline["score"] < 0.6 and not figures["no_better_than_baseline"]
+    assert f"always 0: accuracy {baseline['score']:.4f}, " in output and "; difference +" in output
+    assert f"accuracy {reported['score']:.4f} (95 % interval " in output
 
 
 def test_the_run_leaves_results_pictures_and_its_mistakes(finished):
@@ -53,16 +54,19 @@ def test_the_run_leaves_results_pictures_and_its_mistakes(finished):
             assert file.read(4) == b"\x89PNG"
     with open(os.path.join(workdir, "mistakes.jsonl"), encoding="utf-8") as file:
         wrong = [json.loads(line) for line in file]
-    assert len(wrong) == round((1 - figures["dev"]["accuracy"]) * 37)
+    assert len(wrong) == round((1 - figures["best"]["score"]) * figures["dev_examples"])
     assert [one["sure"] for one in wrong] == sorted((one["sure"] for one in wrong), reverse=True)
 
 
 def test_evaluate_gives_the_score_of_the_run_and_predict_needs_no_labels(finished, table_dir, tmp_path):
     workdir, figures, _ = finished
     run = FinetunedRun(workdir)
-    scores, examples, _, _ = run.evaluate(os.path.join(table_dir, "dev.tsv"))
+    path = os.path.join(table_dir, "dev.tsv")
+    assert len(run.evaluate(path)[1]) == 37
+    scores, examples, notes, _ = run.evaluate(path, has_chosen=True)
     # results.json has six digits of the score.
-    assert scores["accuracy"] == pytest.approx(figures["dev"]["accuracy"], abs=1e-6) and len(examples) == 37
+    assert scores["accuracy"] == pytest.approx(figures["reported"]["score"], abs=1e-6)
+    assert len(examples) == figures["reported"]["examples"] and "examples chose the weights; --input_file=" in notes[0]
     unlabelled = tmp_path / "no labels.tsv"
     unlabelled.write_text("sentence\nthe day was grim.\nso kind.\n", encoding="utf-8")
     count, names, _ = run.predict(str(unlabelled), str(tmp_path / "answers"))
@@ -117,7 +121,7 @@ def test_running_means_are_scored_and_kept_while_training_continues_with_the_wei
     "old, new, names, message",
     [
         ("the", "a", ["train"], "has other training examples than"),
-        ("the", "a", ["dev"], "has other development examples than"),
+        ("the", "a", ["dev"], "has other development examples and examples to report than"),
         ("\t1\n", "\tyes\n", ["train", "dev"], "has other labels than"),
     ],
 )
@@ -168,7 +172,7 @@ def test_a_fine_tuned_run_is_a_start_with_its_output_layer_where_task_and_labels
         learning_rate=0.0,
         num_train_steps=1,
     )
-    assert figures["dev"] == finished[1]["dev"] and "from scratch" not in output
+    assert figures["reported"] == finished[1]["reported"] and "from scratch" not in output
     other = dataclasses.replace(weights, labels=("no", "yes"))
     _, output = run_on(
         tmp_path / "other",
@@ -317,7 +321,7 @@ def test_pairs_are_swapped_for_training_alone(tmp_path):
         "[CLS] fine and warm [SEP] the day [SEP]",
         "[CLS] dull [SEP] cold [SEP]",
     ]
-    assert data.train.labels["labels"].tolist() == [1, 0, 1, 0] and len(data.dev_examples) == 2
+    assert data.train.labels["labels"].tolist() == [1, 0, 1, 0] and len(data.dev_examples) == 1
 
 
 def test_several_seeds_are_reported_with_mean_deviation_and_degenerate_seeds():
@@ -326,18 +330,20 @@ def test_several_seeds_are_reported_with_mean_deviation_and_degenerate_seeds():
             "task": "x",
             "metric": "accuracy",
             "seed": seed,
-            "dev": {"accuracy": score},
-            "baseline": {"what": "always 0", "accuracy": 0.5},
+            "num_evaluations": 4,
+            "reported": {"on": "test.tsv", "score": score, "interval": [score - 0.1, score + 0.05]},
+            "baseline": {"what": "always 0", "score": 0.5},
+            "no_better_than_baseline": score <= 0.5,
         }
         for seed, score in ((1, 0.9), (2, 0.5), (3, 0.7))
     ]
     figures = results.over_seeds(runs)
     assert figures["mean"] == pytest.approx(0.7) and figures["standard_deviation"] == pytest.approx(0.2)
     assert figures["degenerate_seeds"] == [2]
-    first, second = results.seeds_summary(figures)
-    assert "0.7000 +- 0.2000 (0.9000, 0.5000, 0.7000); always 0: 0.5000" in first and second.startswith(
-        "  seed 2 is degenerate"
-    )
+    first, second = result_lines.seeds_summary(figures)
+    assert figures["interval"] == pytest.approx([0.6, 0.75])
+    assert "0.7000 +- 0.2000 (0.9000, 0.5000, 0.7000), 95 % interval by examples 0.6000 to 0.7500, on test.tsv" in first
+    assert first.endswith("always 0: 0.5000") and second.startswith("  seed 2 is degenerate")
 
 
 def test_a_failed_seed_is_reported_and_is_not_in_the_mean():
@@ -345,12 +351,14 @@ def test_a_failed_seed_is_reported_and_is_not_in_the_mean():
         "task": "x",
         "metric": "accuracy",
         "seed": 1,
-        "dev": {"accuracy": 0.8},
-        "baseline": {"what": "always 0", "accuracy": 0.5},
+        "num_evaluations": 4,
+        "reported": {"on": "test.tsv", "score": 0.8, "interval": [0.7, 0.9]},
+        "baseline": {"what": "always 0", "score": 0.5},
+        "no_better_than_baseline": False,
     }
     figures = results.over_seeds([{"seed": 2, "failed": "step 7: the loss is not finite"}, run])
     assert figures["mean"] == 0.8 and figures["degenerate_seeds"] == [2] and len(figures["runs"]) == 2
-    first, second = results.seeds_summary(figures)
+    first, second = result_lines.seeds_summary(figures)
     assert "over 1 seeds: 0.8000" in first and second == (
         "  seed 2 broke off and is not in the mean: step 7: the loss is not finite"
     )

@@ -31,15 +31,15 @@ def test_seeds_run_one_after_the_other_from_an_encoder_tuned_on_the_texts_and_ag
     tuned, _ = checkpoints.read_tensors(checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1])
     assert checkpoints.list_checkpoints(str(tmp_path / "mlm_tuning" / "run"))[-1].endswith("step-00000003")
     assert output.count("weights from") == 3  # in the masked LM, and in both seeds
-    assert "classification dev accuracy over 2 seeds" in output
+    assert "classification accuracy over 2 seeds" in output
     assert "masked_lm/output_bias" in tuned
     # The directory stands for its best seed.
-    best = max(figures["runs"], key=lambda run: run["dev"]["accuracy"])
+    best = max(figures["runs"], key=lambda run: run["best"]["score"])
     assert seeds.best_run(str(tmp_path)) == str(tmp_path / f"seed-{best['seed']}")
     # A second seed without a directory starts with the settings of the first seed, which its config.json holds.
     shutil.rmtree(tmp_path / "seed-4")
     once_more, _ = launched(tmp_path, {"task": "classification"}, num_seeds=2, start=(None, True, None, None))
-    assert once_more["runs"][1]["dev"] == figures["runs"][1]["dev"]
+    assert once_more["runs"][1]["reported"] == figures["runs"][1]["reported"]
     again, output = launched(tmp_path, wanted, num_seeds=2)
     figures["runs"][1]["train_seconds"] = again["runs"][1]["train_seconds"]
     assert again == figures and output.count("resumed at step 2") == 2 and "weights from" not in output
@@ -80,10 +80,10 @@ def test_a_start_of_another_task_brings_its_encoder_and_that_of_several_seeds_th
     wanted = {"data_dir": table_dir, "num_train_steps": 1, "learning_rate": 0.0}
     workdir = tmp_path / "seeds"
     shutil.copytree(finished[0], workdir / "seed-3")
-    values = {"metric": "accuracy", "runs": [{"seed": 3, "dev": {"accuracy": 0.9}}, {"seed": 4, "failed": "step 1"}]}
+    values = {"metric": "accuracy", "runs": [{"seed": 3, "best": {"score": 0.9}}, {"seed": 4, "failed": "step 1"}]}
     (workdir / "results.json").write_text(json.dumps(values), encoding="utf-8")
     figures, output = launched(tmp_path / "same", {**wanted, "init_checkpoint": str(workdir)})
-    assert figures["dev"] == finished[1]["dev"] and "left out: the output layer" not in output
+    assert figures["reported"] == finished[1]["reported"] and "left out: the output layer" not in output
     assert "kept: the output layer, of the same kind and labels (0, 1)" in output
     config = workdir / "seed-3" / "config.json"
     config.write_text(
@@ -98,7 +98,7 @@ def test_a_head_that_no_other_library_knows_comes_along_where_the_task_and_the_h
     figures, _ = launched(tmp_path / "first", wanted, start=(None, False, CONFIG, VOCABULARY))
     wanted |= {"init_checkpoint": str(tmp_path / "first"), "num_train_steps": 1, "learning_rate": 0.0}
     again, output = launched(tmp_path / "same", {**wanted, "classifier_dropout": 0.3})
-    assert again["dev"] == figures["dev"] and "from scratch" not in output and "left out" not in output
+    assert again["reported"] == figures["reported"] and "from scratch" not in output and "left out" not in output
     ours, theirs = (
         checkpoints.read_tensors(checkpoints.best_checkpoints(str(tmp_path / name))[-1])[0]
         for name in ("same", "first")
@@ -215,10 +215,9 @@ def test_several_seeds_answer_together(three_seeds, table_dir, tmp_path):
     assert sorted(notes[-1].removeprefix("answered by ").split(", ")) == [
         f"seed-{run['seed']}" for run in figures["runs"]
     ]
-    best = max(run["dev"]["accuracy"] for run in figures["runs"])
-    assert scoring.opened(workdir).evaluate(os.path.join(table_dir, "dev.tsv"))[0]["accuracy"] == pytest.approx(
-        best, abs=1e-6
-    )
+    best = max(figures["runs"], key=lambda run: run["best"]["score"])
+    scores, *_ = scoring.opened(workdir).evaluate(os.path.join(table_dir, "dev.tsv"), has_chosen=True)
+    assert scores["accuracy"] == pytest.approx(best["reported"]["score"], abs=1e-6)
     with pytest.raises(UserError, match="holds no runs of several seeds that ended"):
         scoring.opened(os.path.join(workdir, f"seed-{figures['runs'][0]['seed']}"), together=True)
 
@@ -356,7 +355,7 @@ def test_an_output_layer_of_unknown_origin_is_known_by_names_of_labels(name, tas
 
 def test_every_command_takes_the_best_of_several_seeds(finished, tmp_path):
     shutil.copytree(finished[0], tmp_path / "seeds" / "seed-3")
-    values = {"metric": "accuracy", "runs": [{"seed": 4, "failed": "step 1"}, {"seed": 3, "dev": {"accuracy": 0.9}}]}
+    values = {"metric": "accuracy", "runs": [{"seed": 4, "failed": "step 1"}, {"seed": 3, "best": {"score": 0.9}}]}
     (tmp_path / "seeds" / "results.json").write_text(json.dumps(values))
     weights, _ = load.load_weights(str(tmp_path / "seeds"), allow_missing=("masked_lm", "next_sentence"))
     best, _ = load.load_weights(finished[0], allow_missing=("masked_lm", "next_sentence"))

@@ -27,7 +27,7 @@ def load(directory, content, **settings):
     ],
 )
 def test_texts_that_are_scored_too_are_refused_whatever_their_file_is_called(tmp_path, content, shared, place, scored):
-    for name, text in (("train.tsv", TRAIN), ("dev.tsv", "text\tlabel\ni j\tx\n"), ("test.tsv", "text\nk l\n")):
+    for name, text in (("train.tsv", TRAIN), ("dev.tsv", "text\tlabel\ni j\tx\nj i\tx\n"), ("test.tsv", "text\nk l\n")):
         written(tmp_path, name, text)
     with pytest.raises(UserError) as refused:
         load(tmp_path, content)
@@ -45,6 +45,7 @@ def test_texts_that_are_held_out_of_the_training_are_scored_too(tmp_path):
 
 
 def test_training_texts_and_new_texts_are_accepted_also_beside_a_test_file_of_another_layout(tmp_path):
-    for name, text in (("train.tsv", TRAIN), ("dev.tsv", "text\tlabel\ni j\tx\n"), ("test.tsv", "nothing\nk l\n")):
+    dev = "text\tlabel\ni j\tx\nj i\tx\n"
+    for name, text in (("train.tsv", TRAIN), ("dev.tsv", dev), ("test.tsv", "nothing\nk l\n")):
         written(tmp_path, name, text)
     assert len(load(tmp_path, "text\na b\nm n\n\nk l\n").unlabelled_examples) == 4

@@ -62,7 +62,7 @@ def test_the_best_of_several_seeds_is_pruned(finished, tmp_path):
         json.dumps(
             {
                 "metric": "accuracy",
-                "runs": [{"seed": 2, "dev": {"accuracy": 0.5}}, {"seed": 3, "dev": {"accuracy": 0.75}}],
+                "runs": [{"seed": 2, "best": {"score": 0.5}}, {"seed": 3, "best": {"score": 0.75}}],
             }
         )
     )

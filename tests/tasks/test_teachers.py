@@ -38,10 +38,11 @@ def test_a_bilstm_over_embeddings_learns_from_a_teacher(finished, table_dir, tmp
         "num_train_steps": 1,
     }
     figures, output = launched(tmp_path / "student", wanted)
-    assert "layers 1 -> 0: kept none" in output and figures["best_step"] == 1
+    assert "layers 1 -> 0: kept none" in output and figures["best"]["step"] == 1
     assert figures["layer_shares"] == [1.0] and os.path.exists(tmp_path / "student" / "layer_shares.png")
     answers = scoring.FinetunedRun(str(tmp_path / "student"))
-    assert answers.evaluate(os.path.join(table_dir, "dev.tsv"))[0] == pytest.approx(figures["dev"], abs=1e-6)
+    scores, *_ = answers.evaluate(os.path.join(table_dir, "dev.tsv"), has_chosen=True)
+    assert scores == pytest.approx(figures["reported"]["metrics"], abs=1e-6)
 
 
 def test_a_teacher_of_other_labels_is_refused(finished, tmp_path):
@@ -189,7 +190,7 @@ def test_the_units_of_a_regression_come_from_the_known_labels(tmp_path, tokenize
     table = "text\tlabel\nthe day\t10\nfine\t20\ngrim\t30\n"
     for name in ("train", "more"):
         (tmp_path / f"{name}.tsv").write_text(table, encoding="utf-8")
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nkind\t10\n", encoding="utf-8")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nkind\t10\nwarm\t20\n", encoding="utf-8")
     run = FinetuningConfig(
         **{
             **SETTINGS,
@@ -209,7 +210,7 @@ def test_the_units_of_a_regression_come_from_the_known_labels(tmp_path, tokenize
 def test_the_bias_for_label_sets_begins_with_the_shares_of_the_known_labels(tmp_path, tokenizer):
     (tmp_path / "train.tsv").write_text("text\tlabel\nthe day\ta\nfine\tb\ngrim\ta\n", encoding="utf-8")
     shutil.copy(tmp_path / "train.tsv", tmp_path / "more.tsv")
-    (tmp_path / "dev.tsv").write_text("text\tlabel\nkind\tb\n", encoding="utf-8")
+    (tmp_path / "dev.tsv").write_text("text\tlabel\nkind\tb\nwarm\ta\n", encoding="utf-8")
     run = FinetuningConfig(
         **{
             **SETTINGS,
@@ -229,9 +230,9 @@ def test_the_bias_for_label_sets_begins_with_the_shares_of_the_known_labels(tmp_
 def test_pairs_without_labels_are_swapped_too_and_answered_in_the_order_of_the_rows(tmp_path, tokenizer):
     header = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     (tmp_path / "more.tsv").write_text(f"{header}0\t1\t2\tgrim\tso dull\n1\t1\t2\tthe day was\ta\n", encoding="utf-8")
-    for name in ("train", "dev"):
+    for name, more in (("train", ""), ("dev", "0\t1\t2\tfine\tgrim\n")):
         (tmp_path / f"{name}.tsv").write_text(
-            f"Quality\t{header.partition(chr(9))[2]}1\t1\t2\tfine\tkind\n", encoding="utf-8"
+            f"Quality\t{header.partition(chr(9))[2]}1\t1\t2\tfine\tkind\n{more}", encoding="utf-8"
         )
     run = FinetuningConfig(
         **{
@@ -295,7 +296,7 @@ def test_a_student_with_a_time_limit_trains_beyond_the_steps_of_its_epochs(finis
     assert step > 1  # one pass over the examples is 1 step
     figures, output = launched(tmp_path / "student", {**wanted, "train_minutes": 0.25})  # longer than compilation takes
     # The student keeps the answers from its first run.
-    assert f"resumed at step {step}" in output and "teaches" not in output and figures["best_step"] >= 1
+    assert f"resumed at step {step}" in output and "teaches" not in output and figures["best"]["step"] >= 1
     steps = [
         int(os.path.basename(path).split("-")[1]) for path in checkpoints.list_checkpoints(str(tmp_path / "student"))
     ]

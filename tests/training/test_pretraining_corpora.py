@@ -1,19 +1,16 @@
 """Text without next-sentence pairs: a start is refused, and no figure is reported that means nothing."""
 
 import dataclasses
-import io
 
 import pytest
 import tensorflow as tf
 
 from keras_bert_app.errors import UserError
-from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.training import pretraining_corpora, pretraining_start
+from keras_bert_app.training import pretraining_corpora
 from keras_bert_app.training.losses import PretrainingObjective
-from keras_bert_app.training.pretrain import pretrain
 from keras_bert_app.training.pretraining_corpora import PretrainingCorpora
 from pipelines.corpus import preparation
-from tests.training.conftest import RUN
+from tests.training.conftest import ONE_LAYER, RUN, train
 from tests.training.runs import rows_of
 
 
@@ -59,12 +56,9 @@ def test_pairs_of_one_document_have_no_weight():
 
 
 def test_a_split_of_one_document_reports_no_next_sentence_figure_and_says_why(make_workdir, shards):
-    workdir = make_workdir("one", run=dataclasses.replace(RUN, num_train_steps=2, log_steps=1))
-    existing, output = ExistingRun.read(workdir), io.StringIO()
-    start = pretraining_start.make_start(workdir, *existing.config(), stream=output, existing=existing)
-    data = PretrainingCorpora((tuple(shards[0]),), tuple(shards[1]), 1, 1)
-    figures = pretrain(dataclasses.replace(start, data=data))
+    workdir = make_workdir("one", ONE_LAYER, dataclasses.replace(RUN, num_train_steps=2, log_steps=1))
+    figures, output = train(workdir, shards, num_documents=(1, 1))
     assert "eval_masked_lm_accuracy" in figures and not [name for name in figures if "next_sentence" in name]
     assert not [name for row in rows_of(workdir) for name in row if name.startswith("next_sentence")]
-    assert "the training text is one document" in output.getvalue()
-    assert "one document alone is held out" in output.getvalue() and "NSP acc" not in output.getvalue()
+    assert "the training text is one document" in output
+    assert "one document alone is held out" in output and "NSP acc" not in output

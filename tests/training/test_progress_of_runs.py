@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_bert_app.errors import Interrupted
 from keras_bert_app.training import loop, outlook, pace, pretraining_start, reporting, steps, window
 from keras_bert_app.training.losses import PretrainingObjective
-from tests.training.conftest import CONFIG, RUN, train
+from tests.training.conftest import CONFIG, ONE_LAYER, RUN, train
 from tests.training.runs import rows_of
 
 BY_THE_CLOCK = dataclasses.replace(
@@ -89,7 +89,7 @@ def timed_steps(clock, fake_steps):
 def test_a_run_by_the_clock_goes_on_after_each_stop_where_its_schedule_stood(
     timed_steps, make_workdir, training_shards
 ):
-    workdir = make_workdir("stopped", run=BY_THE_CLOCK)
+    workdir = make_workdir("stopped", ONE_LAYER, BY_THE_CLOCK)
     for num_calls in (6, 2):
         begun = len(timed_steps.progress)
         timed_steps.stops_after = begun + num_calls
@@ -105,7 +105,7 @@ def test_a_length_ramp_of_a_share_follows_the_clock_through_stops_and_ends_in_wh
 ):
     timed_steps.compiling = 2.0
     run = dataclasses.replace(BY_THE_CLOCK, num_warmup_steps=-1, warmup_share=0.1, length_ramp_share=0.4)
-    workdir = make_workdir("ramp", run=run)
+    workdir = make_workdir("ramp", ONE_LAYER, run)
     timed_steps.stops_after = 8
     with pytest.raises(Interrupted):
         train(workdir, training_shards)
@@ -119,7 +119,7 @@ def test_a_length_ramp_of_a_share_follows_the_clock_through_stops_and_ends_in_wh
 
 def test_tokens_a_second_are_those_of_steps_that_did_not_compile(timed_steps, make_workdir, training_shards):
     timed_steps.compiling = 100.0
-    workdir = make_workdir("speed", run=dataclasses.replace(RUN, num_train_steps=10))
+    workdir = make_workdir("speed", ONE_LAYER, dataclasses.replace(RUN, num_train_steps=10))
     train(workdir, training_shards)
     first, second = [row["tokens_per_second"] for row in rows_of(workdir) if "loss" in row]
     # A batch has 232 positions at most, of which some are padding, and a step takes a second.
@@ -141,7 +141,7 @@ def test_a_stream_has_a_line_soon_with_the_time_of_compiling_and_then_with_the_t
     slow = fake_steps(time.sleep)
     slow.compiling, slow.seconds = 1.4, 0.12
     run = dataclasses.replace(RUN, num_train_steps=9, log_steps=1000)
-    _, output = train(make_workdir("lines", run=run), training_shards)
+    _, output = train(make_workdir("lines", ONE_LAYER, run), training_shards)
     lines = [line for line in output.splitlines() if line.startswith("step ")]
     compiling = [line for line in lines if "compiling" in line]
     assert compiling and all(line.startswith("step 0/9  compiling 0:0") for line in compiling)
@@ -156,7 +156,7 @@ def test_what_the_first_steps_say_of_the_rest_is_said_once_after_ten_steps(
     timed_steps.seconds = 0.1
     asked = []
     monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or ["the outlook"])
-    _, output = train(make_workdir("outlook"), training_shards)
+    _, output = train(make_workdir("outlook", ONE_LAYER), training_shards)
     ((step, step_seconds, seconds_left),) = asked
     assert 10 <= step < 15 and step_seconds == pytest.approx(0.1) and seconds_left == pytest.approx(2.0 - step * 0.1)
     assert output.count("the outlook") == 1
@@ -165,7 +165,7 @@ def test_what_the_first_steps_say_of_the_rest_is_said_once_after_ten_steps(
 def test_steps_that_take_long_do_not_wait_for_the_tenth(timed_steps, make_workdir, training_shards, monkeypatch):
     timed_steps.seconds, asked = 15.0, []
     monkeypatch.setattr(outlook, "lines", lambda start, *now: asked.append(now) or [])
-    train(make_workdir("slow"), training_shards)
+    train(make_workdir("slow", ONE_LAYER), training_shards)
     assert asked[0][0] < 5
 
 
@@ -173,7 +173,7 @@ def test_a_start_that_cannot_finish_its_ramp_is_warned_after_ten_steps_and_may_g
     timed_steps, make_workdir, training_shards
 ):
     run = dataclasses.replace(BY_THE_CLOCK, length_ramp_steps=750, log_steps=1)
-    workdir = make_workdir("short", run=run)
+    workdir = make_workdir("short", ONE_LAYER, run)
     _, output = train(workdir, training_shards)
     (number,) = [index for index, line in enumerate(output.splitlines()) if "--length_ramp_steps=750: " in line][:1]
     assert output.splitlines()[number - 1].startswith("step 12  ")  # the first call that ends after step 10

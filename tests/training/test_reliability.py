@@ -22,9 +22,10 @@ from keras_bert_app.training.optimizers.adafactor import Adafactor
 from keras_bert_app.training.optimizers.muon import Muon
 from keras_bert_app.training.window import Window
 from pipelines import BertTokenizer, storage
-from tests.training.conftest import CONFIG, RUN, WITH_DROPOUT, train, write_workdir
+from tests.training.conftest import ONE_LAYER, RUN, WITH_DROPOUT, train, write_workdir
 
 STEPS = 6
+MODEL = WITH_DROPOUT.replace(num_hidden_layers=1)
 EVERY_STEP = dataclasses.replace(
     RUN,
     num_train_steps=STEPS,
@@ -68,7 +69,7 @@ def assert_same(workdir, other):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, shards):
     """The work directory of a run with dropout that has kept the checkpoint of every step."""
-    workdir = write_workdir(tmp_path_factory.mktemp("whole") / "run", WITH_DROPOUT, EVERY_STEP)
+    workdir = write_workdir(tmp_path_factory.mktemp("whole") / "run", MODEL, EVERY_STEP)
     train(workdir, shards)
     return workdir
 
@@ -92,9 +93,9 @@ def trainer(shards, whole):
     """(model, optimizer, train call, function position -> batches after it), compiled once for several tests."""
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
-        model = BertPretrainer(WITH_DROPOUT, seed=RUN.seed)
+        model = BertPretrainer(MODEL, seed=RUN.seed)
         optimizer = choice.make_optimizer(
-            EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 2
+            EVERY_STEP, {variable.path: variable.value for variable in model.trainable_variables}, 1
         )
     tokenizer = BertTokenizer(os.path.join(whole, "vocab.txt"))
     examples = pretraining_data.example_arguments(EVERY_STEP, tokenizer, None)
@@ -179,7 +180,7 @@ def test_a_checkpoint_says_whether_an_evaluation_comes_next(whole):
 @pytest.mark.parametrize("kind", [Adafactor, Muon])
 def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, kind):
     generator = np.random.RandomState(2)
-    model = BertPretrainer(CONFIG, seed=1)
+    model = BertPretrainer(ONE_LAYER, seed=1)
     variables = {variable.path: variable.value for variable in model.trainable_variables}
     gradients = [
         [tf.constant(generator.normal(size=variable.shape), tf.float32) for variable in variables.values()]
@@ -197,7 +198,7 @@ def test_slots_of_several_kinds_go_on_from_a_checkpoint_bit_for_bit(tmp_path, ki
         }
 
     whole = state_after_three_steps(model, kind(variables), 0)
-    again = BertPretrainer(CONFIG, seed=2)
+    again = BertPretrainer(ONE_LAYER, seed=2)
     optimizer = kind({variable.path: variable.value for variable in again.trainable_variables})
     checkpoints.restore(checkpoint_of(str(tmp_path), 2), again, optimizer)
     resumed = state_after_three_steps(again, optimizer, 2)

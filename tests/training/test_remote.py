@@ -10,19 +10,19 @@ from keras_bert_app.export import saved_models
 from keras_bert_app.export.specs import About
 from keras_bert_app.runs import checkpoints, work_directory
 from keras_bert_app.serving import saved_model_files
-from tests.training.conftest import RUN, train, write_workdir
+from tests.training.conftest import ONE_LAYER, RUN, train, write_workdir
 from tests.training.runs import weights_of
 
 
-def test_a_run_in_an_object_store_resumes_and_a_save_that_was_broken_off_does_not_count(shards):
-    workdir = write_workdir("ram://bucket/run", run=dataclasses.replace(RUN, save_checkpoints_steps=10))
-    train(workdir, shards)
+def test_a_run_in_an_object_store_resumes_and_a_save_that_was_broken_off_does_not_count(training_shards):
+    workdir = write_workdir("ram://bucket/run", ONE_LAYER, dataclasses.replace(RUN, save_checkpoints_steps=10))
+    train(workdir, training_shards)
     whole = weights_of(workdir)
     first, last = checkpoints.list_checkpoints(workdir)
     # The manifest is written last, so a checkpoint without it is not whole.
     tf.io.gfile.remove(os.path.join(last, "manifest.json"))
     assert checkpoints.list_checkpoints(workdir) == [first] and work_directory.unfinished(workdir) == [last]
-    _, output = train(workdir, shards)
+    _, output = train(workdir, training_shards)
     assert f"resumed at step 10 from {first}" in output
     again = weights_of(workdir)
     assert all(np.array_equal(whole[path], again[path]) for path in whole)

@@ -12,11 +12,11 @@ from keras_bert_app import load_pretrained
 from keras_bert_app.errors import UserError
 from keras_bert_app.runs import checkpoint_manifests, checkpoints
 from keras_bert_app.runs.work_directory import ExistingRun
-from keras_bert_app.training import pretraining_corpora, pretraining_data, pretraining_start
+from keras_bert_app.training import pretrain, pretraining_corpora, pretraining_data, pretraining_start
 from pipelines.corpus import preparation
 from pipelines.wordpiece.tokenizer import BertTokenizer
 from tests.interop.conftest import make_weights
-from tests.training.conftest import CONFIG, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
+from tests.training.conftest import CONFIG, ONE_LAYER, RUN, VOCABULARY, WITH_DROPOUT, WORDS, finished, train
 from tests.training.runs import interrupt_after, largest_difference, rows_of, weights_of
 
 
@@ -236,7 +236,9 @@ def test_a_batch_has_the_shape_of_its_step(make_workdir, shards):
     assert [batch["masked_lm_ids"].shape[1] for batch in batches] == [2, 2, 3, 3, 5]
 
 
-def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(tmp_path, capsys):
+@pytest.mark.long
+def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(pretrain, "_draw", lambda rows, title: b"")
     generator = np.random.RandomState(4)
     for name, count in (("large", 60), ("small", 10)):
         documents = [[" ".join(generator.choice(WORDS, 6)) + "." for _ in range(5)] for _ in range(count)]
@@ -258,7 +260,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
         save_checkpoints_steps=6,
     )
     workdir = str(tmp_path / "run")
-    pretraining_start.launch(workdir, CONFIG, run, vocabulary)
+    pretraining_start.launch(workdir, ONE_LAYER, run, vocabulary)
     printed = capsys.readouterr().out
     assert "mixture:" in printed and printed.count("of the examples") == 2
     whole = weights_of(workdir)
@@ -270,7 +272,7 @@ def test_lamb_learns_a_mixture_of_corpora_by_a_lexicon_and_resumes_bit_for_bit(t
     (tmp_path / "phrases.txt").unlink()  # the work directory has a copy
     with open(os.path.join(workdir, "lexicon.txt"), encoding="utf-8") as file:
         assert file.read() == "the cat\nhills while rain\n"
-    pretraining_start.launch(workdir, CONFIG, run)
+    pretraining_start.launch(workdir, ONE_LAYER, run)
     again = weights_of(workdir)
     assert all(np.array_equal(whole[path], again[path]) for path in whole)
     rows = [row for row in rows_of(workdir) if "loss" in row]

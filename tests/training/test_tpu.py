@@ -26,7 +26,7 @@ from keras_bert_app.training import forward, infeed, replicas, steps, strategies
 from keras_bert_app.training.compilation import inference_execution
 from keras_bert_app.training.losses import PretrainingObjective
 from keras_bert_app.training.optimizers import choice
-from tests.training.conftest import RUN, WITH_DROPOUT, train, two_replicas
+from tests.training.conftest import ONE_LAYER, RUN, WITH_DROPOUT, train, two_replicas
 from tests.training.runs import weights_of
 
 
@@ -63,6 +63,7 @@ def test_the_host_side_of_a_tpu_gives_the_losses_and_weights_of_one_device_and_r
     assert all(np.array_equal(ours[path], again[path]) for path in ours)
 
 
+@pytest.mark.long
 def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_shards):
     # The first checkpoint is that of step 4, which is the first step with the third of four shapes.
     run = dataclasses.replace(
@@ -77,7 +78,7 @@ def test_a_run_with_ramps_resumes_bit_for_bit(on_a_tpu, make_workdir, training_s
         length_ramp_steps=4,
         batch_ramp_steps=6,
     )
-    workdir = make_workdir("ramp", WITH_DROPOUT.replace(num_hidden_layers=1), run)
+    workdir = make_workdir("ramp", ONE_LAYER, run)
     train(workdir, training_shards)
     weights = weights_of(workdir)
     shutil.rmtree(checkpoints.list_checkpoints(workdir)[-1])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import encoded_sentences, encoders, treebank
+from keras_bert_app.analysis import encoded_sentences, encoders, sentence_bootstrap, treebank
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.even_samples import evenly_spaced
 from keras_bert_app.analysis.findings import Table
@@ -89,34 +89,43 @@ def parser_table(
         (Table, list of str): the UAS of parser and baselines, and remarks.
     """
     gold_train, gold_dev = (Arcs(trees) for trees in (training.trees, dev_trees))
-    offset = max((float(np.mean(gold_dev.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))
-    rows = [[f"fixed offset {offset[1]:+d}", 1, offset[0], None]]
+    offset = max((float(np.mean(gold_train.away == by)), by) for by in range(-_FARTHEST, _FARTHEST + 1))[1]
     weights = fit(gold_train, one_hot_distances(distances(gold_train)))
-    rows.append(["distance alone", len(weights), gold_dev.uas(weights[_distance_classes(distances(gold_dev))]), None])
+    by_distance = gold_dev.right_answers(weights[_distance_classes(distances(gold_dev))])
     untrained = []
     for seed in range(options.seed, options.seed + options.num_seeds):
-        uas, _ = _attention_uas(encoders.untrained(subject, seed), gold_train, gold_dev, log)
-        untrained.append(uas)
-    uas, num_weights = _attention_uas(subject, gold_train, gold_dev, log)
-    rows += [
-        ["attention, untrained", num_weights, float(np.mean(untrained)), float(np.std(untrained))],
-        [f"attention, {subject.name}", num_weights, uas, None],
+        right, _ = _attention_answers(encoders.untrained(subject, seed), gold_train, gold_dev, log)
+        untrained.append(right)
+    right, num_weights = _attention_answers(subject, gold_train, gold_dev, log)
+    baselines = {
+        f"fixed offset {offset:+d}": (1, gold_dev.away == offset, None),
+        "distance alone": (len(weights), by_distance, None),
+        "attention, untrained": (num_weights, np.mean(untrained, axis=0), float(np.std(np.mean(untrained, axis=1)))),
+    }
+    rows = [
+        [name, count, float(np.mean(answers)), *gold_dev.interval(answers), spread]
+        for name, (count, answers, spread) in (
+            *baselines.items(),
+            (f"attention, {subject.name}", (num_weights, right, None)),
+        )
     ]
     table = Table(
         f"Parsing by attention alone: UAS of {len(gold_dev.counted):,} words",
-        ("parser", "weights", "UAS", "spread"),
+        ("parser", "weights", "UAS", "low", "high", "spread"),
         rows,
     )
-    best = max(row[2] for row in rows[:3])
-    verdict = "above" if uas > best else "not above"
+    words = []
+    for name, (_, answers, _) in baselines.items():
+        difference = sentence_bootstrap.difference_interval(right - answers.astype(float), gold_dev.sentences)
+        words.append(f"{sentence_bootstrap.compared(difference)} {name} ({np.mean(answers):.4f})")
     return table, [
-        f"Attention alone parses at {uas:.1%}, {verdict} the best baseline ({best:.1%}); "
-        f"{training.remark}. The root is not guessed."
+        f"Attention alone parses at {np.mean(right):.4f} ({sentence_bootstrap.written(gold_dev.interval(right))}), "
+        f"{', '.join(words)}; the offset and the {training.remark}. The root is not guessed."
     ]
 
 
-def _attention_uas(subject, train, dev, log):
-    """(UAS, K)."""
+def _attention_answers(subject, train, dev, log):
+    """(bool [counted], K): whether each counted word of the dev trees gets its head."""
     config = subject.config
     weights = fit(
         train,
@@ -125,7 +134,7 @@ def _attention_uas(subject, train, dev, log):
         ),
     )
     # The dev set may be large, so only the score of each pair stays in memory.
-    return dev.uas(_map_pairs(subject, dev, (), lambda vectors: vectors @ weights, log)), len(weights)
+    return dev.right_answers(_map_pairs(subject, dev, (), lambda vectors: vectors @ weights, log)), len(weights)
 
 
 class Arcs:
@@ -139,12 +148,13 @@ class Arcs:
         gold: int64 [D]. The right pair of each dependent.
         counted: int64. The dependents that count for UAS: all but punctuation.
         away: int64. The offset of the head of each counted dependent.
+        sentences: int64. The tree of each counted dependent.
     """
 
     def __init__(self, trees: list[treebank.Tree]):
         self.trees, self.pairs = trees, []
-        starts, gold, away, is_counted, at = [], [], [], [], 0
-        for tree in trees:
+        starts, gold, away, is_counted, sentences, at = [], [], [], [], [], 0
+        for number, tree in enumerate(trees):
             words = np.flatnonzero(tree.heads >= 0)
             candidates = np.array(
                 [[other for other in range(len(tree)) if other != word] for word in words], np.int64
@@ -154,11 +164,12 @@ class Arcs:
             gold.append(starts[-1] + tree.heads[words] - (tree.heads[words] > words))
             away.append(tree.heads[words] - words)
             is_counted.append(~tree.is_punctuation()[words])
+            sentences.append(np.full(len(words), number))
             at += candidates.size
         self.starts, self.gold = np.concatenate(starts), np.concatenate(gold)
         self.sizes = np.diff(np.append(self.starts, at))
         self.counted = np.flatnonzero(np.concatenate(is_counted))
-        self.away = np.concatenate(away)[self.counted]
+        self.away, self.sentences = (np.concatenate(values)[self.counted] for values in (away, sentences))
 
     def log_shares(self, scores: np.ndarray) -> np.ndarray:
         """Computes the log softmax of scores over the candidates of each dependent.
@@ -173,18 +184,22 @@ class Arcs:
         exponentials = np.exp(scores - np.repeat(most, self.sizes))
         return scores - np.repeat(most + np.log(np.add.reduceat(exponentials, self.starts)), self.sizes)
 
-    def uas(self, scores: np.ndarray) -> float:
-        """Computes the share of counted words whose right pair has the highest score. A tie counts as wrong.
+    def right_answers(self, scores: np.ndarray) -> np.ndarray:
+        """Says for each counted word whether its right pair has the highest score. A tie counts as wrong.
 
         Args:
             scores: float [P].
 
         Returns:
-            float, 0 to 1.
+            bool [counted].
         """
         gold = np.repeat(scores[self.gold], self.sizes)
         rivals = np.add.reduceat((scores >= gold).astype(np.int64), self.starts)
-        return float(np.mean(rivals[self.counted] == 1))
+        return rivals[self.counted] == 1
+
+    def interval(self, right: np.ndarray) -> tuple[float, float]:
+        """Returns the 95 % interval of the UAS of answers, float [counted]."""
+        return sentence_bootstrap.share_interval(right, self.sentences)
 
 
 def fit(arcs: Arcs, vectors: np.ndarray) -> np.ndarray:

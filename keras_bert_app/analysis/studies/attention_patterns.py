@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import input_texts
+from keras_bert_app.analysis import input_texts, sentence_bootstrap
 from keras_bert_app.analysis.encoded_sentences import encode_rows
 from keras_bert_app.analysis.encoders import Subject, untrained
 from keras_bert_app.analysis.findings import Findings, Table
@@ -47,17 +47,17 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     sentences, _ = input_texts.corpus_sentences(options.input_file, options.most_sentences(_DEFAULT_SENTENCES))
     texts, _, left_out = input_texts.encodable(subject, sentences, _MOST_PIECES)
     is_punctuation = punctuation_pieces(subject.tokenizer.vocabulary)
-    shares, distances = _corpus_shares(subject, texts, is_punctuation, log)
+    shares, distances, bounds = _corpus_shares(subject, texts, is_punctuation, log)
     others, other_distances = [], []
     for seed in range(options.seed, options.seed + options.num_seeds):
-        seed_shares, seed_distances = _corpus_shares(untrained(subject, seed), texts, is_punctuation, log)
+        seed_shares, seed_distances, _ = _corpus_shares(untrained(subject, seed), texts, is_punctuation, log)
         others.append(seed_shares)
         other_distances.append(seed_distances)
     others = np.stack(others)
     uniform = _uniform(texts, subject.tokenizer, is_punctuation)
     clusters, kinds = head_clusters(distances.matrix()), [_kind(head) for head in shares.reshape(-1, len(PATTERNS))]
     tables = [
-        _pattern_table(shares, others, uniform),
+        _pattern_table(shares, bounds, others, uniform),
         _layer_table(shares, others),
         _cluster_table(shares, clusters, kinds),
         _distance_table(distances, other_distances, shares.shape),
@@ -66,7 +66,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         f"{len(texts):,} sentences, {_num_tokens(texts):,} tokens; shares are means over the tokens that attend. "
         f"Untrained: {options.num_seeds} seeds. Heads are named layer-head, from 1.",
         f"Entropy is in nats. Distances are taken over {distances.num_rows:,} of the tokens.",
-        *_verdicts(shares, uniform),
+        *_verdicts(shares, bounds, uniform),
         input_texts.read_remark(options, len(sentences), _DEFAULT_SENTENCES),
         *([left_out] if left_out else []),
     ]
@@ -74,6 +74,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     values = {
         "patterns": PATTERNS,
         "shares": shares.tolist(),
+        "intervals": bounds.tolist(),
         "distances": distances.matrix().tolist(),
         "clusters": clusters.tolist(),
     }
@@ -153,19 +154,22 @@ def head_shares(attention: np.ndarray, token_ids: np.ndarray, sep_id: int, is_pu
 
 
 def _corpus_shares(subject, texts, is_punctuation, log):
-    """(float [L, N, patterns], means over tokens; Distances)."""
-    total, count, distances = 0.0, 0, Distances()
+    """(float [L, N, patterns], means over tokens; Distances; float [2, L, N, patterns], the means' 95 % intervals)."""
+    sums, sizes, distances = [], [], Distances()
     rows = [(text.pieces, None) for text in texts]
     # Sentences come by length, so the distances use sentences at equal steps.
     every = max(1, _num_tokens(texts) // _MOST_DISTANCE_ROWS)
     for number, encoded in enumerate(
         reported(encode_rows(subject, rows, with_attention=True), len(rows), f"sentences through {subject.name}", log)
     ):
-        total = total + head_shares(encoded.attention, encoded.token_ids, subject.tokenizer.sep_id, is_punctuation)
-        count += len(encoded.token_ids)
+        sums.append(head_shares(encoded.attention, encoded.token_ids, subject.tokenizer.sep_id, is_punctuation))
+        sizes.append(len(encoded.token_ids))
         if number % every == 0:
             distances.add(encoded.attention.reshape(-1, *encoded.attention.shape[2:]))
-    return total / count, distances
+    sums, sizes = np.array(sums), np.array(sizes)
+    flat = sums.reshape(len(sums), -1)
+    bounds = sentence_bootstrap.interval(lambda counts: counts @ flat / (counts @ sizes)[:, None], len(sums))
+    return sums.sum(axis=0) / sizes.sum(), distances, bounds.reshape(2, *sums.shape[1:])
 
 
 def _uniform(texts, tokenizer, is_punctuation):
@@ -196,7 +200,7 @@ def _best(shares):
     return np.unravel_index(np.argmax(shares), shares.shape)
 
 
-def _pattern_table(shares, others, uniform):
+def _pattern_table(shares, bounds, others, uniform):
     rows = []
     for at, name in enumerate(PATTERNS):
         pattern_shares, best = shares[..., at], _best(shares[..., at])
@@ -207,10 +211,11 @@ def _pattern_table(shares, others, uniform):
                 float(uniform[at]),
                 float(others[..., at].mean()),
                 float(pattern_shares[best]),
+                *map(float, bounds[:, *best, at]),
                 head_name(*best),
                 float(others[..., at].max(axis=(1, 2)).mean()),
                 float(np.ptp(others[..., at].max(axis=(1, 2)))),
-                None if name == "entropy" else int((pattern_shares > _MOST).sum()),
+                None if name == "entropy" else int((bounds[0, ..., at] > _MOST).sum()),
             )
         )
     return Table(
@@ -221,6 +226,8 @@ def _pattern_table(shares, others, uniform):
             "alike to all",
             "untrained",
             "highest",
+            "low",
+            "high",
             "head",
             "highest untrained",
             "spread",
@@ -288,11 +295,11 @@ def _distance_table(distances, others, shape):
     )
 
 
-def _verdicts(shares, uniform):
+def _verdicts(shares, bounds, uniform):
     """Remarks that compare the heads with those of BERT-base in Clark et al."""
 
     def heads_over_half(at):
-        return [head_name(*head) for head in np.argwhere(shares[..., at] > _MOST)]
+        return [head_name(*head) for head in np.argwhere(bounds[0, ..., at] > _MOST)]
 
     heads_by_pattern = {name: heads_over_half(at) for at, name in enumerate(PATTERNS[:-1])}
     named = "; ".join(f"{name}: {', '.join(heads)}" for name, heads in heads_by_pattern.items() if heads)
@@ -300,10 +307,18 @@ def _verdicts(shares, uniform):
     by_layer = shares.mean(axis=1)
     most_special, broadest = int(np.argmax(by_layer[:, :2].sum(axis=1))) + 1, int(np.argmax(by_layer[:, -1])) + 1
     return [
-        f"Heads that give over half of their attention to one thing: {named or 'none'}.",
+        f"Heads that give over half of their attention to one thing: {named or 'none'} (the whole 95 % interval is "
+        "over half; sentences are drawn again with replacement).",
         "Clark et al. found heads of BERT-base for the previous (4) and the next token (5): here "
         f"{len(heads_by_pattern['previous'])} and "
-        f"{len(heads_by_pattern['next'])}" + (", so it shows." if neighbours else ", so it does not show."),
+        f"{len(heads_by_pattern['next'])}"
+        + (
+            ", so it shows."
+            if neighbours
+            else ", so it does not show."
+            if bounds[1, ..., 3:5].max() < _MOST  # of the previous and the next token
+            else ", but some may be: it cannot be told."
+        ),
         "They found over half of the attention of middle layers on [SEP], and the broadest heads in the first "
         "layers: here most to "
         f"[CLS] and [SEP] gives layer {most_special} ({by_layer[most_special - 1, :2].sum():.2f}, alike to all "

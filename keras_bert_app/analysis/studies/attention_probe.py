@@ -2,7 +2,8 @@
 
 See Coenen et al. 2019, Visualizing and Measuring the Geometry of BERT. The attention of every head from one word to the
 other one and back gives a vector of 2 L N numbers. A linear classifier predicts from the vector whether the tree joins
-the two words, and by which relation.
+the two words, and by which relation. The same classifier also learns a control task (control_tasks.random_labels), in
+which the first word of a pair decides on a random answer.
 
 Dimensions: L layers, N heads of each, W words, n pairs.
 """
@@ -14,12 +15,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import encoded_sentences, encoders, treebank
+from keras_bert_app.analysis import control_tasks, encoded_sentences, encoders, sentence_bootstrap, treebank
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.even_samples import evenly_spaced
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.analysis.studies.attention_parser import one_hot_distances, pair_vectors
+from keras_bert_app.analysis.word_pairs import MOST_PAIRS, TASKS, pairs_of
 from keras_bert_app.drawing import probe_pictures
 from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import reported
@@ -27,31 +29,10 @@ from keras_bert_app.terminal.progress import reported
 SUMMARY = "whether two words are related, and how, from the attention of all heads between them"
 NEEDS = ("train_file", "dev_file")
 
-_PROBES = ("majority", "distance", "untrained", "attention")
-TASKS = ("related (any pair)", "related (as far apart)", "which relation")
+_PROBES = ("majority", "distance", "control", "untrained", "attention")
+_BASELINES = ("majority", "distance", "untrained")
 _MOST_SENTENCES = 600
-_MOST_PAIRS = 10_000
 _NUM_RELATIONS = 30  # as in Coenen et al.
-_UNRELATED = "(none)"
-
-
-@dataclasses.dataclass(frozen=True)
-class Pairs:
-    """Pairs of words of one file.
-
-    Attributes:
-        trees: int64 [n]. The number of each pair's tree.
-        words: int64 [2, n]. Places in the sentence.
-        labels: str [n].
-    """
-
-    trees: np.ndarray
-    words: np.ndarray
-    labels: np.ndarray
-
-    def distances(self) -> np.ndarray:
-        """Returns int64 [n]: the offset of the second word from the first one."""
-        return self.words[1] - self.words[0]
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
@@ -78,59 +59,116 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     }
     encoded = _encoded(subject, train_trees, dev_trees, log)
     untrained = [_encoded(encoders.untrained(subject, seed), train_trees, dev_trees, log) for seed in seeds]
-    rows, scores_by_task = [], {}
+    rows, answers = [], {}
+    is_uncased = subject.config.do_lower_case
     for task in TASKS:
-        scores = _task_scores(task, seeds, drawn, encoded, untrained, log)
-        _, dev = drawn[task, seeds[-1]]
-        rows.append(
-            [
-                task,
-                len(dev.labels),
-                *(float(np.mean(scores[name])) for name in _PROBES),
-                float(np.std(scores["attention"])) if task != TASKS[2] else None,
-            ]
-        )
-        scores_by_task[task] = scores
+        answers[task] = _task_answers(task, seeds, drawn, encoded, untrained, (train_trees, dev_trees, is_uncased), log)
+        rows.append(_row(task, len(drawn[task, seeds[-1]][1].labels), answers[task]))
+    columns = ("question", "pairs", "majority", "distance alone", "untrained attention", "attention", "low", "high")
     table = Table(
         f"Accuracy of a linear classifier of {_num_numbers(subject):,} attention weights a pair",
-        ("question", "pairs", "majority", "distance alone", "untrained attention", "attention", "spread"),
+        (*columns, "spread", "control", "selectivity", "low", "high"),
         rows,
     )
-    picture = probe_pictures.draw_bars(
-        TASKS,
-        {name: [scores_by_task[task][name] for task in TASKS] for name in _PROBES},
-        f"{subject.name}: what the attention between two words tells",
-    )
+    bars = {
+        name: [(float(own.right[name].mean()), *own.interval(name)) for own in answers.values()] for name in _PROBES
+    }
+    picture = probe_pictures.draw_bars(TASKS, bars, f"{subject.name}: what the attention between two words tells")
     return Findings(
         "attention_probe",
         f"Attention of word pairs: {subject.name}",
         [table],
-        _remarks(rows, relations, options, (train_remark, dev_remark)),
+        _remarks(answers, relations, options, (train_remark, dev_remark)),
         {"attention_probe.png": picture},
-        {"accuracy": scores_by_task, "relations": sorted(relations)},
+        {
+            "accuracy": {task: own.accuracies for task, own in answers.items()},
+            "intervals": {task: {name: own.interval(name) for name in _PROBES} for task, own in answers.items()},
+            "relations": sorted(relations),
+        },
     )
 
 
-def _task_scores(task, seeds, drawn, encoded, untrained, log):
-    """dict of a name of _PROBES -> list of accuracies, one for each seed on which the probe depends."""
-    scores = collections.defaultdict(list)
+@dataclasses.dataclass(frozen=True)
+class _Answers:
+    """The answers of all probes to the same n questions of one task.
+
+    Attributes:
+        right: dict of a name of _PROBES -> float [n]. Whether each answer is right, or the share of seeds with a right
+            answer where the questions of all seeds are the same.
+        sentences: int64 [n]. The sentence of each question.
+        accuracies: dict of a name of _PROBES -> list of accuracies, one for each run.
+    """
+
+    right: dict
+    sentences: np.ndarray
+    accuracies: dict
+
+    def interval(self, name):
+        return sentence_bootstrap.share_interval(self.right[name], self.sentences)
+
+    def difference(self, name):
+        """The interval of the difference between attention and another probe."""
+        return sentence_bootstrap.difference_interval(self.right["attention"] - self.right[name], self.sentences)
+
+
+def _row(task, num_pairs, answers):
+    right = answers.right
+    return [
+        task,
+        num_pairs,
+        *(float(right[name].mean()) for name in (*_BASELINES, "attention")),
+        *answers.interval("attention"),
+        float(np.std(answers.accuracies["attention"])) if task != TASKS[2] else None,
+        float(right["control"].mean()),
+        float((right["attention"] - right["control"]).mean()),
+        *answers.difference("control"),
+    ]
+
+
+def _task_answers(task, seeds, drawn, encoded, untrained, words, log):
+    """Trains the probes of one task. Returns _Answers.
+
+    Args:
+        words: (training trees, dev trees, bool whether the encoder is uncased), for the control task.
+    """
+    runs = collections.defaultdict(list)
     for seed, random in zip(seeds, untrained, strict=True):
         train, dev = drawn[task, seed]
-        scores["untrained"].append(
-            accuracy(_vectors(random[0], train), train.labels, _vectors(random[1], dev), dev.labels)
+        runs["untrained"].append(
+            right_answers(_vectors(random[0], train), train.labels, _vectors(random[1], dev), dev.labels)
         )
-        if task == TASKS[2] and scores["attention"]:
-            continue  # this task draws no pairs, so the other scores do not depend on the seed
+        if task == TASKS[2] and runs["attention"]:
+            continue  # this task draws no pairs, so the other answers do not depend on the seed; one control is enough
+        own = [_vectors(vectors, pairs) for vectors, pairs in zip(encoded, (train, dev), strict=True)]
+        control = _control_labels(train, dev, words, seed)
+        runs["control"].append(right_answers(own[0], control[0], own[1], control[1]))
         labels, counts = np.unique(train.labels, return_counts=True)
-        scores["majority"].append(float(np.mean(dev.labels == labels[counts.argmax()])))
-        scores["distance"].append(
-            accuracy(one_hot_distances(train.distances()), train.labels, one_hot_distances(dev.distances()), dev.labels)
+        runs["majority"].append(dev.labels == labels[counts.argmax()])
+        distances = [one_hot_distances(pairs.distances()) for pairs in (train, dev)]
+        runs["distance"].append(right_answers(distances[0], train.labels, distances[1], dev.labels))
+        runs["attention"].append(right_answers(own[0], train.labels, own[1], dev.labels))
+        log(
+            f"{task}, seed {seed}: attention {runs['attention'][-1].mean():.1%}, distance "
+            f"{runs['distance'][-1].mean():.1%}"
         )
-        scores["attention"].append(
-            accuracy(_vectors(encoded[0], train), train.labels, _vectors(encoded[1], dev), dev.labels)
-        )
-        log(f"{task}, seed {seed}: attention {scores['attention'][-1]:.1%}, distance {scores['distance'][-1]:.1%}")
-    return dict(scores)
+    accuracies = {name: [float(run.mean()) for run in runs[name]] for name in _PROBES}
+    if task == TASKS[2]:
+        return _Answers({name: np.mean(runs[name], axis=0) for name in _PROBES}, dev.trees, accuracies)
+    return _Answers(
+        {name: np.concatenate(runs[name]).astype(float) for name in _PROBES},
+        np.concatenate([drawn[task, seed][1].trees for seed in seeds]),
+        accuracies,
+    )
+
+
+def _control_labels(train, dev, words, seed):
+    """(str [n], str [m]): the random label of the first word of each pair."""
+    train_trees, dev_trees, is_uncased = words
+    types = [
+        [word.lower() if is_uncased else word for word in pairs.first_words(trees)]
+        for pairs, trees in ((train, train_trees), (dev, dev_trees))
+    ]
+    return [np.array(labels) for labels in control_tasks.random_labels(types[0], train.labels, types[1], seed)]
 
 
 def _read(subject, path, max_sentences):
@@ -169,88 +207,10 @@ def _drawn(options, train_trees, dev_trees, task, relations, seed):
     return pairs_by_file
 
 
-def pairs_of(trees: list[treebank.Tree], task: str, relations: set[str], generator: np.random.Generator) -> Pairs:
-    """Collects pairs of words for a task.
-
-    In the first two tasks the words stand in the order of the sentence, so that only attention reveals a relation. In
-    the third task they are dependent and head. No pair contains punctuation, because punctuation alone would reveal the
-    answer.
-
-    Args:
-        trees: list of treebank.Tree.
-        task: str. One of TASKS.
-        relations: set of str. The relations that the third task asks for.
-        generator: np.random.Generator. Draws the pairs of unrelated words.
-
-    Returns:
-        Pairs.
-    """
-    numbers, words, labels = [], [], []
-    for number, tree in enumerate(trees):
-        is_word = spoken_words(tree)
-        arcs = [
-            (word, int(head)) for word, head in enumerate(tree.heads) if head >= 0 and is_word[word] and is_word[head]
-        ]
-        if task == TASKS[2]:
-            chosen = [(pair, tree.relations[pair[0]]) for pair in arcs if tree.relations[pair[0]] in relations]
-        else:
-            related, chosen = {tuple(sorted(pair)) for pair in arcs}, []
-            for first, second in sorted(related):
-                unrelated = _unrelated(
-                    np.flatnonzero(is_word).tolist(), related, second - first if task == TASKS[1] else None, generator
-                )
-                if unrelated:
-                    chosen += [((first, second), "related"), (unrelated, _UNRELATED)]
-        numbers += [number] * len(chosen)
-        words += [pair for pair, _ in chosen]
-        labels += [label for _, label in chosen]
-    if task == TASKS[2]:
-        keep = evenly_spaced(list(range(len(labels))), _MOST_PAIRS)
-    else:  # a related pair and its unrelated pair stay together, so that both kinds are equally frequent
-        keep = [
-            at for first in evenly_spaced(list(range(0, len(labels), 2)), _MOST_PAIRS // 2) for at in (first, first + 1)
-        ]
-    return Pairs(
-        np.array(numbers, np.int64)[keep],
-        np.array(words, np.int64).reshape(-1, 2).T[:, keep],
-        np.array(labels, str)[keep],
-    )
-
-
-def spoken_words(tree: treebank.Tree) -> np.ndarray:
-    """Marks the words that pairs may contain.
-
-    These are all words except those with the relation punct and a root that is punctuation.
-
-    Args:
-        tree: treebank.Tree.
-
-    Returns:
-        bool [W].
-    """
-    return np.array(
-        [
-            relation != "punct" and not (head < 0 and is_mark)
-            for relation, head, is_mark in zip(tree.relations, tree.heads, tree.is_punctuation(), strict=True)
-        ]
-    )
-
-
-def _unrelated(words, related, distance, generator):
-    """A random ascending pair of words that the tree does not join, at a given distance if any; None without one."""
-    pairs = [
-        (first, second)
-        for at, first in enumerate(words)
-        for second in words[at + 1 :]
-        if (first, second) not in related and distance in (None, second - first)
-    ]
-    return pairs[generator.integers(len(pairs))] if pairs else None
-
-
-def accuracy(
+def right_answers(
     train_vectors: np.ndarray, train_labels: np.ndarray, dev_vectors: np.ndarray, dev_labels: np.ndarray
-) -> float:
-    """Trains a logistic regression on standardized numbers, and measures its accuracy.
+) -> np.ndarray:
+    """Trains a logistic regression on standardized numbers, and checks its answers.
 
     Args:
         train_vectors: float [n, numbers].
@@ -259,18 +219,20 @@ def accuracy(
         dev_labels: str [m].
 
     Returns:
-        float, 0 to 1.
+        bool [m].
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    if len(set(train_labels)) < 2:  # a control task of few words may draw one label; the classifier needs two
+        return dev_labels == train_labels[0]
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, tol=1e-3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the last digits of the loss do not change the accuracy
         classifier.fit(train_vectors, train_labels)
-    return float(classifier.score(dev_vectors, dev_labels))
+    return classifier.predict(dev_vectors) == dev_labels
 
 
 def _encoded(subject, train_trees, dev_trees, log):
@@ -303,17 +265,33 @@ def _num_numbers(subject):
     return 2 * subject.config.num_hidden_layers * subject.config.num_attention_heads
 
 
-def _remarks(rows, relations, options, read):
-    above = [row[0] for row in rows if row[5] > max(row[2:5]) + 0.05]
+def _remarks(answers, relations, options, read):
+    lines = []
+    for task, own in answers.items():
+        words = [
+            f"{sentence_bootstrap.compared(own.difference(name))} {name} ({own.right[name].mean():.4f})"
+            for name in _BASELINES
+        ]
+        lines.append(
+            f"{task}: attention {own.right['attention'].mean():.4f} "
+            f"({sentence_bootstrap.written(own.interval('attention'))}), {', '.join(words)}; selectivity "
+            f"{(own.right['attention'] - own.right['control']).mean():.4f} "
+            f"({sentence_bootstrap.written(own.difference('control'))})."
+        )
+    above = [task for task, own in answers.items() if all(own.difference(name)[0] > 0 for name in _BASELINES)]
     return [
-        f"Attention is 5 points or more above majority, distance alone and untrained attention at {len(above)} of "
-        f"{len(rows)} questions{': ' if above else ''}{', '.join(above)}. Coenen et al. report 85.8% for whether and "
-        "71.9% for which (BERT-base, Penn Treebank).",
+        f"Attention is above majority, distance alone and untrained attention at {len(above)} of "
+        f"{len(answers)} questions{': ' if above else ''}{', '.join(above)}. Coenen et al. report 85.8% for whether "
+        "and 71.9% for which (BERT-base, Penn Treebank).",
+        *lines,
         "Half of the pairs of the first two questions are related, by any relation but punct; punctuation is in none. "
         "any pair: the others are drawn from the same sentence; as far apart: so that distance tells nothing. "
         f"which relation: of the {len(relations)} most frequent ones, dependent and head being given.",
-        f"At most {_MOST_PAIRS:,} pairs of each file, taken evenly; means over {options.num_seeds} seeds of the "
-        "pairs and of untrained encoders, and the standard deviation of attention's. "
-        "Which relation draws no pair, so that attention has no spread there.",
+        f"At most {MOST_PAIRS:,} pairs of each file, taken evenly; means over {options.num_seeds} seeds of the "
+        "pairs, of control tasks and of untrained encoders, and the standard deviation of attention's. "
+        "Which relation draws no pair, so that attention has no spread there, and one control task.",
+        "Control task (after Hewitt and Liang 2019): the first word of a pair, which is the dependent in the last "
+        "question, decides on a random answer, the same in both files. Intervals are of 95 %: sentences are drawn "
+        "again with replacement. They do not contain the choice of training sentences.",
         "; ".join(read) + ".",
     ]

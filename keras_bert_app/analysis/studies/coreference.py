@@ -5,59 +5,23 @@ See Clark et al. 2019, What Does BERT Look At?, section 4.3.
 Dimensions: L layers, N heads of each, K kinds of mentions, Q questions (mentions with an antecedent).
 """
 
-import collections
-import dataclasses
-import typing
 from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import encoded_sentences, encoders, mentions, split_halves, treebank
+from keras_bert_app.analysis import encoded_sentences, encoders, sentence_bootstrap, split_halves, treebank
+from keras_bert_app.analysis.coreference_windows import KINDS, Places, Window, baseline_answers, places_of, windows_of
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
 from keras_bert_app.drawing import head_maps
-from keras_bert_app.errors import UserError
 from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "heads that look from a mention to its antecedent, beside the nearest mention and the nearest of its word"
 NEEDS = ("dev_file",)
 
-KINDS = ("all", "pronoun", "proper name", "other", '"its"')
-_LONGEST_WINDOW = 512  # tokens: the length that BERT was trained for
 _NUM_EXAMPLES = 6
 _FEWEST = 50  # mentions of a kind that a remark needs; fewer would show luck
-
-
-class Question(typing.NamedTuple):
-    """A mention with C candidates, at least one of which is an antecedent.
-
-    Attributes:
-        head: int. The head word of the mention.
-        kinds: list of int. The kinds of the mention in KINDS.
-        candidates: int64 [C]. The head words of earlier mentions, ascending.
-        is_antecedent: bool [C].
-    """
-
-    head: int
-    kinds: list
-    candidates: np.ndarray
-    is_antecedent: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class Window:
-    """Sentences of one document that are encoded together.
-
-    Attributes:
-        document: int. The number of the document.
-        words: tuple of str.
-        questions: list of Question.
-    """
-
-    document: int
-    words: tuple
-    questions: list
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
@@ -92,7 +56,7 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         best_heads.append(best_head)
     picture = head_maps.draw_head_maps(
         [
-            (f"{row[0]} ({row[1]:,})", accuracy_map, max(row[4:6]))
+            (f"{row[0]} ({row[1]:,})", accuracy_map, max(row[6:8]))
             for row, accuracy_map in zip(rows, maps, strict=True)
             if row[1]
         ],
@@ -100,7 +64,8 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         "the table counts the best head on others than it was chosen by\n"
         "dashed line of the scale: the better baseline",
     )
-    columns = ("mention", "count", "head", "accuracy", "nearest", "same word", "untrained", "spread")
+    columns = ("mention", "count", "head", "accuracy", "low", "high", "nearest", "same word")
+    columns += ("difference low", "high", "untrained", "spread")
     tables = [Table("The best head for each kind of mention", columns, rows)]
     if examples:
         tables.append(_examples_table(examples, best_heads[KINDS.index("pronoun")]))
@@ -126,103 +91,22 @@ def _row(kind, places, is_right, untrained, baselines):
     total = int(asked.sum())
     counts = is_right[asked].sum(axis=0)  # [L, N]
     best_head = np.unravel_index(counts.argmax(), counts.shape)
-    accuracy, *untrained_accuracy = (fair_share(places, asked, answers) for answers in (is_right, *untrained))
-    row = [
-        KINDS[kind],
-        total,
-        f"{best_head[0] + 1}-{best_head[1] + 1}" if total else None,
-        accuracy,
-        *(float(answers[asked].mean()) if total else None for answers in baselines),
-        *split_halves.mean_and_spread(untrained_accuracy),
+    accuracy_map = counts / max(total, 1)
+    shares = [float(answers[asked].mean()) if total else None for answers in baselines]
+    row = [KINDS[kind], total, f"{best_head[0] + 1}-{best_head[1] + 1}" if total else None]
+    groups = bootstrap_groups(places, asked)
+    if groups is None:
+        return [*row, None, None, None, *shares, *[None] * 4], accuracy_map, best_head
+    fair, *random = (fair_answers(places, asked, answers) for answers in (is_right, *untrained))
+    better = baselines[int(np.argmax(shares))][asked]
+    row += [
+        float(fair.mean()),
+        *sentence_bootstrap.share_interval(fair, groups),
+        *shares,
+        *sentence_bootstrap.difference_interval(fair.astype(float) - better, groups),
+        *split_halves.mean_and_spread([answers.mean() for answers in random]),
     ]
-    return row, counts / max(total, 1), best_head
-
-
-def windows_of(subject: Subject, trees: list[treebank.Tree]) -> tuple[list[Window], int]:
-    """Groups consecutive sentences of a document into windows that fit into the encoder's positions.
-
-    Args:
-        subject: Subject. The encoder.
-        trees: list of treebank.Tree.
-
-    Returns:
-        (list of Window, int): the windows, and the number of sentences that are too long for any window.
-
-    Raises:
-        UserError: no mention has an antecedent in its window.
-    """
-    mentions_by_sentence = collections.defaultdict(list)
-    for mention in mentions.read_mentions(trees):
-        mentions_by_sentence[mention.sentence].append(mention)
-    sizes = encoded_sentences.num_tokens(subject, [tree.words for tree in trees]) - 2
-    most = subject.config.max_position_embeddings - 2
-    limit = min(_LONGEST_WINDOW - 2, most)
-    groups, window_size = [], 0
-    for number, (tree, size) in enumerate(zip(trees, sizes, strict=True)):
-        if size > most:
-            continue
-        if not groups or trees[groups[-1][0]].document != tree.document or window_size + size > limit:
-            groups.append([])
-            window_size = 0
-        groups[-1].append(number)
-        window_size += size
-    windows = [_window([(trees[number], mentions_by_sentence[number]) for number in group]) for group in groups]
-    if not any(window.questions for window in windows):
-        raise UserError(
-            f"{trees[0].path}: no mention of the {len(trees):,} sentences that were read has an antecedent in its "
-            f"{limit} tokens; give more sentences"
-        )
-    return windows, int(np.sum(sizes > most))
-
-
-def _window(sentences):
-    words, questions, earlier = (), [], []  # earlier: (head in the window, entity)
-    for tree, sentence_mentions in sentences:
-        for mention in sentence_mentions:
-            head = len(words) + mention.head
-            candidates = np.array(sorted({other for other, _ in earlier if other < head}), np.int64)
-            antecedents = {other for other, entity in earlier if other < head and entity == mention.entity}
-            if antecedents:
-                word, tag = tree.words[mention.head].lower(), tree.tags[mention.head]
-                kinds = [0, {"PRON": 1, "PROPN": 2}.get(tag, 3)] + [4] * (word == "its")
-                is_antecedent = np.array([other in antecedents for other in candidates])
-                questions.append(Question(head, kinds, candidates, is_antecedent))
-            earlier.append((head, mention.entity))
-        words += tree.words
-    return Window(sentences[0][0].document, words, questions)
-
-
-@dataclasses.dataclass(frozen=True)
-class Places:
-    """The places of the Q questions of all windows, in the order of windows and of their questions.
-
-    Attributes:
-        windows: int64 [Q]. The window of each question.
-        documents: int64 [Q]. The document of each question.
-        kinds: bool [Q, K]. The kinds of each mention.
-    """
-
-    windows: np.ndarray
-    documents: np.ndarray
-    kinds: np.ndarray
-
-
-def places_of(windows: list[Window]) -> Places:
-    """Lists the places of the questions of all windows.
-
-    Args:
-        windows: list of Window.
-
-    Returns:
-        Places.
-    """
-    asked = [
-        (number, window.document, kinds) for number, window in enumerate(windows) for _, kinds, *_ in window.questions
-    ]
-    return Places(
-        *(np.array([question[at] for question in asked]) for at in (0, 1)),
-        np.array([[kind in kinds for kind in range(len(KINDS))] for *_, kinds in asked]),
-    )
+    return row, accuracy_map, best_head
 
 
 def head_answers(subject: Subject, windows: list[Window], log: Callable[[str], None]) -> tuple[np.ndarray, list[tuple]]:
@@ -262,44 +146,33 @@ def head_answers(subject: Subject, windows: list[Window], log: Callable[[str], N
     return np.stack([answers for window_answers in right_by_window for answers in window_answers]), examples
 
 
-def baseline_answers(windows: list[Window]) -> np.ndarray:
-    """Checks the answers of both baselines.
-
-    The first answer is the nearest earlier mention. The second is the nearest earlier mention with the same head word,
-    or else the nearest one.
-
-    Args:
-        windows: list of Window.
-
-    Returns:
-        bool [2, Q]. Whether each answer is an antecedent.
-    """
-    is_right_pairs = []
-    for window in windows:
-        words = [word.lower() for word in window.words]
-        for head, _, candidates, is_right in window.questions:
-            same = [place for place, other in enumerate(candidates) if words[other] == words[head]]
-            is_right_pairs.append((is_right[-1], is_right[same[-1] if same else -1]))
-    return np.array(is_right_pairs).T
-
-
-def fair_share(places: Places, asked: np.ndarray, answers: np.ndarray) -> float | None:
-    """Computes the share of right answers, with the best head of each half counted on the other half.
+def bootstrap_groups(places: Places, asked: np.ndarray) -> np.ndarray | None:
+    """Groups questions for intervals: by document, of one document by window, of one window each by itself.
 
     Args:
         places: Places.
         asked: bool [Q]. The questions that count.
+
+    Returns:
+        int64 [asked], or None if less than two questions count.
+    """
+    levels = places.documents[asked], places.windows[asked], np.flatnonzero(asked)
+    return next((level for level in levels if len(np.unique(level)) > 1), None)
+
+
+def fair_answers(places: Places, asked: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """Takes the answers of the head that is best on the other half of the questions.
+
+    Args:
+        places: Places.
+        asked: bool [Q]. The questions that count, two at least.
         answers: bool [Q, L, N]. Whether the answers of heads are right.
 
     Returns:
-        float, or None if less than two questions count.
+        bool [asked].
     """
     half = split_halves.assign_halves(places.documents[asked], places.windows[asked], np.flatnonzero(asked))
-    if half is None:
-        return None
-    return split_halves.cross_half_share(
-        np.stack([answers[asked][half == which].sum(axis=0) for which in (False, True)]), np.bincount(half, minlength=2)
-    )
+    return split_halves.cross_half_answers(answers[asked], half)
 
 
 def _examples_table(examples, best):
@@ -315,22 +188,30 @@ def _examples_table(examples, best):
 
 
 def _remarks(rows, options, left_out):
-    above = [row for row in rows if row[1] >= _FEWEST and row[3] is not None and row[3] > max(row[4:6]) + 0.01]
+    asked = [row for row in rows if row[1] >= _FEWEST and row[3] is not None]
+    verdicts = [
+        f"{row[0]} ({row[2]}): {row[3]:.4f} ({sentence_bootstrap.written(row[4:6])}), "
+        f"{sentence_bootstrap.compared(row[8:10])} the better baseline ({max(row[6:8]):.4f}; difference {row[8]:.4f} "
+        f"to {row[9]:.4f})"
+        for row in asked
+    ]
+    above = [row[0] for row in asked if row[8] > 0]
     return [
         (
-            "A head is above both baselines at "
-            + ", ".join(f"{row[0]} ({row[2]}: {row[3]:.0%}, baseline {max(row[4:6]):.0%})" for row in above)
-            + "."
+            f"A head is above both baselines at {', '.join(above)}."
             if above
-            else "No head is above both baselines at any kind of mention: Clark et al.'s coreference head does not "
-            "show here."
+            else "Every head is below the better baseline: Clark et al.'s coreference head does not show here."
+            if asked and all(row[9] < 0 for row in asked)
+            else f"No kind of {_FEWEST} mentions or more has a head that is shown to be above both baselines."
         ),
+        *(["; ".join(verdicts) + "."] if verdicts else []),
         "A head's answer is the earlier mention whose head word the mention's head word attends to most; same word: "
         "the nearest mention with the same head word, or else the nearest. All earlier mentions of the window are "
         "candidates; only mentions with an antecedent in it are asked for.",
         "Best heads are chosen in one half of the documents and counted in the other, both ways; of a kind that stands "
         "in one document alone, in halves of its windows or else of its mentions. The ones named are the best on all. "
-        f"untrained: encoders of random weights ({options.num_seeds}), mean and standard deviation.",
+        f"untrained: encoders of random weights ({options.num_seeds}), mean and standard deviation. Intervals are of "
+        "95 %: documents are drawn again with replacement, or the parts that are halved.",
         f"{left_out:,} of the sentences were longer than the model's positions, and their mentions are nowhere "
         "counted.",
     ]

@@ -1,50 +1,31 @@
 """Edge probing: what each layer knows of parts of speech, dependencies and names.
 
 See Tenney et al. 2019, BERT Rediscovers the Classical NLP Pipeline. One probe reads each layer, and one more probe
-reads a learned mix of all layers. The centre of gravity of the mix says where the encoder solves a task.
+reads a learned mix of all layers. The centre of gravity of the mix says where the encoder solves a task. The same
+probes also learn a control task (control_tasks), which says how much of the accuracy they could learn by heart.
 
-Dimensions: L layers, n items, M mixed layers (1, or all L + 1), D numbers of an item, C classes.
+One half of the dev documents chooses the best layer. Every accuracy is that of the other half.
+
+Dimensions: L layers, n items.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
-from keras_bert_app.analysis import span_items
+from keras_bert_app.analysis import edge_answers, mix_probe, sentence_bootstrap, span_items
 from keras_bert_app.analysis.encoders import Subject, untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.analysis.probe_steps import adam
 from keras_bert_app.drawing import probe_pictures
 from keras_bert_app.errors import UserError
-from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "what each layer knows of parts of speech, dependencies and names, and each task's centre of gravity"
 NEEDS = ("train_file", "dev_file")
 
-_HIDDEN_SIZE = 256  # as the projections of Tenney et al.
-_LEARNING_RATE, _BATCH_SIZE, _EPOCHS = 1e-3, 64, 5
-_LEAST_GAP = 0.1  # layers: the remark calls centres ordered only at a larger distance
-_MIX_RATE = 20 * _LEARNING_RATE  # the few mix weights must move farther than the others in the same steps
-_COLUMNS = (
-    "task",
-    "items",
-    "majority",
-    "untrained",
-    "layer 0",
-    "best layer",
-    "accuracy",
-    "spread",
-    "mix of all",
-    "spread",
-    "centre of gravity",
-    "spread",
-)
-
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
-    """Trains the probes of each task, and compares them with majority and untrained encoders.
+    """Trains the probes of each task, and compares them with control tasks, majority and untrained encoders.
 
     Args:
         subject: Subject. The encoder to look into.
@@ -55,63 +36,36 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         Findings.
 
     Raises:
-        UserError: see check; or a file has no items.
+        UserError: see check; or a file has no items, or only one dev sentence has.
     """
     check(options)
     sources = _read(subject, options)
     tasks = _tasks(subject, sources, log)
     seeds = range(options.seed, options.seed + options.num_seeds)
-    untrained_accuracies = _untrained_accuracies(subject, sources, seeds, log)
-    rows, by_layer, shares = [], {}, {}
-    for name, (train, dev) in tasks.items():
-        by_layer[name], mixed, shares[name] = _probe_task(name, train, dev, seeds, log)
-        majority = _majority(train, dev)
-        rows.append(
-            _row(name, len(dev.labels), majority, untrained_accuracies[name], by_layer[name], mixed, shares[name])
-        )
-    num_layers = subject.config.num_hidden_layers
-    layers = Table(
-        "Accuracy by layer",
-        ("layer", *tasks),
-        [[str(layer), *(float(by_layer[name][layer].mean()) for name in tasks)] for layer in range(num_layers + 1)],
-    )
-    picture = probe_pictures.draw_mixes(
-        [(row[0], by_layer[row[0]], row[2], row[3], shares[row[0]]) for row in rows],
-        f"{subject.name}: what layers know",
-    )
+    untrained_answers = _untrained_answers(subject, sources, seeds, log)
+    answers = {
+        name: edge_answers.task_answers(name, train, dev, untrained_answers[name], seeds, log)
+        for name, (train, dev) in tasks.items()
+    }
     return Findings(
         "edge_probing",
         f"Edge probing: {subject.name}",
-        [Table("Accuracy of probes, and where tasks are solved", _COLUMNS, rows), layers],
-        _remarks(rows, num_layers, options, tasks, sources),
-        {"edge_probing.png": picture},
+        [_accuracy_table(answers), _selectivity_table(answers), _centre_table(answers), *_layer_tables(answers)],
+        _remarks(answers, options, tasks, sources),
         {
-            "untrained": untrained_accuracies,
-            "shares": {name: value.tolist() for name, value in shares.items()},
-            "by_layer": {name: value.tolist() for name, value in by_layer.items()},
+            "edge_probing.png": probe_pictures.draw_mixes(
+                [_panel(name, own) for name, own in answers.items()], f"{subject.name}: what layers know"
+            )
+        },
+        {
+            "untrained": {name: float(own.untrained.mean()) for name, own in answers.items()},
+            "shares": {name: own.shares.tolist() for name, own in answers.items()},
+            "by_layer": {name: own.by_layer.mean(axis=1).tolist() for name, own in answers.items()},
+            "control_by_layer": {name: own.control.mean(axis=1).tolist() for name, own in answers.items()},
+            "intervals": {name: [own.interval(right) for right in own.by_layer] for name, own in answers.items()},
+            "layer": {name: own.layer for name, own in answers.items()},
         },
     )
-
-
-def _row(name, num_items, majority, untrained_accuracy, by_layer, mixed, shares):
-    """The cells of a task's row, in the order of _COLUMNS."""
-    centres = shares @ np.arange(shares.shape[1])
-    means = by_layer.mean(axis=1)
-    best = int(means.argmax())
-    return [
-        name,
-        num_items,
-        majority,
-        float(np.mean(untrained_accuracy)),
-        float(means[0]),
-        best,
-        float(means[best]),
-        float(by_layer[best].std()),
-        float(mixed.mean()),
-        float(mixed.std()),
-        float(centres.mean()),
-        float(centres.std()),
-    ]
 
 
 def check(options: Options) -> None:
@@ -146,6 +100,9 @@ def _read(subject, options):
         for path in (options.ner_train_file, options.ner_dev_file)
         if path
     ]
+    span_items.require_two(options.dev_file, [len(tree) > 1 for tree in trees[1].sentences])
+    if names:
+        span_items.require_two(options.ner_dev_file, [span_items.has_name(dev) for dev in names[1].sentences])
     return list(zip(trees, names or [None, None], strict=True))
 
 
@@ -158,154 +115,127 @@ def _tasks(subject, sources, log):
     return tasks
 
 
-def _untrained_accuracies(subject, sources, seeds, log):
-    """dict of task name -> list of accuracies by seed: the mix of all layers of encoders with random weights."""
-    accuracies = {}
+def _untrained_answers(subject, sources, seeds, log):
+    """dict of task name -> float [n]: the mix of all layers of encoders with random weights, mean over seeds."""
+    answers = {}
     for seed in seeds:
         log(f"another encoder of random weights, seed {seed}")
         for name, (train, dev) in _tasks(untrained(subject, seed), sources, log).items():
-            accuracy, _ = _probe(train, dev, range(len(train.vectors)), seed)
-            accuracies.setdefault(name, []).append(float(accuracy))
-    return accuracies
+            right, _ = mix_probe.right_answers(train, dev, range(len(train.vectors)), seed)
+            answers.setdefault(name, []).append(right)
+    return {name: np.mean(by_seed, axis=0) for name, by_seed in answers.items()}
 
 
-def _majority(train, dev):
-    labels, counts = np.unique(train.labels, return_counts=True)
-    return float(np.mean(np.array(dev.labels) == labels[counts.argmax()]))
+def _accuracy_table(answers):
+    rows = []
+    for name, own in answers.items():
+        best = own.by_layer[own.layer]
+        rows.append(
+            [
+                name,
+                own.num_items,
+                len(best),
+                float(own.majority.mean()),
+                float(own.untrained.mean()),
+                float(own.by_layer[0].mean()),
+                own.layer,
+                float(best.mean()),
+                *own.interval(best),
+                float(own.seed_spread[own.layer]),
+                float(own.mixed.mean()),
+                *own.interval(own.mixed),
+            ]
+        )
+    columns = ("task", "items", "reported", "majority", "untrained", "layer 0", "layer", "accuracy", "low", "high")
+    return Table("Accuracy of probes", (*columns, "spread", "mix of all", "low", "high"), rows)
 
 
-def _probe_task(name, train, dev, seeds, log):
-    """Trains the probes of one task.
-
-    Returns:
-        (float64 [L + 1, seeds], float64 [seeds], float64 [seeds, L + 1]): the accuracy of each layer, the accuracy of
-        the mix, and the shares of layers in the mix.
-    """
-    num_layers = len(train.vectors)
-    by_layer, shares = np.zeros((num_layers, len(seeds))), np.zeros((len(seeds), num_layers))
-    mixed = np.zeros(len(seeds))
-    jobs = [
-        (at, layers)
-        for at in range(len(seeds))
-        for layers in [*([layer] for layer in range(num_layers)), list(range(num_layers))]
-    ]
-    for at, layers in reported(jobs, len(jobs), f"probes of {name}", log):
-        accuracy, share = _probe(train, dev, layers, seeds[at])
-        if len(layers) == 1:
-            by_layer[layers[0], at] = accuracy
-        else:
-            mixed[at], shares[at] = accuracy, share
-    return by_layer, mixed, shares
+def _selectivity_table(answers):
+    rows = []
+    for name, own in answers.items():
+        for layer in dict.fromkeys((0, own.layer)):
+            right, control = own.by_layer[layer], own.control[layer]
+            rows.append(
+                [
+                    name,
+                    layer,
+                    float(right.mean()),
+                    float(control.mean()),
+                    *own.interval(control),
+                    float((right - control).mean()),
+                    *own.difference(right, control),
+                    own.seen,
+                ]
+            )
+    columns = ("task", "layer", "accuracy", "control", "low", "high", "selectivity", "low", "high", "seen types")
+    return Table("Selectivity: the accuracy less that of the control task", columns, rows)
 
 
-def _probe(train, dev, layers, seed):
-    """(accuracy on dev, shares of the layers) of a probe of a mix of layers."""
-    number_of = {label: at for at, label in enumerate(sorted(set(train.labels)))}
-    labels = np.array([number_of[label] for label in train.labels], np.int32)
-    gold = np.array([number_of.get(label, -1) for label in dev.labels])
-    # All layers get the same mean square; otherwise the shares would also reflect the lengths of vectors.
-    scales = 1 / np.sqrt(np.mean(np.square(train.vectors, dtype=np.float32), axis=(1, 2)))
-    weights = train_probe(train.vectors, scales, layers, labels, len(number_of), seed)
-    predicted = np.concatenate(
-        [
-            _logits(weights, batch).numpy().argmax(axis=1)
-            for batch in _batches(dev.vectors, scales, layers, np.arange(len(gold)), 1024)
+def _centre_table(answers):
+    rows = []
+    for name, own in answers.items():
+        bounds = sentence_bootstrap.seed_interval(own.centres())
+        known = bounds if np.isfinite(bounds).all() else (None, None)
+        rows.append([name, float(own.centres().mean()), *known, float(own.centres().std())])
+    return Table("Centres of gravity of the mix", ("task", "centre", "low", "high", "spread"), rows)
+
+
+def _layer_tables(answers):
+    """The accuracy of each layer, and that of the control task."""
+    for title, values in (("Accuracy", "by_layer"), ("Control accuracy", "control")):
+        columns = [cell for name in answers for cell in (name, "low", "high")]
+        rows = [
+            [
+                str(layer),
+                *(
+                    cell
+                    for own in answers.values()
+                    for cell in (
+                        float(getattr(own, values)[layer].mean()),
+                        *own.interval(getattr(own, values)[layer]),
+                    )
+                ),
+            ]
+            for layer in range(len(next(iter(answers.values())).by_layer))
         ]
-    )
-    return np.mean(predicted == gold), tf.nn.softmax(weights[0]).numpy()
+        yield Table(f"{title} by layer", ("layer", *columns), rows)
 
 
-def train_probe(
-    vectors: np.ndarray,
-    scales: np.ndarray,
-    layers: Sequence[int],
-    labels: np.ndarray,
-    num_classes: int,
-    seed: int,
-) -> tuple[tf.Tensor, ...]:
-    """Trains a probe of a mix of layers.
+def _panel(name, own):
+    """See probe_pictures.draw_mixes."""
+    curves = [
+        ("one layer", own.by_layer.mean(axis=1), np.array([own.interval(right) for right in own.by_layer]).T),
+        ("control task", own.control.mean(axis=1), np.array([own.interval(right) for right in own.control]).T),
+    ]
+    return name, curves, float(own.majority.mean()), float(own.untrained.mean()), own.shares
 
-    Args:
-        vectors: float16 [L + 1, n, D].
-        scales: float32 [L + 1]. Factors of the layers.
-        layers: sequence of M int. The layers to mix.
-        labels: int32 [n].
-        num_classes: int. The number C of classes.
-        seed: int. The seed of the initial weights and of the order of items.
 
-    Returns:
-        tuple of tensors: mix [M], kernel [D, 256] and bias [256] of the hidden layer, kernel [256, C] and bias [C] of
-        the output layer.
-    """
-    generator, size = np.random.default_rng(seed), vectors.shape[2]
-    weights = tuple(
-        tf.constant(value, tf.float32)
-        for value in (
-            np.zeros(len(layers)),
-            generator.normal(0, np.sqrt(2 / size), (size, _HIDDEN_SIZE)),
-            np.zeros(_HIDDEN_SIZE),
-            generator.normal(0, np.sqrt(1 / _HIDDEN_SIZE), (_HIDDEN_SIZE, num_classes)),
-            np.zeros(num_classes),
+def _remarks(answers, options, tasks, sources):
+    lines = [_order_remark(answers)]
+    for name, own in answers.items():
+        best = own.by_layer[own.layer]
+        others = {
+            "the untrained": own.untrained,
+            "layer 0": own.by_layer[0],
+            "the control task": own.control[own.layer],
+        }
+        words = [
+            f"{sentence_bootstrap.compared(own.difference(best, right))} {other} ({right.mean():.4f})"
+            for other, right in others.items()
+        ]
+        lines.append(
+            f"{name}: {best.mean():.4f} at layer {own.layer} ({sentence_bootstrap.written(own.interval(best))}), "
+            f"{', '.join(words)}; selectivity {(best - own.control[own.layer]).mean():.4f} "
+            f"({sentence_bootstrap.written(own.difference(best, own.control[own.layer]))})."
         )
-    )
-    state = weights, tuple(map(tf.zeros_like, weights)), tuple(map(tf.zeros_like, weights))
-    steps, step = _EPOCHS * -(-len(labels) // _BATCH_SIZE), 0
-    for _ in range(_EPOCHS):
-        order = generator.permutation(len(labels))
-        for at, batch in enumerate(_batches(vectors, scales, layers, order, _BATCH_SIZE)):
-            batch_labels = labels[order[at * _BATCH_SIZE : (at + 1) * _BATCH_SIZE]]
-            rate_share, done_steps = tf.constant(1 - step / steps, tf.float32), tf.constant(step, tf.float32)
-            state = _train_step(*state, rate_share, done_steps, batch, batch_labels)
-            step += 1
-    return state[0]
-
-
-def _batches(vectors, scales, layers, order, size):
-    """Yields float32 [M, size, D]."""
-    for at in range(0, len(order), size):
-        places = order[at : at + size]
-        yield np.stack([vectors[layer][places].astype(np.float32) * scales[layer] for layer in layers])
-
-
-def _logits(weights, batch):
-    mix, hidden, hidden_bias, output, output_bias = weights
-    mixed = tf.tensordot(tf.nn.softmax(mix), batch, 1)
-    return tf.nn.relu(mixed @ hidden + hidden_bias) @ output + output_bias
-
-
-@tf.function(autograph=False, reduce_retracing=True)
-def _train_step(weights, first_moments, second_moments, left, step, batch, labels):
-    with tf.GradientTape() as tape:
-        tape.watch(weights)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, _logits(weights, batch)))
-    gradients = tape.gradient(loss, weights)
-    rates = [_MIX_RATE, *[_LEARNING_RATE] * (len(weights) - 1)]
-    parts = zip(weights, gradients, first_moments, second_moments, rates, strict=True)
-    return tuple(
-        zip(
-            *(
-                adam(weight, gradient, first, second, step, rate * left)
-                for weight, gradient, first, second, rate in parts
-            ),
-            strict=True,
-        )
-    )
-
-
-def _remarks(rows, num_layers, options, tasks, sources):
-    ordered = sorted(rows, key=lambda row: row[10])
-    shows = all(after[10] - before[10] > _LEAST_GAP for before, after in zip(rows, rows[1:], strict=False))
-    lines = [
-        "Centres of gravity: "
-        + " < ".join(f"{row[0]} {row[10]:.2f}" for row in ordered)
-        + f" (of 0 to {num_layers}; a mix of all layers alike has {num_layers / 2:.1f}). "
-        + (
-            "In the order of Tenney et al."
-            if shows
-            else f"Tenney et al. found {' < '.join(tasks)}: here the centres are not "
-            f"in that order, or within {_LEAST_GAP} of a layer."
-        ),
-        f"Probes with a hidden layer of {_HIDDEN_SIZE}, {_EPOCHS} epochs over "
+    lines += [
+        "One half of the documents of the dev file (or of its sentences, where there is one document) chooses the "
+        "layer; all accuracies are of the other half. Intervals are of 95 %: sentences are drawn again with "
+        "replacement. They do not contain the choice of training sentences.",
+        "Control task (Hewitt and Liang 2019): each word, dependent or name gets a random label from the distribution "
+        "of the labels, the same in both files and another for each seed. seen types: the share of dev items whose "
+        "word, dependent or name is in the training items, without which a control label cannot be known.",
+        f"Probes with a hidden layer of {mix_probe.HIDDEN_SIZE}, {mix_probe.EPOCHS} epochs over "
         + ", ".join(f"{len(train.labels):,} items of {name}" for name, (train, _) in tasks.items())
         + f"; mean and standard deviation over seeds ({options.num_seeds}). Layers are brought to one mean square "
         "before they are mixed. Untrained: the mix of an encoder of random weights, another for each seed. Pairs and "
@@ -317,3 +247,30 @@ def _remarks(rows, num_layers, options, tasks, sources):
     if len(tasks) < 3:
         lines.append("Give --ner_train_file and --ner_dev_file for named entities.")
     return lines
+
+
+def _order_remark(answers):
+    """Says whether the centres of gravity are in the order of Tenney et al., with the intervals of their distances."""
+    centres = {name: own.centres() for name, own in answers.items()}
+    names, num_layers = list(answers), next(iter(answers.values())).shares.shape[1] - 1
+    gaps = [
+        sentence_bootstrap.seed_interval(centres[after] - centres[before])
+        for before, after in zip(names, names[1:], strict=False)
+    ]
+    ordered = sorted(names, key=lambda name: centres[name].mean())
+    measured = (
+        "Centres of gravity: "
+        + " < ".join(f"{name} {centres[name].mean():.2f}" for name in ordered)
+        + f" (of 0 to {num_layers}; a mix of all layers alike has {num_layers / 2:.1f}). "
+    )
+    if len(next(iter(centres.values()))) < 2:
+        return measured + "One seed gives no interval of their distances, so that their order is not known."
+    bounds = ", ".join(f"{low:.3f} to {high:.3f}" for low, high in gaps)
+    verdict = (
+        "In the order of Tenney et al."
+        if all(low > 0 for low, _ in gaps)
+        else f"Tenney et al. found {' < '.join(names)}, which cannot be told from these seeds."
+        if all(high > 0 for _, high in gaps)
+        else f"Not in the order of Tenney et al., {' < '.join(names)}."
+    )
+    return f"{measured}{verdict} 95 % intervals of the distances over seeds: {bounds}."

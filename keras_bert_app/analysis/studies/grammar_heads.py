@@ -2,14 +2,15 @@
 
 See Clark et al. 2019, What Does BERT Look At?, section 4.2.
 
-Dimensions: L layers, N heads of each, W words, R relations.
+Dimensions: L layers, N heads of each, W words, T words of all trees that count, R relations.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import encoded_sentences, encoders, split_halves, treebank
+from keras_bert_app.analysis import encoded_sentences, encoders, sentence_bootstrap, split_halves, treebank
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
@@ -49,22 +50,26 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     training = attention_parser.read_training(subject, options, trees) if options.train_file else None
     names = relation_names(trees)
     log(f"{options.dev_file}: {len(trees):,} trees")
-    counts = head_counts(subject, trees, names, log)
+    words = words_of(trees, names)
+    is_right = head_answers(subject, trees, log)
     untrained = [
-        head_counts(encoders.untrained(subject, seed), trees, names, log)[0]
+        head_answers(encoders.untrained(subject, seed), trees, log)
         for seed in range(options.seed, options.seed + options.num_seeds)
     ]
     rows, best_heads = [], {}
     for relation, name in enumerate(names):
-        row, best_heads[name] = _row(name, relation, counts, untrained)
+        row, best_heads[name] = _row(name, relation, words, is_right, untrained)
         rows.append(row)
-    rows[1:] = sorted(rows[1:], key=lambda row: row[3] - row[5], reverse=True)
-    accuracy = counts[0].sum(axis=0) / np.maximum(counts[2].sum(axis=0), 1)  # [2, L, N, R]
-    picture = _picture(subject, rows, names, counts, accuracy, best_heads)
+    rows[1:] = sorted(rows[1:], key=lambda row: row[3] - row[7], reverse=True)
+    accuracy = _accuracy(is_right, words)
+    picture = _picture(subject, rows, names, words, accuracy, best_heads)
     tables = [
         Table(
             "The best head at each relation",
-            ("relation", "words", "head", "accuracy", "offset", "its accuracy", "untrained", "spread"),
+            (
+                *("relation", "words", "head", "accuracy", "low", "high", "offset", "its accuracy"),
+                *("difference low", "high", "untrained", "spread"),
+            ),
             rows,
         )
     ]
@@ -81,9 +86,9 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
     )
 
 
-def _picture(subject, rows, names, counts, accuracy, best_heads):
+def _picture(subject, rows, names, words, accuracy, best_heads):
     """PNG: maps of all heads for the first relations of the table."""
-    offset_accuracy = (counts[1].sum(axis=0) / np.maximum(counts[2].sum(axis=0), 1)).max(axis=0)  # [R]
+    offset_accuracy = _accuracy(words.away, words).max(axis=0)  # [R]
     return head_maps.draw_head_maps(
         [
             (
@@ -116,40 +121,76 @@ def relation_names(trees: list[treebank.Tree]) -> list[str]:
     return [ALL, *sorted(frequent - {"root", "punct"})]
 
 
-def head_counts(
-    subject: Subject, trees: list[treebank.Tree], names: list[str], log: Callable[[str], None]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counts right answers of heads and of fixed offsets.
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """The words of all trees that count: those with another relation than root or punct.
 
-    Axis 0 of each count has two halves of the data: the trees of even and of odd number.
+    Attributes:
+        sentences: int64 [T]. The number of each word's tree.
+        is_of: bool [T, R]. Whether each word has each relation. All words have ALL.
+        away: bool [T, offsets]. Whether the word's head stands at each offset.
+    """
 
-    Attention to [CLS], [SEP] and the word itself does not count, as in Clark et al.
+    sentences: np.ndarray
+    is_of: np.ndarray
+    away: np.ndarray
+
+    def halves(self) -> np.ndarray:
+        """Returns bool [T]: the half of each word; the trees of even number are one half."""
+        return self.sentences % 2 == 1
+
+
+def words_of(trees: list[treebank.Tree], names: list[str]) -> Words:
+    """Collects the words that count.
+
+    Args:
+        trees: list of treebank.Tree.
+        names: list of str [R]. See relation_names.
+
+    Returns:
+        Words.
+    """
+    number_of, sentences, is_of, away = {name: at for at, name in enumerate(names)}, [], [], []
+    for number, tree in enumerate(trees):
+        of_tree = relations_of(tree, number_of) > 0
+        counts = of_tree[:, number_of[ALL]]
+        sentences += [number] * int(counts.sum())
+        is_of.append(of_tree[counts])
+        away.append((tree.heads == np.arange(len(tree)) + offsets()[:, None]).T[counts])
+    return Words(np.array(sentences, np.int64), np.concatenate(is_of), np.concatenate(away))
+
+
+def head_answers(subject: Subject, trees: list[treebank.Tree], log: Callable[[str], None]) -> np.ndarray:
+    """Checks the answers of all heads for the words that count. See words_of.
+
+    The answer is the word that the dependent attends to most, or the word that attends most to the dependent. Attention
+    to [CLS], [SEP] and the word itself does not count, as in Clark et al.
 
     Args:
         subject: Subject. The encoder.
         trees: list of treebank.Tree. All of them fit into the encoder's positions.
-        names: list of str [R]. See relation_names.
         log: Callable. Receives progress lines.
 
     Returns:
-        (heads, away, words).
-        heads: int64 [2, 2, L, N, R]. The right answers; axis 1 is that of DIRECTIONS. The answer is the word that the
-            dependent attends to most, or the word that attends most to the dependent.
-        away: int64 [2, offsets, R]. How often the head stands at each offset.
-        words: int64 [2, R]. The number of words.
+        bool [T, 2, L, N]. Whether each answer is right; axis 1 is that of DIRECTIONS.
     """
-    config, number_of = subject.config, {name: at for at, name in enumerate(names)}
-    heads = np.zeros((2, 2, config.num_hidden_layers, config.num_attention_heads, len(names)), np.int64)
-    away, words = np.zeros((2, 2 * _LONGEST_OFFSET, len(names)), np.int64), np.zeros((2, len(names)), np.int64)
+    config, right_by_tree = subject.config, [None] * len(trees)
     encoded = encoded_sentences.encode(subject, [tree.words for tree in trees], with_attention=True)
     for sentence in reported(encoded, len(trees), f"sentences through {subject.name}", log):
-        tree, half = trees[sentence.number], sentence.number % 2
-        is_of = relations_of(tree, number_of)
-        words[half] += is_of.sum(axis=0)
-        away[half] += (tree.heads == np.arange(len(tree)) + offsets()[:, None]) @ is_of
+        tree = trees[sentence.number]
+        counts = relations_of(tree, {ALL: 0})[:, 0] > 0
         if len(tree) > 1:
-            heads[half] += (answers(sentence.word_attention()) == tree.heads) @ is_of
-    return heads, away, words
+            is_right = answers(sentence.word_attention()) == tree.heads
+        else:  # a word alone has no other word to attend to
+            is_right = np.zeros((2, config.num_hidden_layers, config.num_attention_heads, len(tree)), bool)
+        right_by_tree[sentence.number] = np.moveaxis(is_right, 3, 0)[counts]
+    return np.concatenate(right_by_tree)
+
+
+def _accuracy(is_right, words):
+    """float [..., R]: the share of right answers, bool [T, ...], at each relation."""
+    shares = [is_right[asked].mean(axis=0) if asked.any() else np.zeros(is_right.shape[1:]) for asked in words.is_of.T]
+    return np.stack(shares, axis=-1)
 
 
 def offsets() -> np.ndarray:
@@ -191,43 +232,63 @@ def answers(attention: np.ndarray) -> np.ndarray:
     return np.stack([attention.argmax(axis=3), attention.argmax(axis=2)])
 
 
-def _row(name, relation, counts, untrained):
+def _row(name, relation, words, is_right, untrained):
     """The table row of a relation.
 
     Args:
         relation: int. The place of the relation among R.
-        counts: tuple. See head_counts.
-        untrained: list. The heads' counts of encoders with random weights.
+        words: Words.
+        is_right: bool [T, 2, L, N]. See head_answers.
+        untrained: list. The same of encoders with random weights.
 
     Returns:
         (cells, (direction, layer, head) of the best head).
     """
-    heads, away, words = (array[..., relation] for array in counts)
-    best = np.unravel_index(heads.sum(axis=0).argmax(), heads.shape[1:])
-    offset = offsets()[away.sum(axis=0).argmax()]
-    direction, layer, head = map(int, best)
+    asked = words.is_of[:, relation]
+    half, sentences, away = words.halves()[asked], words.sentences[asked], words.away[asked]
+    best = np.unravel_index(is_right[asked].sum(axis=0).argmax(), is_right.shape[1:])
+    offset, (direction, layer, head) = offsets()[away.sum(axis=0).argmax()], map(int, best)
+    row = [name, int(asked.sum()), f"{layer + 1}-{head + 1} {DIRECTIONS[direction]}"]
+    if len(np.unique(half)) < 2:  # one half has no word to choose or to count
+        return [*row, None, None, None, f"{offset:+d}", *[None] * 5], (direction, layer, head)
+    right, by_offset = (split_halves.cross_half_answers(answer[asked], half) for answer in (is_right, words.away))
+    random = [split_halves.cross_half_answers(answer[asked], half).mean() for answer in untrained]
     return [
-        name,
-        int(words.sum()),
-        f"{layer + 1}-{head + 1} {DIRECTIONS[direction]}",
-        split_halves.cross_half_share(heads, words),
+        *row,
+        float(right.mean()),
+        *sentence_bootstrap.share_interval(right, sentences),
         f"{offset:+d}",
-        split_halves.cross_half_share(away, words),
-        *split_halves.mean_and_spread(
-            [split_halves.cross_half_share(head_count[..., relation], words) for head_count in untrained]
-        ),
+        float(by_offset.mean()),
+        *sentence_bootstrap.difference_interval(right.astype(float) - by_offset, sentences),
+        *split_halves.mean_and_spread(random),
     ], (direction, layer, head)
 
 
 def _remarks(rows, options, left_out):
-    above = [row for row in rows[1:] if row[3] - row[5] >= 0.1]
-    named = ", ".join(f"{row[2].split()[0]} at {row[0]} ({row[3]:.0%}, offset {row[5]:.0%})" for row in above[:6])
+    above = [row for row in rows[1:] if row[8] > 0]
+    below = [row[0] for row in rows[1:] if row[9] < 0]
+    named = ", ".join(
+        f"{row[2].split()[0]} at {row[0]} ({row[3]:.0%}, offset {row[7]:.0%}, difference {row[8]:.1%} to {row[9]:.1%})"
+        for row in above[:6]
+    )
+    far = sum(row[3] - row[7] >= 0.1 for row in above)
+    unknown = len(rows) - 1 - len(above) - len(below)
+    verdict = (
+        f": {named}. "
+        if above
+        else ", which cannot be told here. "
+        if unknown or len(rows) == 1
+        else ": Clark et al.'s finding does not show here. "
+    )
     return [
-        f"{len(above)} of {len(rows) - 1} relations have a head 10 points or more above the best fixed offset"
-        + (f": {named}." if above else ": Clark et al.'s finding does not show here."),
+        f"{len(above)} of {len(rows) - 1} relations have a head above the best fixed offset, {far} of them by 10 "
+        f"points or more{verdict}"
+        f"{len(below)} are below it{': ' if below else ''}{', '.join(below)}; {unknown} are not to be told apart. "
+        "The 95 % interval of the difference decides; where nothing differs, 2.5 % of the relations are above.",
         "Layer-head from 1. Best head and offset are chosen on one half of the sentences and counted on the other, "
         "both ways; the ones named are the best on all. untrained: the same of encoders of random weights "
-        f"({options.num_seeds}), mean and standard deviation.",
+        f"({options.num_seeds}), mean and standard deviation. Intervals: sentences are drawn again with replacement, "
+        "the choices stay.",
         f"Relations of {_FEWEST} words or more; root and punct are left out. {left_out:,} sentences were longer than "
         "the model's positions, and are nowhere counted.",
     ]

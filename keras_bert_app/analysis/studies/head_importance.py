@@ -18,9 +18,11 @@ from keras_bert_app.analysis import head_tasks
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.sentence_bootstrap import seed_interval
 from keras_bert_app.drawing.pruning_pictures import draw_pruning
 from keras_bert_app.modeling.encoder import gated_heads
 from keras_bert_app.terminal.progress import reported
+from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = (
     "how much each head lowers the loss, by gradients of gates; scores as heads are closed (--input_file or --workdir)"
@@ -78,6 +80,7 @@ def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -
     }
     remarks = [
         f"{task.data}. Importance is divided by the l2 norm of its layer; random orders: {options.num_seeds} seeds. "
+        f"Intervals of accuracy are Wilson's for {task.num_scored:,} answers, of 95 %. "
         "Heads are closed by gates of 0; all heads of a layer may go, its residual stream stays.",
         _verdict(main_score, *curves[main_score], task.is_better_high),
         *task.remarks,
@@ -85,7 +88,7 @@ def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -
     return Findings(
         "head_importance",
         f"Head importance: {title}",
-        [_curve_table(curves, numbers, len(head_importance)), _head_table(head_importance, counts)],
+        [_curve_table(curves, numbers, len(head_importance), task.num_scored), _head_table(head_importance, counts)],
         remarks,
         files,
         values,
@@ -213,13 +216,15 @@ def place_of(head: int, counts: Sequence[int]) -> tuple[int, int]:
     return layer, int(head - (ends[layer] - counts[layer]))
 
 
-def _curve_table(curves, numbers, total):
+def _curve_table(curves, numbers, total, num_scored):
     columns = ["closed", "heads left"]
     rows = [[f"{percent} %", total - number] for percent, number in zip(PERCENTS, numbers, strict=True)]
     for name, (ours, random) in curves.items():
-        columns += [f"{name} by importance", "at random", "std"]
+        has_interval = name == "accuracy"
+        columns += [f"{name} by importance", *(["low", "high"] if has_interval else []), "at random", "std"]
         for row, value, others in zip(rows, ours, random, strict=True):
-            row += [float(value), float(others.mean()), float(others.std())]
+            row += [float(value), *(wilson_interval(float(value), num_scored) if has_interval else [])]
+            row += [float(others.mean()), float(others.std())]
     return Table("Scores as heads are closed", tuple(columns), rows)
 
 
@@ -253,18 +258,15 @@ def _verdict(name, ours, random, is_better_high):
         return PERCENTS[np.flatnonzero(scores < ours[-1] + _KEPT * worth)[0] - 1]
 
     means, gains = random.mean(axis=1), np.mean(ours[1:-1]) - np.mean(random[1:-1], axis=0)
-    shows = (
-        "shows"
-        if gains.min() > 0
-        else "shows on the mean, not for every order"
-        if gains.mean() > 0
-        else "does not show"
-    )
+    low, high = seed_interval(gains)
+    shows = "shows" if low > 0 else "does not show" if high < 0 else "cannot be told from so few random orders"
+    bounds = f", 95 % interval of its lead over their mean {low:.4f} to {high:.4f}" if np.isfinite(low) else ""
     return (
         f"{name} is {sign * ours[0]:.4f} with all heads, {sign * ours[-1]:.4f} with none. "
         f"{_KEPT:.0%} of that difference is kept with {most(ours)} % of the heads closed by importance, "
         f"with {most(means)} % at random. "
         f"That importance beats chance {shows}. Its mean {name} over 10 to 90 % is "
         f"{sign * np.mean(ours[1:-1]):.4f}, of random orders "
-        f"{sign * np.mean(random[1:-1]):.4f}, of the best of them {sign * np.mean(random[1:-1], axis=0).max():.4f}."
+        f"{sign * np.mean(random[1:-1]):.4f}, of the best of them {sign * np.mean(random[1:-1], axis=0).max():.4f}"
+        f"{bounds}."
     )

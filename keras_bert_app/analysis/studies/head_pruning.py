@@ -14,6 +14,7 @@ from keras_bert_app.analysis import head_tasks, pruned_exports
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.sentence_bootstrap import written
 from keras_bert_app.analysis.studies import head_importance
 from keras_bert_app.config.bert_config import PARTS
 from keras_bert_app.drawing.bars import draw_results
@@ -23,6 +24,7 @@ from keras_bert_app.interop.weights import Weights
 from keras_bert_app.modeling.encoder import BertEncoder, gated_heads
 from keras_bert_app.modeling.pretrainer import BertPretrainer
 from keras_bert_app.modeling.task_model import BertTaskModel
+from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "heads removed for real: parameters, latency and score beside the whole model's (--input_file or --workdir)"
 NEEDS = ()
@@ -87,6 +89,7 @@ def run(subject: Subject | None, options: Options, log: Callable[[str], None]) -
             f"{task.data}.",
             *task.remarks,
             *_remarks(surgery_line, difference, costs),
+            *_accuracy_remark(scores, task.num_scored),
             f"To write it: {convert_command(options, task.model, flag)}",
         ],
         {"pruning.png": draw_results(panels, title)},
@@ -156,6 +159,18 @@ def _remarks(surgery_line, difference, costs):
         "and a call of it loaded again, rows x tokens, "
         f"median of {pruned_exports.REPEATS} calls, each in turn with the other's. "
         f"The pruned one is {speeds} times as fast.",
+    ]
+
+
+def _accuracy_remark(scores, num_scored):
+    """A line with the intervals of both accuracies, for tasks that have one."""
+    if "accuracy" not in scores["whole"]:
+        return []
+    whole, pruned = (scores[name]["accuracy"] for name in ("whole", "pruned"))
+    bounds = [written(wilson_interval(accuracy, num_scored)) for accuracy in (whole, pruned)]
+    return [
+        f"Accuracy {whole:.4f} ({bounds[0]}) of the whole model, {pruned:.4f} ({bounds[1]}) of the pruned one, over "
+        f"{num_scored:,} answers (Wilson)."
     ]
 
 

@@ -29,6 +29,7 @@ SUMMARY = "good sentence or bad one, by pseudo-log-likelihood; --input_file: tex
 NEEDS = ("pairs_file",)
 
 _SHOWN = 8
+_CHANCE = "baseline: chance"
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
@@ -59,13 +60,9 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         remarks.append(f"Unigrams: by the {num_pieces:,} pieces of {options.input_file}.")
     if left_out:
         remarks.append(f"{left_out:,} pairs with a sentence of no piece or of more than {room(subject)} are left out.")
-    results = {name: accuracy(*both) for name, both in measures.items()} | {"baseline: chance": 0.5}
-    low, high = wilson_interval(results["pseudo-log-likelihood"], len(pairs))
-    best = max(result for name, result in results.items() if name.startswith("baseline"))
-    remarks.append(
-        f"The 95 % interval of pseudo-log-likelihood, {low:.4f} to {high:.4f}, is "
-        f"{'above' if low > best else 'not above'} the best baseline ({best:.4f})."
-    )
+    results = {name: accuracy(*both) for name, both in measures.items()} | {_CHANCE: 0.5}
+    intervals = {name: wilson_interval(result, len(pairs)) for name, result in results.items() if name != _CHANCE}
+    remarks.append(_verdict(results, intervals["pseudo-log-likelihood"]))
     values = {
         "pairs": [
             {"good": good, "bad": bad, "scores": [float(score) for score in both]}
@@ -77,9 +74,19 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         {name: result for name, result in results.items() if name.startswith("baseline") == is_baseline}
         for is_baseline in (False, True)
     )
-    picture = draw_results([(f"accuracy over {len(pairs):,} pairs", ours, baselines)], title)
-    tables = _tables(pairs, results, sums)
+    picture = draw_results([(f"accuracy over {len(pairs):,} pairs", ours, baselines)], title, intervals)
+    tables = _tables(pairs, results, intervals, sums)
     return Findings("minimal_pairs", title, tables, remarks, {"minimal_pairs.png": picture}, values)
+
+
+def _verdict(results, interval):
+    low, high = interval
+    best = max(result for name, result in results.items() if name.startswith("baseline"))
+    relation = "above" if low > best else "below" if high < best else "not to be told apart from"
+    return (
+        f"Pseudo-log-likelihood is {relation} the best baseline ({best:.4f}): {results['pseudo-log-likelihood']:.4f}, "
+        f"95 % interval {low:.4f} to {high:.4f} (Wilson)."
+    )
 
 
 def _fitting_pairs(subject, options):
@@ -108,14 +115,14 @@ def _unigram_scores(subject, options, pieces):
     return np.array([unigrams[row].sum() for row in pieces]).reshape(2, -1), sum(map(len, corpus))
 
 
-def _tables(pairs, results, sums):
+def _tables(pairs, results, intervals, sums):
     margins = sums[0] - sums[1]
     worst = [int(number) for number in np.argsort(margins)[:_SHOWN] if margins[number] < 0]
     return [
         Table(
             f"Accuracy over {len(pairs):,} pairs",
-            ("", "accuracy"),
-            [[name, result] for name, result in results.items()],
+            ("", "accuracy", "low", "high"),
+            [[name, result, *intervals.get(name, (None, None))] for name, result in results.items()],
         ),
         Table(
             "Most wrong",

@@ -2,40 +2,44 @@
 
 See Hewitt and Manning 2019, A Structural Probe for Finding Syntax in Word Representations. tree_probe trains two linear
 maps to k dimensions. With the first, the squared distance of two mapped words is their distance in the tree. With the
-second, the squared length of a mapped word is its depth.
+second, the squared length of a mapped word is its depth. The same probe also learns trees that word types decide
+(control_tasks.control_trees), which says how much it can learn by heart.
 
-Dimensions: L layers, M sentences, W words.
+One half of the dev documents chooses the best layer. Every score is that of the other half.
+
+Dimensions: L layers, S reported sentences, M sentences of one length, W words.
 """
 
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import encoded_sentences, encoders, tree_probe, tree_scores, treebank
+from keras_bert_app.analysis import (
+    encoded_sentences,
+    encoders,
+    sentence_bootstrap,
+    split_halves,
+    tree_probe,
+    tree_scores,
+    treebank,
+)
 from keras_bert_app.analysis.encoders import Subject
 from keras_bert_app.analysis.findings import Findings, Table
+from keras_bert_app.analysis.layer_probes import LayerProbes, chain_scores, uuas_difference
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.analysis.word_vectors import word_vectors
 from keras_bert_app.drawing import probe_pictures, tree_pictures
 from keras_bert_app.errors import UserError
-from keras_bert_app.terminal.progress import reported
 
 SUMMARY = "trees in the vectors, by layer: distances and depths after a linear map of low rank"
 NEEDS = ("train_file", "dev_file")
 
-# Key of tree_scores.score -> heading.
-_MEASURES = {
-    "uuas": "UUAS",
-    "distance_spearman": "distance Spearman",
-    "root_accuracy": "root accuracy",
-    "depth_spearman": "depth Spearman",
-}
+_HEADINGS = ("UUAS", "distance Spearman", "root accuracy", "depth Spearman")  # of tree_scores.MEASURES
+_FAR = 0.1  # the lower bound of a difference that a remark calls far
 _NUM_DRAWN, _DRAWN_LENGTHS = 4, range(9, 15)
 
 
 def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findings:
-    """Trains the probe on every layer, and compares it with untrained encoders and a chain of neighbours.
+    """Trains the probe on every layer, and compares it with control trees, untrained encoders and a chain.
 
     Args:
         subject: Subject. The encoder to look into.
@@ -46,86 +50,45 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
         Findings.
 
     Raises:
-        UserError: a file has no sentence that fits, or no edge between two words.
+        UserError: a file has no sentence that fits, or less than two dev sentences have an edge between two words.
     """
     (train_trees, train_remark), (dev_trees, dev_remark) = (
         _read(subject, path, options.most_sentences()) for path in (options.train_file, options.dev_file)
     )
     groups = tree_scores.groups_of(dev_trees, tree_probe.starts_of(dev_trees))
-    if not tree_scores.num_edges(groups):
-        raise UserError(
-            f"{options.dev_file}: no two words but punctuation hang together in its {len(dev_trees):,} sentences; "
-            "expected sentences of two words and more"
-        )
+    is_reported = _reported(options, dev_trees, groups)
     log(f"{options.train_file}: {len(train_trees):,} trees; {options.dev_file}: {len(dev_trees):,}")
     seeds = range(options.seed, options.seed + options.num_seeds)
     rank = min(options.probe_rank, subject.config.hidden_size)
-    trained, best = _scores_by_layer([subject] * len(seeds), train_trees, dev_trees, groups, rank, seeds, log)
-    others = [encoders.untrained(subject, seed) for seed in seeds]
-    untrained, best_untrained = _scores_by_layer(others, train_trees, dev_trees, groups, rank, seeds, log)
-    neighbours = _chains(groups)
-    chain = tree_scores.score(groups, *neighbours)
-    by_length = {
-        name: tree_scores.spearman_by_length(groups, distances, depths)
-        for name, distances, depths in (
-            (f"layer {best.layer}", best.distances, best.depths),
-            (f"untrained {best_untrained.layer}", best_untrained.distances, best_untrained.depths),
-            ("neighbours", *neighbours),
-        )
+    probes = LayerProbes(train_trees, dev_trees, groups, is_reported, rank, seeds, log)
+    trained, control, distances = probes.scores([subject] * len(seeds), subject.name, with_control=True)
+    untrained, _, _ = probes.scores([encoders.untrained(subject, seed) for seed in seeds], "untrained")
+    chain = chain_scores(groups, is_reported)
+    by_name = {"trained": trained, "control": control, "untrained": untrained, "neighbours": chain}
+    lengths = {
+        f"layer {trained.layer}": tree_scores.by_length(trained.mean(trained.layer), trained.sentences),
+        f"untrained {untrained.layer}": tree_scores.by_length(untrained.mean(untrained.layer), trained.sentences),
+        "neighbours": tree_scores.by_length(chain.mean(0), trained.sentences),
     }
-    title = f"{tree_scores.num_edges(groups):,} edges of {len(dev_trees):,} trees, rank {rank}"
+    title = f"{tree_scores.sentences_of(groups).edges.sum():,} edges of {len(dev_trees):,} trees, rank {rank}: UUAS on "
+    title += f"{trained.sentences.edges.sum():,} edges of {len(trained.sentences.edges):,} trees"
     return Findings(
         "structural_probe",
         f"Structural probe: {subject.name}",
-        [_table(title, chain, ((subject.name, trained), ("untrained", untrained)))],
-        _remarks(subject, options, trained, untrained, chain, (train_remark, dev_remark)),
-        _pictures(subject, rank, trained, untrained, chain, by_length, best, _drawn(dev_trees, groups, best.distances)),
+        [_uuas_table(title, chain, trained, control, untrained), _other_table(chain, trained, untrained)],
+        _remarks(options, trained, control, untrained, chain, probes.control_baseline(), (train_remark, dev_remark)),
+        _pictures(rank, trained, control, untrained, chain, lengths, _drawn(dev_trees, groups, distances)),
         {
-            "measures": list(_MEASURES),
-            "trained": _json(trained),
-            "untrained": _json(untrained),
-            "neighbours": chain,
-            "by_length": by_length,
-            "num_sentences_by_length": {group.heads.shape[1]: len(group.heads) for group in groups},
+            "measures": list(tree_scores.MEASURES),
+            "layer": trained.layer,
+            "trained": _json(trained.by_seed),
+            "control": _json(control.by_seed),
+            "untrained": _json(untrained.by_seed),
+            "intervals": {name: _json(scores.intervals) for name, scores in by_name.items()},
+            "neighbours": dict(zip(tree_scores.MEASURES, _json(chain.by_seed[0, 0]), strict=True)),
+            "by_length": lengths,
         },
     )
-
-
-def _table(title, chain, named_scores):
-    rows = [["neighbours", *(cell for name in _MEASURES for cell in (chain[name], None))]]
-    for name, scores in named_scores:
-        rows += [
-            [
-                f"{name} {layer}",
-                *(cell for at in range(len(_MEASURES)) for cell in _mean_and_spread(scores[layer, :, at])),
-            ]
-            for layer in range(len(scores))
-        ]
-    return Table(title, ("layer", *(cell for name in _MEASURES.values() for cell in (name, "spread"))), rows)
-
-
-def _pictures(subject, rank, trained, untrained, chain, by_length, best, drawn_trees):
-    """dict of file name -> PNG."""
-    return {
-        "structural_probe.png": probe_pictures.draw_layers(
-            [
-                (_MEASURES[name], trained[:, :, at], untrained[:, :, at], chain[name], "neighbours")
-                for at, name in enumerate(_MEASURES)
-            ],
-            f"{subject.name}: trees in the vectors, rank {rank}",
-        ),
-        "structural_probe_lengths.png": probe_pictures.draw_lengths(
-            [
-                (_MEASURES[name], {kind: correlations[name] for kind, correlations in by_length.items()})
-                for name in tree_scores.BY_LENGTH
-            ],
-            f"{subject.name}: mean correlation of the sentences of each length",
-        ),
-        "structural_probe_trees.png": tree_pictures.draw_trees(
-            drawn_trees,
-            f"{subject.name}: gold trees above, below the minimum spanning tree of the distances at layer {best.layer}",
-        ),
-    }
 
 
 def _read(subject, path, max_sentences):
@@ -143,61 +106,91 @@ def _read(subject, path, max_sentences):
     return trees, f"{path}: {len(trees):,} trees, {left_out:,} more were longer than the model's positions"
 
 
-@dataclasses.dataclass(frozen=True)
-class Best:
-    """The predictions of the probe with the highest UUAS.
-
-    Attributes:
-        uuas: float.
-        layer: int.
-        distances: list of float [M, W, W], one for each group of tree_scores.
-        depths: list of float [M, W], one for each group.
-    """
-
-    uuas: float
-    layer: int
-    distances: list
-    depths: list
+def _reported(options, dev_trees, groups):
+    """bool [trees]: the half whose scores are reported. Raises UserError if less than two trees have an edge."""
+    is_reported = split_halves.reported_half(
+        tree_scores.sentences_of(groups).edges > 0,
+        np.array([tree.document for tree in dev_trees]),
+        np.arange(len(dev_trees)),
+    )
+    if is_reported is None:
+        raise UserError(
+            f"{options.dev_file}: less than two of its {len(dev_trees):,} sentences have two words that hang "
+            "together, punctuation aside; expected two at least, one to choose the layer and one to measure it"
+        )
+    return is_reported
 
 
-def _scores_by_layer(subjects, train_trees, dev_trees, groups, rank, seeds, log):
-    """Trains and scores a probe on each layer of each encoder.
-
-    Args:
-        subjects: list of Subject, one for each seed. An encoder that repeats is encoded once.
-
-    Returns:
-        (float64 [L + 1, seeds, measures], Best). NaN stands for a measure without anything to count.
-    """
-    scores, best, batches = None, None, tree_probe.Batches(train_trees)
-    for at, (seed, subject) in enumerate(zip(seeds, subjects, strict=True)):
-        if at == 0 or subject is not subjects[at - 1]:
-            vectors, dev_vectors = (
-                word_vectors(subject, [tree.words for tree in trees], log) for trees in (train_trees, dev_trees)
-            )
-        scores = np.zeros((len(vectors), len(seeds), len(_MEASURES))) if scores is None else scores
-        for layer in reported(range(len(vectors)), len(vectors), f"layers of {subject.name}, probe seed {seed}", log):
-            train, dev = (array[layer].astype(np.float32) for array in (vectors, dev_vectors))
-            scale = 1 / np.sqrt(
-                np.mean(train**2)
-            )  # vectors of layers differ in size, but the initial range of the maps is fixed
-            distance_map, depth_map = tree_probe.train_probe(train * scale, batches, rank, seed)
-            predicted = tree_probe.predict(dev * scale, groups, distance_map, depth_map)
-            probe_scores = tree_scores.score(groups, *predicted)
-            scores[layer, at] = [np.nan if probe_scores[name] is None else probe_scores[name] for name in _MEASURES]
-            if best is None or probe_scores["uuas"] > best.uuas:
-                best = Best(probe_scores["uuas"], layer, *predicted)
-    return scores, best
+def _uuas_table(title, chain, trained, control, untrained):
+    rows = []
+    for scores in (chain, trained, untrained):
+        for layer, by_seed in enumerate(scores.by_seed[:, :, 0]):
+            row = [
+                scores.name if scores is chain else f"{scores.name} {layer}",
+                float(by_seed.mean()),
+                *_cells(scores.intervals[layer][:, 0]),
+                None if scores is chain else float(by_seed.std()),
+            ]
+            if scores is trained:
+                control_uuas = control.by_seed[layer, :, 0].mean()
+                row += [
+                    float(control_uuas),
+                    float(by_seed.mean() - control_uuas),
+                    *uuas_difference(trained, layer, control, layer),
+                ]
+            rows.append(row + [None] * (9 - len(row)))
+    return Table(title, ("layer", "UUAS", "low", "high", "spread", "control", "selectivity", "low", "high"), rows)
 
 
-def _chains(groups):
-    """(distances, depths) of a chain in which each word depends on the word before."""
-    places = [np.broadcast_to(np.arange(group.heads.shape[1]), group.heads.shape) for group in groups]
-    return [np.abs(group_places[:, :, None] - group_places[:, None]) for group_places in places], places
+def _other_table(chain, trained, untrained):
+    rows = [
+        [
+            scores.name if scores is chain else f"{scores.name} {layer}",
+            *_cells(
+                np.stack([scores.by_seed[layer].mean(axis=0)[1:], *scores.intervals[layer][:, 1:]], axis=1).ravel()
+            ),
+        ]
+        for scores in (chain, trained, untrained)
+        for layer in range(len(scores.values))
+    ]
+    columns = [cell for heading in _HEADINGS[1:] for cell in (heading, "low", "high")]
+    return Table("The other measures on the same trees", ("layer", *columns), rows)
 
 
-def _mean_and_spread(scores):
-    return [None, None] if np.isnan(scores).any() else [float(np.mean(scores)), float(np.std(scores))]
+def _cells(values):
+    return [None if np.isnan(value) else float(value) for value in values]
+
+
+def _pictures(rank, trained, control, untrained, chain, by_length, drawn_trees):
+    """dict of file name -> PNG."""
+
+    def curve(label, scores, at):
+        bounds = scores.intervals[:, :, at].T
+        return label, scores.by_seed[:, :, at].mean(axis=1), bounds
+
+    panels = []
+    for at, heading in enumerate(_HEADINGS):
+        curves = [curve("trained", trained, at), curve("untrained", untrained, at)]
+        curves += [curve("control trees", control, at)] if at == 0 else []
+        panels.append((heading, curves, float(chain.by_seed[0, 0, at]), "neighbours"))
+    headings = dict(zip(tree_scores.MEASURES, _HEADINGS, strict=True))
+    return {
+        "structural_probe.png": probe_pictures.draw_layers(
+            panels, f"{trained.name}: trees in the vectors, rank {rank}; bars are 95 % intervals"
+        ),
+        "structural_probe_lengths.png": probe_pictures.draw_lengths(
+            [
+                (headings[name], {kind: correlations[name] for kind, correlations in by_length.items()})
+                for name in tree_scores.BY_LENGTH
+            ],
+            f"{trained.name}: mean correlation of the sentences of each length",
+        ),
+        "structural_probe_trees.png": tree_pictures.draw_trees(
+            drawn_trees,
+            f"{trained.name}: gold trees above, below the minimum spanning tree of the distances at layer "
+            f"{trained.layer}",
+        ),
+    }
 
 
 def _json(scores):
@@ -223,19 +216,31 @@ def _drawn(trees, groups, distances):
     return result
 
 
-def _remarks(subject, options, trained, untrained, chain, read):
-    uuas, others = trained[:, :, 0].mean(axis=1), untrained[:, :, 0].mean(axis=1)
-    best, other = int(uuas.argmax()), max(others.max(), uuas[0], chain["uuas"])
-    verdict = (
-        "far above all of them, as Hewitt and Manning found"
-        if uuas[best] > other + 0.1
-        else "above all of them, but by less than 10 points"
-        if uuas[best] > other
-        else "not above them: Hewitt and Manning's finding does not show here"
-    )
+def _remarks(options, trained, control, untrained, chain, control_baseline, read):
+    best, uuas = trained.layer, trained.by_seed[:, :, 0].mean(axis=1)
+    baselines = {
+        "layer 0": (trained, 0, uuas[0]),
+        "untrained at its best layer": (untrained, untrained.layer, untrained.by_seed[untrained.layer, :, 0].mean()),
+        "words joined to their neighbours": (chain, 0, chain.by_seed[0, 0, 0]),
+    }
+    bounds = {name: uuas_difference(trained, best, *baseline[:2]) for name, baseline in baselines.items()}
+    selectivity, control_uuas = uuas_difference(trained, best, control, best), control.by_seed[best, :, 0].mean()
     return [
-        f"UUAS {uuas[best]:.1%} at layer {best} of {subject.name}; layer 0 {uuas[0]:.1%}, untrained at its best layer "
-        f"{others.max():.1%}, words joined to their neighbours {chain['uuas']:.1%}: {verdict}.",
+        f"UUAS {uuas[best]:.4f} at layer {best} of {trained.name} "
+        f"({sentence_bootstrap.written(trained.intervals[best][:, 0])}): "
+        + ", ".join(
+            f"{sentence_bootstrap.compared(bounds[name])} {name} ({value:.4f}; difference "
+            f"{bounds[name][0]:.4f} to {bounds[name][1]:.4f})"
+            for name, (*_, value) in baselines.items()
+        )
+        + f". {_verdict(list(bounds.values()))}",
+        f"Selectivity at layer {best}: {uuas[best] - control_uuas:.4f} ({sentence_bootstrap.written(selectivity)}). "
+        f"The probe finds {control_uuas:.4f} of the edges of control trees, in which each word type hangs from the "
+        "first or from the last word by chance, the same in both files (after Hewitt and Liang 2019, who have such a "
+        f"task for edges); all words joined to the first one get {control_baseline:.4f} of those.",
+        "One half of the documents of the dev file (or of its sentences, where there is one document) chooses the "
+        "layers; all scores are of the other half. Intervals are of 95 %: sentences are drawn again with replacement. "
+        "They do not contain the choice of training sentences.",
         f"Mean and standard deviation over seeds ({options.num_seeds}); untrained: another encoder of random weights "
         f"for each. Probes learn in {tree_probe.MOST_EPOCHS} epochs and {tree_probe.MOST_STEPS:,} steps of "
         f"{tree_probe.BATCH_SIZE} at most. {'; '.join(read)}, which are nowhere counted.",
@@ -243,3 +248,15 @@ def _remarks(subject, options, trained, untrained, chain, read):
         "sentences of a length, then over lengths 5 to 50. "
         "neighbours: distance and depth of a chain from the first word on.",
     ]
+
+
+def _verdict(bounds):
+    """Says whether the finding shows, from the intervals of the differences from all baselines."""
+    lowest = min(low for low, _ in bounds)
+    if lowest > _FAR:
+        return "That is far above all of them, as Hewitt and Manning found."
+    if lowest > 0:
+        return "That is above all of them: Hewitt and Manning's finding shows."
+    if any(high < 0 for _, high in bounds):
+        return "Hewitt and Manning's finding does not show here."
+    return "Hewitt and Manning's finding cannot be told here."

@@ -22,6 +22,7 @@ from keras_bert_app.analysis.pseudo_likelihood import (
 )
 from keras_bert_app.drawing.bars import draw_results
 from keras_bert_app.errors import UserError
+from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "the most surprising pieces of --text, or else of --input_file, by masked LM, and what it says instead"
 NEEDS = ()
@@ -82,22 +83,35 @@ def run(subject: Subject, options: Options, log: Callable[[str], None]) -> Findi
             {"how often each stands here": float(unigram_mean)},
         )
     ]
+    intervals = {}
     planted, places = plant(pieces, subject.tokenizer.vocabulary, options.seed)
     if len(planted) > 1:
         log("the same with a piece changed in each text")
         results = _planted_accuracy(subject, planted, places, unigrams, log)
-        tables.append(
-            Table(
-                f"A planted piece found, of {len(planted):,} texts", ("", "accuracy"), list(map(list, results.items()))
-            )
-        )
-        above = results["most surprising piece"] > max(results["baseline: rarest piece"], results["baseline: chance"])
-        remarks.append(f"Surprise finds what does not belong {'better' if above else 'no better'} than its baselines.")
+        intervals = {name: wilson_interval(result, len(planted)) for name, result in results.items()}
+        intervals.pop("baseline: chance")
+        rows = [[name, result, *intervals.get(name, (None, None))] for name, result in results.items()]
+        tables.append(Table(f"A planted piece found, of {len(planted):,} texts", ("", "accuracy", "low", "high"), rows))
+        remarks.append(_verdict(results, intervals["most surprising piece"]))
         values["planted"] = results
         ours, *baselines = results.items()
         panels.append((f"planted piece found, of {len(planted):,} texts", dict([ours]), dict(baselines)))
     title = f"Surprise in {'--text' if options.text else options.input_file}: {subject.name} model"
-    return Findings("surprise", title, tables, remarks, {"surprise.png": draw_results(panels, title)}, values)
+    picture = draw_results(panels, title, intervals)
+    return Findings("surprise", title, tables, remarks, {"surprise.png": picture}, values)
+
+
+def _verdict(results, interval):
+    ours, *baselines = results.values()
+    low, high = interval
+    best = max(baselines)
+    words = (
+        "better than" if low > best else "worse than" if high < best else "in a way that is not to be told apart from"
+    )
+    return (
+        f"Surprise finds what does not belong {words} its best baseline ({best:.4f}): {ours:.4f}, 95 % interval "
+        f"{low:.4f} to {high:.4f} (Wilson)."
+    )
 
 
 def _sentences(options):

@@ -13,13 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert_app.analysis import occurrences, sense_maps, sense_scores
+from keras_bert_app.analysis import occurrences, sense_maps, sense_scores, sentence_bootstrap
 from keras_bert_app.analysis.encoders import Subject, require_layers, untrained
 from keras_bert_app.analysis.findings import Findings, Table
 from keras_bert_app.analysis.options import Options
+from keras_bert_app.analysis.tree_scores import spearman
 from keras_bert_app.drawing.sense_pictures import draw_self_similarity, draw_senses, senses_page
+from keras_bert_app.tasks.intervals import FEWEST_SOURCES
 from keras_bert_app.terminal.progress import reported
-from keras_bert_app.training.evaluation import wilson_interval
 
 SUMMARY = "vectors of a word over a corpus: map, clusters, nearest contexts; how alike they are, by layer"
 NEEDS = ("input_file", "words")
@@ -117,7 +118,8 @@ def _remarks(options, trained):
         "the other score.",
         "Same document: of the occurrences whose document has another one in another sentence, "
         "how often the nearest vector of another sentence is of that document. "
-        "Sentences that are there twice count as one.",
+        "Sentences that are there twice count as one. Its interval is of 95 %: documents are drawn again with "
+        "replacement.",
         f"Untrained: {options.num_seeds} seeds. Self-similarity is that of different sentences, "
         "less the mean cosine of words at random; "
         f"all words: {trained.num_words:,} that stand in five sentences or more.",
@@ -182,6 +184,7 @@ def _sense_table(words, scores, other_scores):
                 ),
                 own.chance,
                 own.asked,
+                *(own.intervals[-1] or (None, None)),
             )
         )
     return Table(
@@ -197,6 +200,8 @@ def _sense_table(words, scores, other_scores):
             "untrained",
             "chance",
             "of",
+            "same document low",
+            "high",
         ),
         rows,
     )
@@ -254,30 +259,48 @@ def _cluster_table(described):
 
 
 def _verdicts(words, scores, other_scores, trained):
-    from scipy.stats import spearmanr
-
     lines = []
     for word in words:
-        own, asked = scores[word].same_document, scores[word].asked
+        own, bounds = scores[word].same_document, scores[word].intervals[-1]
         others = [other.same_document[-1] for other in other_scores[word]]
         if own[-1] is None:
             continue
-        low, high = wilson_interval(own[-1], asked)
         verdict = (
             "tells its uses apart"
-            if low > max(*others, own[0])
-            else "does not tell its uses apart better than its baselines"
+            if bounds[0] > max(*others, own[0], scores[word].chance)
+            else "is not shown to tell its uses apart better than its baselines"
         )
         lines.append(
-            f"{word}: nearest of the same document {own[-1]:.2f} (95 % interval {low:.2f} to {high:.2f}), layer 0 "
-            f"{own[0]:.2f}, untrained at most {max(others):.2f}: context {verdict}."
+            f"{word}: nearest of the same document {own[-1]:.2f} ({sentence_bootstrap.written(bounds)}), layer 0 "
+            f"{own[0]:.2f}, untrained at most {max(others):.2f}, chance {scores[word].chance:.2f}: context {verdict}."
         )
     adjusted = (trained.all_words - trained.random_cosine)[1:]
-    if len(adjusted) > 2 and not np.isnan(adjusted).any():  # nan: no word stands in enough sentences
-        order = spearmanr(np.arange(len(adjusted)), adjusted).statistic
+    if len(adjusted) > 2 and trained.num_words:
+        order, (low, high) = _rank_correlations(trained)
+        verdict = (
+            "it shows."
+            if order <= _FALLS and high < 0
+            else "it does not show."
+            if low > _FALLS
+            else "that cannot be told."
+        )
         lines.append(
             "Ethayarajh found upper layers to be more specific to context. Self-similarity of all words over "
             f"the layers from 1 on: {', '.join(f'{value:.2f}' for value in adjusted)} "
-            f"(rank correlation {order:.2f}): " + ("it shows." if order <= _FALLS else "it does not show.")
+            f"(rank correlation {order:.2f}, {sentence_bootstrap.written((low, high))} over words): {verdict}"
         )
     return lines
+
+
+def _rank_correlations(trained):
+    """(rank correlation of the layer from 1 on with the self-similarity of all words, its 95 % interval over words)."""
+
+    def correlation(counts):
+        means = counts @ trained.similarities / counts.sum(axis=1, keepdims=True) - trained.random_cosine
+        return spearman(means[:, 1:], np.broadcast_to(np.arange(means.shape[1] - 1), means[:, 1:].shape))
+
+    order = float(correlation(np.ones((1, trained.num_words)))[0])
+    if trained.num_words < FEWEST_SOURCES:
+        return order, (-1.0, 1.0)
+    low, high = sentence_bootstrap.interval(correlation, trained.num_words)
+    return order, (float(low), float(high))

@@ -37,9 +37,9 @@ SENTENCES = (
 class DemoSettings:
     """The model of the demo, and the length of its training.
 
-    A small, shallow model without dropout sees a few million tokens, which take minutes. With BERT's own initial values
-    a model needs that long to get past the unigram distribution. The demo therefore starts with wider weights than 0.02
-    (about 1/sqrt(128)), sinusoidal positions and short rows, and trains the layers with Muon. BUILD.md has the trials.
+    A small, shallow model without dropout sees a few million tokens, which take minutes. The demo starts with wider
+    weights than BERT's 0.02 (about 1/sqrt(128)), sinusoidal positions and short rows, and trains the layers with Muon.
+    BUILD.md has the trials, each with one seed.
 
     Attributes:
         vocab_size: entries of the vocabulary.

@@ -12,6 +12,7 @@ A family is a module with these names:
     make_objective(task, run, head): The training objective, one of tasks.objectives.
     decode(task, examples, features, logits, run, labels): The predictions from logits, one dict for each example.
     score(task, examples, predictions, labels): dict metric -> score.
+    measure(task, examples, predictions, labels): The first metric as tasks.intervals.Measure, for resamples.
     baseline(task, train_examples, examples, labels): (description, predictions) of a baseline without a model.
     answers(task, examples, predictions, labels): (right answers, given answers, names) for the pictures.
     write_predictions(task, directory, examples, predictions): Writes the files for the task's official scorer.

@@ -117,9 +117,19 @@ def precision_recall_f1(counts: dict[str, tuple[int, int, int]]) -> tuple[float,
     Args:
         counts: The result of count.
     """
-    num_right, num_predicted, num_both = (sum(values) for values in zip((0, 0, 0), *counts.values(), strict=True))
+    num_right, num_predicted, num_both = totals(counts)
     return (
         num_both / max(num_predicted, 1),
         num_both / max(num_right, 1),
-        2 * num_both / max(num_right + num_predicted, 1),
+        f1(num_right, num_predicted, num_both),
     )
+
+
+def totals(counts: dict[str, tuple[int, int, int]]) -> tuple[int, int, int]:
+    """(right entities, predicted entities, predicted entities with right bounds and type) of all types."""
+    return tuple(sum(values) for values in zip((0, 0, 0), *counts.values(), strict=True))
+
+
+def f1(num_right: int, num_predicted: int, num_both: int) -> float:
+    """The F1 of totals; 0 if there is no entity."""
+    return 2 * num_both / max(num_right + num_predicted, 1)

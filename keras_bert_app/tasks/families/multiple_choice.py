@@ -15,7 +15,7 @@ import numpy as np
 
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.modeling.task_model import CHOICES, Head
-from keras_bert_app.tasks import metrics, objectives, sampling
+from keras_bert_app.tasks import intervals, metrics, objectives, sampling
 from keras_bert_app.tasks.features import Features, RowBuilder, notes_of_empty, piece_ids, truncated
 from keras_bert_app.tasks.task import Examples, Task
 
@@ -155,6 +155,12 @@ def score(task: Task, examples: Sequence[Example], predictions: Sequence[dict], 
     """dict metric -> score."""
     gold, predicted = map(np.array, answers(task, examples, predictions, labels)[:2])
     return {name: metrics.CLASS_METRICS[name](gold, predicted) for name in task.metrics}
+
+
+def measure(task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple) -> intervals.Measure:
+    """Whether each answer is right, for resamples."""
+    gold, predicted = map(np.array, answers(task, examples, predictions, labels)[:2])
+    return (gold == predicted).astype(np.float64)
 
 
 def baseline(

@@ -8,7 +8,7 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import WINDOWED, FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TEXT, Head
-from keras_bert_app.tasks import metrics, objectives, sampling
+from keras_bert_app.tasks import intervals, metrics, objectives, sampling
 from keras_bert_app.tasks.families import sequence_report
 from keras_bert_app.tasks.families.sequence_report import CLASSIFICATION, MULTI_LABEL, REGRESSION
 from keras_bert_app.tasks.features import Features, RowBuilder, head_length, notes_of_empty, piece_ids, truncated
@@ -256,19 +256,42 @@ def score(
     return figures
 
 
-def _figures(task, examples, predictions, labels):
+def measure(
+    task: Task, examples: Sequence[Example], predictions: Sequence[dict], labels: tuple[str, ...]
+) -> intervals.Measure:
+    """The first metric, for resamples."""
+    gold, predicted = _values(task, examples, predictions, labels)
+    if task.metrics[0] == "accuracy":
+        return (gold == predicted).astype(np.float64)
+    metric = _TABLES[task.kind][task.metrics[0]]
+    return lambda indices: metric(gold[indices], predicted[indices])
+
+
+_TABLES = {
+    REGRESSION: metrics.NUMBER_METRICS,
+    CLASSIFICATION: metrics.CLASS_METRICS,
+    MULTI_LABEL: metrics.LABEL_SET_METRICS,
+}
+
+
+def _values(task, examples, predictions, labels):
+    """(right values, predicted values), each as metrics takes them."""
     if task.kind == REGRESSION:
-        gold = np.array([example.label for example in examples])
-        predicted = np.array([prediction["value"] for prediction in predictions])
-        return {name: metrics.NUMBER_METRICS[name](gold, predicted) for name in task.metrics}
-    gold = _label_values(task, examples, labels)
+        return (
+            np.array([example.label for example in examples]),
+            np.array([prediction["value"] for prediction in predictions]),
+        )
     answered = [
         dataclasses.replace(
             example, label=prediction["label"] if task.kind == CLASSIFICATION else tuple(prediction["labels"])
         )
         for example, prediction in zip(examples, predictions, strict=True)
     ]
-    predicted, figures = _label_values(task, answered, labels), {}
+    return _label_values(task, examples, labels), _label_values(task, answered, labels)
+
+
+def _figures(task, examples, predictions, labels):
+    (gold, predicted), figures = _values(task, examples, predictions, labels), {}
     for name in task.metrics:
         if name.startswith("top_"):
             shares = np.array([list(prediction["probabilities"].values()) for prediction in predictions])
@@ -276,6 +299,5 @@ def _figures(task, examples, predictions, labels):
             if len(labels) > k:
                 figures[name] = metrics.top_k_accuracy(gold, shares, k)
         else:
-            table = metrics.CLASS_METRICS if task.kind == CLASSIFICATION else metrics.LABEL_SET_METRICS
-            figures[name] = table[name](gold, predicted)
+            figures[name] = _TABLES[task.kind][name](gold, predicted)
     return figures

@@ -21,7 +21,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 def may_have_no_answer(task: Task) -> bool:
     """Whether the task has questions without an answer."""
-    return "best_f1" in task.metrics
+    return "no_answer_exact" in task.metrics
 
 
 def normalized(text: str) -> str:

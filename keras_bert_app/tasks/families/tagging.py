@@ -6,6 +6,7 @@ are trained as IOB2, whatever the scheme of a file, and predictions are written 
 
 import collections
 import itertools
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.modeling.task_model import TOKENS, Head
-from keras_bert_app.tasks import objectives, sampling
+from keras_bert_app.tasks import intervals, objectives, sampling
 from keras_bert_app.tasks.families import entities, tagging_rows
 from keras_bert_app.tasks.features import Features
 from keras_bert_app.tasks.readers import conll
@@ -64,7 +65,7 @@ def classes(task: Task, example: conll.Sentence) -> tuple[str, ...]:
 
 def sources(examples: Sequence[conll.Sentence]) -> list[tuple]:
     """The document of each sentence, or its words where the files have few documents."""
-    documents = [(example.path, example.document) for example in examples]
+    documents = [(os.path.basename(example.path), example.document) for example in examples]
     if len(set(documents)) >= _FEWEST_DOCUMENTS:
         return documents
     return [sampling.content(" ".join(example.words)) for example in examples]
@@ -205,6 +206,19 @@ def score(
     hits = [tag == answer for pair in zip(right, predicted, strict=True) for tag, answer in zip(*pair, strict=True)]
     figures["accuracy"] = sum(hits) / len(hits)
     return {name: figures[name] for name in task.metrics}
+
+
+def measure(
+    task: Task, examples: Sequence[conll.Sentence], predictions: Sequence[dict], labels: tuple[str, ...]
+) -> intervals.Measure:
+    """Entity F1, or the accuracy over words, for resamples of sentences."""
+    pairs = [(example.tags, prediction["tags"]) for example, prediction in zip(examples, predictions, strict=True)]
+    if has_entities(task):
+        counts = np.array([entities.totals(entities.count([right], [predicted])) for right, predicted in pairs])
+        return lambda indices: entities.f1(*counts[indices].sum(axis=0))
+    hits = np.array([sum(tag == answer for tag, answer in zip(*pair, strict=True)) for pair in pairs])
+    lengths = np.array([len(right) for right, _ in pairs])
+    return lambda indices: hits[indices].sum() / lengths[indices].sum()
 
 
 def baseline(

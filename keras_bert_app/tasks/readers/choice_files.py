@@ -2,16 +2,19 @@
 
 import json
 import os
+import re
 
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks.families import multiple_choice
 from keras_bert_app.tasks.families.multiple_choice import MULTIPLE_CHOICE, Example
+from keras_bert_app.tasks.readers import disjoint_parts
 from keras_bert_app.tasks.readers.tables import column_of, label_of, lines_of, read_rows, text_of, without_surrogates
 from keras_bert_app.tasks.task import SPLITS, Task
 
 _SWAG_ENDINGS = tuple(f"ending{number}" for number in range(4))
 _CODAH_COLUMNS = ("category", "prompt", *_SWAG_ENDINGS, "label")
 _CODAH_FOLDS, _CODAH_WHOLE = 5, "full_data.tsv"
+_WORD = re.compile(r"\w+")
 
 
 def _read_swag(path, run, has_labels):
@@ -67,11 +70,14 @@ def _read_codah(path, run, has_labels):
 def _fold(split, examples, run):
     """The examples of a split of CODAH.
 
-    CODAH's file of all examples is divided as in its cross-validation: 60 % train, 20 % dev, 20 % test. Row n belongs
-    to part n modulo 5. A file of one of CODAH's own folds (data/cv_split) is a whole split.
+    CODAH's file of all examples is divided into five parts of nearly the same size: one for test, the next one for
+    dev, three for training. Questions that share a prompt or an ending are in one part, so that no prompt and no ending
+    of dev and test occurs in training. These parts are not CODAH's own folds: scores are not comparable with published
+    ones. A file of one of CODAH's own folds (data/cv_split) is a whole split.
 
     Raises:
-        UserError: --fold is given for files of one fold, or the split's file is missing beside those of other splits.
+        UserError: --fold is given for files of one fold, the split's file is missing beside those of other splits, or
+            the questions share too many texts to be divided.
     """
     directory, name = os.path.split(examples[0].place.rpartition(":")[0]) if examples else ("", "")
     fold_files = [other for other in map(_split_file, SPLITS) if os.path.exists(os.path.join(directory, other))]
@@ -87,12 +93,31 @@ def _fold(split, examples, run):
                 "of another"
             )
         return examples
-    dev = (run.fold + 1) % _CODAH_FOLDS
+    splits = {run.fold: "test", (run.fold + 1) % _CODAH_FOLDS: "dev"}
     return [
         example
-        for number, example in enumerate(examples)
-        if {run.fold: "test", dev: "dev"}.get(number % _CODAH_FOLDS, "train") == split
+        for example, part in zip(examples, _parts_of_codah(examples), strict=True)
+        if splits.get(part, "train") == split
     ]
+
+
+def _parts_of_codah(examples):
+    """The part of each example, such that no two parts share a prompt or an ending."""
+    first_of_group = disjoint_parts.groups(
+        [{_words(text) for text in (example.context, *example.choices)} - {""} for example in examples]
+    )
+    if len(set(first_of_group)) < _CODAH_FOLDS:
+        raise UserError(
+            f"{examples[0].place.rpartition(':')[0]}: its {len(examples):,} questions are in "
+            f"{len(set(first_of_group))} groups that share prompts or endings, too few for {_CODAH_FOLDS} parts; "
+            f"divide it into {', '.join(map(_split_file, SPLITS))} of your own"
+        )
+    return disjoint_parts.balanced(first_of_group, _CODAH_FOLDS)
+
+
+def _words(text):
+    """A text without differences of case, white space and punctuation, unless it has nothing else."""
+    return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 
 def _split_file(split):
@@ -201,7 +226,8 @@ TASKS = (
     ),
     _task(
         "codah",
-        "CODAH: which of four endings goes on from a sentence; a fold's own files, or all in one, divided by --fold",
+        "CODAH: which of four endings goes on from a sentence; a fold's own files, or all in one, which --fold divides "
+        "into parts that share no prompt and no ending",
         _read_codah,
         {split: (_split_file(split), _CODAH_WHOLE) for split in SPLITS},
         _fold,

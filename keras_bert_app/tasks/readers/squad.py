@@ -213,7 +213,7 @@ TASKS = (
         question_answering.QUESTION_ANSWERING,
         _reader(True),
         _files("v2.0"),
-        ("best_f1", "best_exact", "f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact"),
+        ("f1", "exact", "has_answer_f1", "has_answer_exact", "no_answer_exact"),
         defaults={**_DEFAULTS, "num_train_epochs": 2.0},
         tune=question_answering.tune,
         reads=("null_score_diff_threshold",),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_app.analysis import encoded_sentences, mentions
+from keras_bert_app.analysis import coreference_windows, encoded_sentences, mentions
 from keras_bert_app.analysis.studies import coreference
 from keras_bert_app.errors import UserError
 from tests.analysis import toy
@@ -57,25 +57,25 @@ def test_brackets_that_do_not_pair_up_are_refused(misc, why):
 
 
 def test_questions_candidates_and_baselines_are_those_worked_out_by_hand(tmp_path):
-    (window,), left_out = coreference.windows_of(toy.subject(tmp_path), [FIRST, SECOND])
+    (window,), left_out = coreference_windows.windows_of(toy.subject(tmp_path), [FIRST, SECOND])
     assert window.words == FIRST.words + SECOND.words and left_out == 0
     asked = [(head, kinds, candidates.tolist(), right.tolist()) for head, kinds, candidates, right in window.questions]
     assert asked == [(5, [0, 1, 4], [2], [True]), (10, [0, 1], [2, 5, 6, 9], [True, True, False, False])]
-    assert coreference.baseline_answers([window]).tolist() == [[True, False], [True, False]]
-    places = coreference.places_of([window])
+    assert coreference_windows.baseline_answers([window]).tolist() == [[True, False], [True, False]]
+    places = coreference_windows.places_of([window])
     assert places.kinds.tolist() == [[True, True, False, False, True], [True, True, False, False, False]]
     assert places.windows.tolist() == places.documents.tolist() == [0, 0]
 
 
 def test_a_document_too_long_is_cut_between_sentences_and_documents_are_not_joined(tmp_path):
     other = toy.tree("the cat sat", [1, 2, -1], misc=["Entity=(1-x", "Entity=1)", "_"], document=1)
-    windows, _ = coreference.windows_of(toy.subject(tmp_path), [FIRST, *[SECOND] * 3, other])  # 19 positions
+    windows, _ = coreference_windows.windows_of(toy.subject(tmp_path), [FIRST, *[SECOND] * 3, other])  # 19 positions
     assert [len(window.words) for window in windows] == [17, 6, 3] and windows[2].questions == []
 
 
 def test_a_heads_answer_is_the_candidate_that_it_attends_to_most(tmp_path):
     subject = toy.subject(tmp_path)
-    windows, _ = coreference.windows_of(subject, [FIRST, SECOND])
+    windows, _ = coreference_windows.windows_of(subject, [FIRST, SECOND])
     is_right, examples = coreference.head_answers(subject, windows, print)
     (encoded,) = encoded_sentences.encode(subject, [windows[0].words], with_attention=True)
     attention = encoded.word_attention()[:, :, 1 + 10]

@@ -36,12 +36,16 @@ def test_offsets_and_relations_are_counted_by_hand():
 
 
 def test_a_head_is_chosen_on_one_half_and_counted_on_the_other():
-    heads, words = np.zeros((2, 2, 1, 2, 1), np.int64), np.array([[10], [10]])
-    heads[0, 0, 0, :, 0], heads[1, 0, 0, :, 0] = [9, 2], [3, 8]  # each head is good on one half by chance
-    away = np.zeros((2, 20, 1), np.int64)
-    away[:, 10] = 4
-    row, best = grammar_heads._row("det", 0, (heads, away, words), [heads])
-    assert row == ["det", 20, "1-1 dependent->head", (3 + 2) / 20, "+1", 8 / 20, 5 / 20, 0.0] and best == (0, 0, 0)
+    is_right, away = np.zeros((20, 2, 1, 2), bool), np.zeros((20, 20), bool)
+    words = grammar_heads.Words(np.arange(20), np.ones((20, 1), bool), away)
+    for half, (first, second) in enumerate(((9, 2), (3, 8))):  # each head is good on one half by chance
+        is_right[half::2][:first, 0, 0, 0], is_right[half::2][:second, 0, 0, 1] = True, True
+        away[half::2][:4, 10] = True
+    row, best = grammar_heads._row("det", 0, words, is_right, [is_right])
+    assert row[:4] == ["det", 20, "1-1 dependent->head", (3 + 2) / 20] and best == (0, 0, 0)
+    assert row[6:8] == ["+1", 8 / 20] and row[10:] == [5 / 20, 0.0]
+    # The head is right at 2 and 3 words of the halves, the offset at 4 and 4, among them those: 3 differ.
+    assert row[4] < 5 / 20 < row[5] and -0.35 < row[8] < -0.15 < row[9] <= 0.0
 
 
 def test_the_parser_learns_the_head_that_follows_the_trees_and_none_from_noise():
@@ -55,10 +59,11 @@ def test_the_parser_learns_the_head_that_follows_the_trees_and_none_from_noise()
     pairs = np.concatenate(arcs.pairs, axis=1)
     assert (pairs[:, arcs.gold[:6]]).tolist() == [[0, 2, 1, 2, 3, 4], [1, 1, 0, 1, 1, 0]]
     vectors = generator.uniform(0, 1, (pairs.shape[1], 3)).astype(np.float32)
-    assert arcs.uas(np.zeros(len(vectors))) == 0  # a tie is no answer
+    assert not arcs.right_answers(np.zeros(len(vectors))).any()  # a tie is no answer
+    assert arcs.sentences[:6].tolist() == [0, 0, 1, 1, 1, 1]
     vectors[arcs.gold, 1] += 0.9
     weights = attention_parser.fit(arcs, vectors)
-    assert weights.argmax() == 1 and arcs.uas(vectors @ weights) > 0.95
+    assert weights.argmax() == 1 and arcs.right_answers(vectors @ weights).mean() > 0.95
 
 
 def test_logarithms_of_shares_sum_to_one_over_each_dependents_candidates():

@@ -54,12 +54,13 @@ def test_the_head_that_is_always_right_is_counted_so(documents, count, tmp_path,
     options = write(tmp_path / "gum.conllu", *([sentence(number) for number in document] for document in documents))
     result = coreference.run(toy.subject(tmp_path), options, print)
     rows = {row[0]: row for row in result.tables[0].rows}
-    assert rows["all"][:6] == ["all", count, "2-1", 1.0, 0.0, 0.0]
-    assert count == 2 or rows["all"][6] < 0.7  # noise can find both of two mentions by chance
+    assert rows["all"][:4] == ["all", count, "2-1", 1.0] and rows["all"][6:8] == [0.0, 0.0]
+    assert rows["all"][4] < 1.0 == rows["all"][5]  # an interval of Wilson's: all answers are right
+    assert count == 2 or rows["all"][10] < 0.7  # noise can find both of two mentions by chance
     for kind in ("pronoun", "proper name"):
         assert rows[kind][1:3] == [count // 2, "2-1"]
         assert rows[kind][3] == (1.0 if count > 2 else None)  # one mention leaves no half to choose by
-    assert rows["other"] == ["other", 0, *[None] * 6]
+    assert rows["other"] == ["other", 0, *[None] * 10]
     assert result.values["accuracy"][0][1][0] == 1.0 and result.files["coreference.png"][:4] == b"\x89PNG"
 
 
@@ -85,9 +86,26 @@ def test_items_are_halved_by_the_coarsest_group_of_which_there_are_two():
     assert split_halves.assign_halves([4], [1], [0]) is None
 
 
+def test_both_halves_have_items_that_count_and_the_groups_without_are_reported():
+    is_counted, documents = np.array([True, False, True, True, True]), np.array([4, 5, 6, 6, 7])
+    half = split_halves.reported_half(is_counted, documents, np.arange(5))
+    assert half.tolist() == [False, True, True, True, False]  # documents 4 and 7 choose
+    assert split_halves.reported_half(is_counted, np.zeros(5), np.arange(5)).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert split_halves.reported_half(np.arange(5) == 2, documents, np.arange(5)) is None
+
+
 def test_the_best_of_a_half_is_counted_in_the_other():
-    assert split_halves.cross_half_share(np.array([[[9, 2]], [[3, 8]]]), [10, 10]) == (3 + 2) / 20
-    assert split_halves.cross_half_share(np.array([[[0, 0]], [[3, 8]]]), [0, 10]) is None
+    half = np.arange(20) >= 10
+    answers = np.zeros((20, 1, 2), bool)
+    for start, choice, right in ((0, 0, 9), (0, 1, 2), (10, 0, 3), (10, 1, 8)):
+        answers[start : start + right, 0, choice] = True
+    assert np.flatnonzero(split_halves.cross_half_answers(answers, half)).tolist() == [0, 1, 10, 11, 12]
     assert split_halves.mean_and_spread([0.25, None, 0.75]) == [0.5, 0.25] and split_halves.mean_and_spread([None]) == [
         None,
         None,

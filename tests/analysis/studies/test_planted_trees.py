@@ -45,40 +45,49 @@ def test_the_heads_that_follow_a_relation_are_named_and_always_right(files, tree
     result = grammar_heads.run(toy.subject(tmp_path), files, quietly)
     rows = {row[0]: row for row in result.tables[0].rows}
     for relation, head in zip(planted.RELATIONS, ("2-1", "2-2"), strict=True):
-        name, words, best, accuracy, _, offset, untrained, _ = rows[relation]
+        name, words, best, accuracy, low, high, _, offset, lead, _, untrained, _ = rows[relation]
         assert (words, best, accuracy) == (counts_of(trees[1], relation), f"{head} dependent->head", 1.0)
-        assert offset < 0.5 and untrained < 0.5
+        assert offset < 0.5 and untrained < 0.5 and 0.9 < low < high == 1.0 and lead > 0.4
     assert rows[grammar_heads.ALL][1] == counts_of(trees[1], *planted.RELATIONS)
-    assert result.remarks[0].startswith("2 of 2 relations have a head 10 points or more above")
+    assert result.remarks[0].startswith(
+        "2 of 2 relations have a head above the best fixed offset, 2 of them by 10 points or more: "
+    )
 
 
 def test_the_parser_of_attention_reads_both_heads_and_beats_its_baselines(files, trees, tmp_path):
     table = grammar_heads.run(toy.subject(tmp_path), files, quietly).tables[1]
     offset, distance, untrained, attention = table.rows
-    away = np.concatenate(
-        [
-            (tree.heads - np.arange(len(tree)))[
-                [head >= 0 and tag != "PUNCT" for head, tag in zip(tree.heads, tree.tags, strict=True)]
+    train_away, away = (
+        np.concatenate(
+            [
+                (tree.heads - np.arange(len(tree)))[
+                    [head >= 0 and tag != "PUNCT" for head, tag in zip(tree.heads, tree.tags, strict=True)]
+                ]
+                for tree in file_trees
             ]
-            for tree in trees[1]
-        ]
+        )
+        for file_trees in trees
     )
-    assert offset[2] == max(np.mean(away == by) for by in range(-10, 11))
+    best = max(range(-10, 11), key=lambda by: (np.mean(train_away == by), by))
+    assert offset[2] == np.mean(away == best) and offset[0] == f"fixed offset {best:+d}"
     assert table.title.endswith(f"UAS of {len(away):,} words")
-    assert attention[1] == 8 and attention[2] > 0.97
-    assert max(offset[2], distance[2], untrained[2]) < 0.6 and untrained[3] is not None
+    assert attention[1] == 8 and attention[2] > 0.97 and attention[3] > 0.9
+    assert max(offset[2], distance[2], untrained[2]) < 0.6 and untrained[5] is not None
 
 
 def test_word_pairs_are_told_apart_by_attention_and_by_nothing_else(files, trees, tmp_path):
     result = attention_probe.run(toy.subject(tmp_path), files, quietly)
     any_pair, as_far, which = result.tables[0].rows
     for row in (any_pair, as_far):
-        _, pairs, majority, distance, untrained, attention, spread = row
+        _, pairs, majority, distance, untrained, attention, low, high, spread, control, selectivity, *_ = row
         assert attention > 0.97 and untrained < 0.62 and majority == 0.5 and spread is not None
+        assert low < attention < high and control < 0.62  # no word occurs twice: no probe can know its random answer
     assert as_far[3] < 0.6
-    _, pairs, majority, distance, untrained, attention, spread = which
+    _, pairs, majority, distance, untrained, attention, low, high, spread, control, selectivity, *bounds = which
     assert pairs == counts_of(trees[1], *planted.RELATIONS) and attention == 1.0 and spread is None
-    assert max(majority, distance, untrained) < 0.65
+    assert max(majority, distance, untrained, control) < 0.65 and bounds[0] < selectivity < bounds[1]
+    assert selectivity == pytest.approx(1.0 - control)
+    assert result.remarks[0].startswith("Attention is above majority, distance alone and untrained attention at 3 of 3")
     assert len(result.values["accuracy"][attention_probe.TASKS[2]]["attention"]) == 1
 
 
@@ -90,12 +99,14 @@ def test_trees_are_found_at_the_layer_that_holds_them(files, tmp_path, monkeypat
     assert trained[:, 0].argmax() == 1 and trained[1, 0] > 0.9 and trained[1, 3] > 0.9  # UUAS, Spearman of depths
     assert max(trained[0, 0], trained[2, 0], untrained[:, 0].max()) < trained[1, 0] - 0.3 and neighbours < 0.6
     by_length = result.values["by_length"]
-    assert list(by_length) == ["layer 1", f"untrained {untrained[:, 0].argmax()}", "neighbours"]
+    assert list(by_length)[::2] == ["layer 1", "neighbours"] and result.values["layer"] == 1
     assert set(by_length["layer 1"]["depth_spearman"]) == set(range(5, 12))
-    assert (
-        np.mean(list(by_length["neighbours"]["distance_spearman"].values()))
-        == result.values["neighbours"]["distance_spearman"]
+    assert np.mean(list(by_length["neighbours"]["distance_spearman"].values())) == pytest.approx(
+        result.values["neighbours"]["distance_spearman"]
     )
+    row = next(row for row in result.tables[0].rows if row[0] == "toy 1")
+    assert row[2] < row[1] == trained[1, 0] < row[3] and row[7] > 0.2  # selectivity: no word occurs twice
+    assert result.remarks[0].endswith("far above all of them, as Hewitt and Manning found.")
     assert result.files["structural_probe_lengths.png"][:4] == b"\x89PNG"
 
 
@@ -136,7 +147,10 @@ def test_a_single_tree_leaves_no_half_to_choose_by(files, trees, tmp_path):
         file.write(toy.conllu(trees[1][:1]))
     result = grammar_heads.run(toy.subject(tmp_path), dataclasses.replace(files, train_file=""), quietly)
     (row,) = result.tables[0].rows
-    assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[5] is row[6] is row[7] is None
+    assert row[1] == counts_of(trees[1][:1], *planted.RELATIONS) and row[3] is row[7] is row[8] is row[10] is None
+    for module in (structural_probe, edge_probing):
+        with pytest.raises(UserError, match="dev.conllu: .*expected two at least, one to choose the layer"):
+            module.run(toy.subject(tmp_path), files, quietly)
     assert result.files["grammar_heads.png"][:4] == b"\x89PNG"
 
 
@@ -146,6 +160,6 @@ def test_short_sentences_have_no_correlation_and_are_drawn_all_the_same(files, t
         file.write(toy.conllu([tree for tree in trees[1] if len(tree) < 5]))
     result = structural_probe.run(toy.subject(tmp_path), files, quietly)
     assert result.values["neighbours"]["distance_spearman"] is None and result.values["neighbours"]["uuas"] > 0
-    assert all(row[3] is row[4] is None for row in result.tables[0].rows)
+    assert all(row[1] is row[2] is row[3] is None for row in result.tables[1].rows)
     assert all(image[:4] == b"\x89PNG" for image in result.files.values())
     json.loads(findings.contents(result, files)["structural_probe.json"], parse_constant=pytest.fail)  # NaN is not JSON

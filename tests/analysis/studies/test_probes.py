@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_app.analysis import span_items
+from keras_bert_app.analysis import edge_answers, mix_probe, span_items, word_pairs
 from keras_bert_app.analysis.options import Options
-from keras_bert_app.analysis.studies import attention_probe, edge_probing
+from keras_bert_app.analysis.studies import edge_probing
 from keras_bert_app.errors import UserError
 from tests.analysis import toy
 
@@ -25,13 +25,36 @@ def test_a_mix_leans_to_the_layer_that_holds_the_answer():
     generator = np.random.default_rng(0)
     vectors, labels = generator.normal(size=(3, 500, 5)), generator.integers(0, 2, 500)
     vectors[2, :, 1] = 4 * labels - 2
-    train, dev = (
-        span_items.Items(vectors[:, rows].astype(np.float16), [str(label) for label in labels[rows]])
-        for rows in (slice(0, 400), slice(400, 500))
-    )
-    by_layer, mixed, shares = edge_probing._probe_task("toy", train, dev, [0], print)
-    assert by_layer[2, 0] > 0.95 > 0.7 > max(by_layer[0, 0], by_layer[1, 0]) and mixed[0] > 0.9
+    train, dev = (items(vectors[:, rows], labels[rows], rows) for rows in (range(400), range(400, 500)))
+    own = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0], print)
+    by_layer, shares = own.by_layer.mean(axis=1), own.shares
+    assert by_layer[2] > 0.95 > 0.7 > max(by_layer[0], by_layer[1]) and own.mixed.mean() > 0.9 and own.layer == 2
     assert shares[0].argmax() == 2 and shares[0, 2] > 0.4 and abs(shares.sum() - 1) < 1e-5
+    # Each type occurs once, so that no probe can know its random label: the accuracy is not learnt by heart.
+    assert own.num_items == 100 and len(own.sentences) == 50 and own.seen == 0
+    assert own.control.mean(axis=1).max() < 0.75 and own.difference(own.by_layer[2], own.control[2])[0] > 0.1
+
+
+def test_a_probe_that_learns_words_by_heart_has_no_selectivity():
+    generator = np.random.default_rng(0)
+    words = generator.integers(0, 12, 600)  # vectors name the word, and the word decides on the label
+    vectors = np.eye(12)[words][None] * 4
+    train, dev = (items(vectors[:, rows], words[rows] % 3, words[rows]) for rows in (slice(0, 500), slice(500, 600)))
+    own = edge_answers.task_answers("toy", train, dev, np.zeros(100), [0, 1], print)
+    low, high = own.difference(own.by_layer[0], own.control[0])
+    assert own.seen == 1.0 and own.by_layer.mean() > 0.98 and own.control.mean() > 0.98 and -0.03 < low <= high < 0.03
+
+
+def items(vectors, labels, types):
+    """Items, each in a sentence of its own."""
+    numbers = np.arange(len(labels))
+    return span_items.Items(
+        vectors.astype(np.float16),
+        [str(label) for label in labels],
+        [str(name) for name in types],
+        numbers,
+        0 * numbers,
+    )
 
 
 def test_logits_are_those_of_a_mean_of_the_layers_at_the_start():
@@ -39,7 +62,7 @@ def test_logits_are_those_of_a_mean_of_the_layers_at_the_start():
     weights = [generator.normal(size=shape) for shape in ((5, 3), (3,), (3, 2), (2,))]
     batch = generator.normal(size=(2, 4, 5))
     hidden = np.maximum(batch.mean(axis=0) @ weights[0] + weights[1], 0)
-    logits = edge_probing._logits([tf.zeros(2, tf.float64), *map(tf.constant, weights)], tf.constant(batch))
+    logits = mix_probe.logits([tf.zeros(2, tf.float64), *map(tf.constant, weights)], tf.constant(batch))
     np.testing.assert_allclose(logits, hidden @ weights[2] + weights[3])
 
 
@@ -52,7 +75,9 @@ def test_items_are_words_pairs_and_names_with_their_vectors(tmp_path):
     assert pairs.labels == ["det", "amod", "nsubj", "punct", "nmod", "nsubj"] and pairs.vectors.shape == (3, 6, 28)
     np.testing.assert_array_equal(pairs.vectors[:, 1], np.concatenate([tags.vectors[:, 1], tags.vectors[:, 2]], axis=1))
     named = span_items.items_of_names(subject, span_items.read_names(subject, str(names), 0), print)
-    assert named.labels == ["X", "Y"] and named.vectors.shape == (3, 2, 14)
+    assert named.labels == ["X", "Y"] and named.vectors.shape == (3, 2, 14) and named.types == ["old cat", "its"]
+    assert pairs.types == ["the", "old", "cat", ".", "its", "dog"]  # of the dependents
+    assert tags.sentences.tolist() == [0] * 5 + [1] * 3 and pairs.sentences.tolist() == [0] * 4 + [1] * 2
     first_named = span_items.items_of_names(subject, span_items.read_names(subject, str(names), 1), print)
     assert first_named.labels == ["X"]
 
@@ -84,7 +109,7 @@ def test_one_of_the_files_with_names_alone_is_refused(tmp_path):
 
 def test_pairs_that_are_not_related_are_as_far_apart_when_distance_shall_tell_nothing():
     trees = [toy.tree("the old cat sat its dog it .", [2, 2, 3, -1, 5, 3, 3, 3])] * 3
-    pairs = attention_probe.pairs_of(trees, attention_probe.TASKS[1], {"dep"}, np.random.default_rng(0))
+    pairs = word_pairs.pairs_of(trees, word_pairs.TASKS[1], {"dep"}, np.random.default_rng(0))
     assert (pairs.distances()[::2] == pairs.distances()[1::2]).all() and set(pairs.labels) == {"related", "(none)"}
     for tree, first, second, label in zip(pairs.trees, *pairs.words, pairs.labels, strict=True):
         heads = trees[tree].heads
@@ -98,9 +123,9 @@ def test_punctuation_is_in_no_pair():
         ["det", "amod", "punct", "nsubj", "dep", "root"],
         ["DET", "ADJ", "PUNCT", "NOUN", "VERB", "PUNCT"],
     )
-    assert attention_probe.spoken_words(tree).tolist() == [True, True, False, True, True, False]
-    for task in attention_probe.TASKS:
-        pairs = attention_probe.pairs_of([tree] * 20, task, {"det", "amod", "nsubj"}, np.random.default_rng(0))
+    assert word_pairs.spoken_words(tree).tolist() == [True, True, False, True, True, False]
+    for task in word_pairs.TASKS:
+        pairs = word_pairs.pairs_of([tree] * 20, task, {"det", "amod", "nsubj"}, np.random.default_rng(0))
         assert set(pairs.words.ravel().tolist()) == {0, 1, 3, 4}
     assert sorted(set(zip(*pairs.words.tolist(), pairs.labels.tolist(), strict=True))) == [
         (0, 3, "det"),
@@ -124,7 +149,6 @@ def test_names_are_probed_beside_words_and_pairs(tmp_path):
     findings = edge_probing.run(toy.subject(tmp_path), options, lambda line: None)
     rows = {row[0]: row for row in findings.tables[0].rows}
     assert list(rows) == ["part of speech", "dependency", "named entity"]
-    assert (
-        rows["named entity"][1:3] == [18, 0.5] and rows["part of speech"][2] == 14 / 56
-    )  # X and Y have equally many names
+    # Every other sentence is reported: the Y among the names, of which training has as many X.
+    assert rows["named entity"][1:4] == [18, 9, 0.0] and rows["part of speech"][1:4] == [56, 21, 1 / 3]
     assert findings.files["edge_probing.png"][:4] == b"\x89PNG"

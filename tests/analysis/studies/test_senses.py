@@ -44,20 +44,24 @@ def test_clusters_are_found_the_largest_first_and_none_of_two_vectors():
 def test_the_nearest_of_the_same_document_is_counted_next_to_chance():
     vectors = unit(np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [-1, 0.0]]))
     # Documents with two occurrences count: 7 (0 and 1 are nearest) and 8 (2 is nearest to 4, but 3 to 2).
-    share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 8, 9, 8]), np.arange(5))
-    assert (share, asked) == (0.75, 4) and np.isclose(chance, 1 / 4)
-    assert sense_scores.same_document(vectors, np.arange(5), np.arange(5)) == (None, None, 0)
+    right, asked, chance = sense_scores.right_documents(vectors, np.array([7, 7, 8, 9, 8]), np.arange(5))
+    assert right[asked].mean() == 0.75 and asked.sum() == 4 and np.isclose(chance, 1 / 4)
+    _, asked, chance = sense_scores.right_documents(vectors, np.arange(5), np.arange(5))
+    assert not asked.any() and chance is None
+    low, high = sense_scores.scores(vectors[None], np.array([7, 7, 8, 9, 8]), np.arange(5)).intervals[0]
+    assert low < 0.31 and 0.94 < high  # of four occurrences: Wilson's interval at least
 
 
 def test_two_occurrences_in_one_sentence_are_not_of_the_same_document():
     vectors = unit(np.array([[1, 0], [1, 0.01], [1, 0.1], [0, 1], [0.1, 1]]))
     # 0 and 1 stand in one sentence, so their nearest is 2, of another document. 3 and 4 stand apart in document 8.
-    share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 9, 8, 8]), np.array([0, 0, 1, 2, 3]))
-    assert (share, asked) == (1.0, 2) and np.isclose(chance, 1 / 4)
+    contexts = np.array([0, 0, 1, 2, 3])
+    right, asked, chance = sense_scores.right_documents(vectors, np.array([7, 7, 9, 8, 8]), contexts)
+    assert right[asked].mean() == 1.0 and asked.sum() == 2 and np.isclose(chance, 1 / 4)
     # With a third occurrence of document 7 in another sentence, all three count. 0 and 1 are still no candidates for
     # each other.
-    share, chance, asked = sense_scores.same_document(vectors, np.array([7, 7, 7, 8, 9]), np.array([0, 0, 1, 2, 3]))
-    assert (share, asked) == (1.0, 3) and np.isclose(chance, np.mean([1 / 3, 1 / 3, 2 / 4]))
+    right, asked, chance = sense_scores.right_documents(vectors, np.array([7, 7, 7, 8, 9]), contexts)
+    assert right[asked].mean() == 1.0 and asked.sum() == 3 and np.isclose(chance, np.mean([1 / 3, 1 / 3, 2 / 4]))
 
 
 def test_mean_cosine_apart_is_that_of_the_pairs_of_different_contexts():
@@ -151,7 +155,8 @@ def test_the_table_has_each_score_next_to_layer_0_and_the_untrained(tmp_path):
     found = word_senses.run(
         SUBJECT, Options(input_file=corpus_file(tmp_path), words=("bank",), num_seeds=1), lambda line: None
     )
-    row = dict(zip(range(10), found.tables[0].rows[0], strict=True))
+    row = found.tables[0].rows[0]
+    assert len(row) == 12 and row[10:] == (None, None)  # no document has the word twice
     scores, other = found.values["scores"]["bank"], found.values["untrained"]["bank"][0]
     assert row[0] == "bank" and row[1] == 17
     assert (row[2], row[3], row[4]) == (scores["silhouette"][-1], scores["silhouette"][0], other["silhouette"][-1])

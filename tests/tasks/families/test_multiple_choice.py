@@ -69,17 +69,35 @@ def test_dream_asks_each_question_about_the_whole_dialogue(tmp_path):
     assert third.label == 2 and lines[int(third.place.rpartition(":")[2]) + 1 :][:1] == ['   "M: c"']
 
 
-def test_codah_is_split_by_the_number_of_the_row_and_the_fold(tmp_path):
-    written(tmp_path, "full_data.tsv", "".join(f'o\tHe "{number}\ta\tb\tc\td\t{number % 4}\n' for number in range(13)))
+def codah(*rows):
+    """Lines of (prompt, endings); endings that are not given are unlike all others."""
+    return "".join(
+        "\t".join(["o", prompt, *(*endings, *(f"{number} {at}" for at in "wxyz"))[:4], str(number % 4)]) + "\n"
+        for number, (prompt, *endings) in enumerate(rows)
+    )
+
+
+def test_codah_is_divided_by_the_fold_into_parts_that_share_no_prompt_and_no_ending(tmp_path):
+    shared = {1: ("p 1", "A dog."), 4: ("p 4", "so", "is a  dog"), 7: ("p 7", "a DOG"), 9: ('P, "7"',)}
+    written(tmp_path, "full_data.tsv", codah(*(shared.get(number, (f"p {number}",)) for number in range(13))))
 
     def rows(which, fold):
         return [int(found.guid) for found in split("codah", tmp_path, which, fold=fold)]
 
-    assert rows("test", 0) == [0, 5, 10] and rows("dev", 0) == [1, 6, 11] and rows("train", 0) == [2, 3, 4, 7, 8, 9, 12]
-    assert rows("dev", 4) == [0, 5, 10]
+    # Rows 1, 7 and 9 are one group, which comes first. Each other row goes to the smallest part.
+    assert rows("test", 0) == [1, 7, 9] and rows("dev", 0) == [0, 5, 11] and rows("train", 0) == [2, 3, 4, 6, 8, 10, 12]
+    assert rows("dev", 4) == [1, 7, 9]
     assert sorted(number for fold in range(5) for number in rows("test", fold)) == list(range(13))
     (first, *_) = split("codah", tmp_path, "train")
-    assert (first.context, first.choices, first.label) == ('He "2', tuple("abcd"), 2)
+    assert (first.context, first.choices, first.label) == ("p 2", ("2 w", "2 x", "2 y", "2 z"), 2)
+
+
+def test_a_file_of_codah_whose_questions_share_too_many_texts_is_refused(tmp_path):
+    written(tmp_path, "full_data.tsv", codah(*[("He",)] * 9, ("p",), ("q",), ("r",)))
+    with pytest.raises(UserError, match=r"full_data.tsv: its 12 questions are in 4 groups that share prompts or endi"):
+        split("codah", tmp_path, "train")
+    written(tmp_path, "full_data.tsv", codah(*[("He",)] * 9, ("p",), ("q",), ("r",), ("",), ("",)))
+    assert len(split("codah", tmp_path, "test")) == 9
 
 
 def test_the_files_of_one_of_codahs_own_folds_are_the_splits(tmp_path):
@@ -290,7 +308,14 @@ def test_the_model_gives_each_choice_a_number_and_learns_which_is_right():
     assert tuple(one["label"] for one in found) == gold
 
 
-def test_the_real_codah_and_dream_have_their_counts(shared):
+def test_the_real_codah_and_dream_have_their_counts_and_no_ending_of_codah_is_in_two_splits(shared):
     for name, counts in (("codah", (1665, 555, 556)), ("dream", (6116, 2040, 2041))):
         directory = shared / "data" / "tasks" / name
-        assert tuple(len(split(name, directory, which)) for which in ("train", "dev", "test")) == counts
+        splits = [split(name, directory, which) for which in ("train", "dev", "test")]
+        assert tuple(map(len, splits)) == counts
+        if name == "codah":
+            train, dev, test = (
+                {text.casefold().strip() for one in examples for text in (one.context, *one.choices)}
+                for examples in splits
+            )
+            assert not train & dev and not train & test and not dev & test

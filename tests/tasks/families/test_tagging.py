@@ -284,19 +284,22 @@ def test_a_run_learns_what_a_look_up_cannot_and_writes_what_conlleval_reads(tmp_
     write_split(tmp_path, "train.txt", 96, 1)
     write_split(tmp_path, "valid.txt", 24, 2)
     workdir, output = str(tmp_path / "run"), io.StringIO()
-    run = FinetuningConfig(**{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_epochs": 3.0})
+    run = FinetuningConfig(
+        **{**conftest.SETTINGS, "task": "ner", "data_dir": str(tmp_path), "num_train_epochs": 3.0, "eval_steps": 36}
+    )
     figures = conftest.finetuned(
         workdir, conftest.CONFIG.replace(vocab_size=len(PIECES)), run, VOCABULARY, stream=output
     )
-    assert figures["metric"] == "entity_f1" and figures["dev"]["entity_f1"] > 0.95
+    assert figures["metric"] == "entity_f1" and figures["reported"]["score"] > 0.95
     assert figures["baseline"]["what"] == "the most frequent tag of each word in the training data"
-    assert figures["baseline"]["entity_f1"] < 0.9
+    assert figures["baseline"]["score"] < 0.9
     with open(os.path.join(workdir, "config.json"), encoding="utf-8") as file:
         values = json.load(file)
     assert values["task"] == "token_classification" and values["id2label"]["4"] == "I-PER"
     found = FinetunedRun(workdir)
-    scores, examples, _, predictions = found.evaluate(str(tmp_path / "valid.txt"))
-    assert scores["entity_f1"] == pytest.approx(figures["dev"]["entity_f1"], abs=1e-6)
+    scores, *_ = found.evaluate(str(tmp_path / "valid.txt"), has_chosen=True)
+    assert scores == pytest.approx(figures["reported"]["metrics"], abs=1e-6)
+    _, examples, _, predictions = found.evaluate(str(tmp_path / "valid.txt"))
     assert found.write(str(tmp_path / "answers"), examples, predictions) == ["predictions.txt", "probabilities.jsonl"]
     lines = (tmp_path / "valid.txt").read_text(encoding="utf-8").splitlines()
     answers = (tmp_path / "answers" / "predictions.txt").read_text(encoding="utf-8").splitlines()

@@ -1,6 +1,5 @@
-"""Reuters-21578 and 20 Newsgroups: documents, splits, and the sizes of the real archives."""
+"""Reuters-21578: documents, splits, and the sizes of the real archive."""
 
-import json
 import tarfile
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.errors import UserError
 from keras_bert_app.tasks import registry
-from keras_bert_app.tasks.readers import corpora
+from keras_bert_app.tasks.readers import reuters
 from tests.tasks.texts import read, split, written
 
 
@@ -76,14 +75,31 @@ def test_only_documents_of_the_split_with_one_of_the_topics_are_examples_but_all
     assert [example.guid for example in read("reuters", path, has_labels=False)] == list("1234567")
 
 
-def test_every_tenth_training_document_over_all_files_is_dev(tmp_path):
-    sgm(tmp_path, "reut2-000.sgm", *(document(number) for number in range(13)), document(99, lewis="TEST"))
-    sgm(tmp_path, "reut2-001.sgm", *(document(number) for number in range(13, 23)))
-    assert [example.guid for example in split("reuters", tmp_path, "dev")] == ["9", "19"]
-    assert [example.guid for example in split("reuters", tmp_path, "train")] == [
-        str(number) for number in range(23) if number not in (9, 19)
-    ]
-    assert [example.guid for example in split("reuters", tmp_path, "test")] == ["99"]
+def titled(number, title, body, lewis="TRAIN"):
+    return document(number, lewis=lewis, text=f"<TEXT><TITLE>{title}</TITLE><BODY>{body}</BODY></TEXT>")
+
+
+def test_training_documents_that_begin_alike_are_in_one_part_over_all_files(tmp_path):
+    pairs = [f"{a}{b}" for a in "abcdef" for b in "abcdefghij"]
+    lead = " ".join("abcdefghijklmno")
+    first = [titled(f"1{at:02}", f"Shr {word} {at}", f"One {word}.") for at, word in enumerate(pairs[:30])]
+    first += [titled(f"1{at:02}", f"A {word}", f"{lead} {word} 5 so") for at, word in enumerate(pairs[30:], 30)]
+    again = [titled(f"2{at:02}", f"SHR {word.upper()}", f"Two {word}.") for at, word in enumerate(pairs[:30])]
+    again += [titled(f"2{at:02}", f"B {word}", f"{lead} {word} 6 no") for at, word in enumerate(pairs[30:], 30)]
+    sgm(tmp_path, "reut2-000.sgm", *first, document(300, ("gold",)), titled(99, "Shr aa", "One aa.", "TEST"))
+    sgm(tmp_path, "reut2-001.sgm", *again)
+    dev, train, test = (
+        [example.guid for example in split("reuters", tmp_path, which)] for which in ("dev", "train", "test")
+    )
+    assert test == ["99"] and len(dev) == 12 and len(train) == 109
+    assert sorted({guid[1:] for guid in dev} | {guid[1:] for guid in train}) == [f"{at:02}" for at in range(60)]
+    assert not {guid[1:] for guid in dev} & {guid[1:] for guid in train if guid != "300"}
+    assert "300" in train  # the only document of a topic
+
+
+def test_documents_of_numbers_alone_are_not_alike(tmp_path):
+    assert reuters._beginnings("1,234\n5 6") == set() and reuters._beginnings("") == set()
+    assert reuters._beginnings("A 1 b\n2 A b") == {(0, "a b"), (1, "a b")}
 
 
 @pytest.mark.parametrize(
@@ -107,24 +123,6 @@ def test_an_incomplete_or_foreign_file_is_named_by_file_and_line(tmp_path, conte
     assert str(error.value) == path + message
 
 
-def test_newsgroups_are_found_in_their_archives_directory_and_every_tenth_is_dev(tmp_path):
-    for name in ("train", "test"):
-        rows = [
-            {"id": f"{name}/{number}", "label": "ab"[number % 2], "text": f"From: {number}"} for number in range(11)
-        ]
-        written(tmp_path, f"20newsgroups-bydate/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    (dev,) = split("newsgroups", tmp_path, "dev")
-    assert (dev.guid, dev.text_a, dev.label) == ("train/9", "From: 9", "b")
-    assert len(split("newsgroups", tmp_path, "train")) == 10
-    assert len(split("newsgroups", tmp_path / "20newsgroups-bydate", "test")) == 11
-
-
-def test_the_first_newsgroups_are_of_all_classes_though_the_file_has_one_after_the_other(tmp_path):
-    rows = [{"id": str(number), "label": "aaaaabbbcc"[number], "text": ""} for number in range(10)]
-    written(tmp_path, "test.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert "".join(example.label for example in split("newsgroups", tmp_path, "test")) == "abcabcabaa"
-
-
 def extracted(shared, name, directory):
     with tarfile.open(shared / "data" / "tasks" / name) as archive:
         archive.extractall(directory, filter="data")
@@ -138,13 +136,8 @@ def test_the_real_reuters_has_the_counts_and_topics_of_its_modapte_split(shared,
     assert len(by_group["train"]) == 7770 and len(by_group["test"]) == 3019 and len(everything) == 10_789
     # Each of the 90 topics has a document on both sides.
     for examples in by_group.values():
-        assert {label for example in examples for label in example.label} == set(corpora.REUTERS_TOPICS)
-    assert len(corpora.REUTERS_TOPICS) == 90 and all(example.text_a for example in everything)
-    assert len(task.part("dev", everything, None)) == 777 and len(task.part("train", everything, None)) == 6993
-
-
-def test_the_real_newsgroups_have_their_counts(shared, tmp_path):
-    directory, task = extracted(shared, "20newsgroups-bydate.tar.xz", tmp_path), registry.find("newsgroups")
-    train, dev, test = (task.read_split(directory, which, FinetuningConfig()) for which in ("train", "dev", "test"))
-    assert (len(train), len(dev), len(test)) == (10_183, 1131, 7532)
-    assert len(task.family.label_names(task, dev, None)) == 20
+        assert {label for example in examples for label in example.label} == set(reuters.REUTERS_TOPICS)
+    assert len(reuters.REUTERS_TOPICS) == 90 and all(example.text_a for example in everything)
+    dev, train, test = (task.part(which, everything, None) for which in ("dev", "train", "test"))
+    assert (len(train), len(dev), len(test)) == (6997, 773, 3019)
+    assert not {example.text_a for example in dev} & {example.text_a for example in train}

@@ -1,0 +1,88 @@
+"""Pre-training of a peer for a number of minutes: the script of its library, in the environment that has it."""
+
+import json
+import os
+import sys
+
+from benchmarks.common import own_commands
+from benchmarks.quality.quality_contenders import Contender
+from keras_bert_app.config.bert_config import BertConfig
+from pipelines.wordpiece.vocabulary import load_vocabulary
+
+LENGTH = 128
+_BATCH_SIZE, _WARMUP_SHARE = 32, 0.06
+_SIZE = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+
+
+def script_of(name: str) -> str:
+    """The path of the script that pre-trains as a peer does.
+
+    Args:
+        name: str. "keras_hub" or "transformers".
+    """
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), f"quality_{name}.py")
+
+
+def pretrain(
+    contender: Contender,
+    model_dir: str,
+    texts_dir: str,
+    *,
+    config: str,
+    vocab_file: str,
+    minutes: float,
+    seed: int,
+    transformers_python: str,
+) -> None:
+    """Trains a peer and writes its model, with the log beside it (logged reads it).
+
+    Args:
+        contender: Contender with learning_rate and precision.
+        model_dir: str. Where the model goes.
+        texts_dir: str. Directory that quality_texts.write filled.
+        config: str. Published size of the model.
+        vocab_file: str. The vocabulary.
+        minutes: float. Length of the training.
+        seed: int. Seed of weights, masks and order.
+        transformers_python: str. Interpreter with benchmarks/requirements-hf.txt.
+
+    Raises:
+        UserError: the script failed.
+    """
+    os.makedirs(os.path.dirname(model_dir), exist_ok=True)
+    size = BertConfig.of_size(config, vocab_size=len(load_vocabulary(vocab_file)))
+    given = {
+        "seed": seed,
+        "precision": contender.precision,
+        "size": {name: getattr(size, name) for name in _SIZE},
+        "initializer_range": contender.initializer_range,
+        "dropout": contender.dropout,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": 20,
+        "batch_size": _BATCH_SIZE,
+        "minutes": minutes,
+        "learning_rate": contender.learning_rate,
+        "warmup_share": _WARMUP_SHARE,
+        "vocab_file": os.path.abspath(vocab_file),
+        "passages": os.path.join(texts_dir, "passages.txt"),
+        "documents": os.path.join(texts_dir, "documents.txt"),
+        "log": _log_of(model_dir),
+        "output_dir": model_dir,
+    }
+    python = transformers_python if contender.name == "transformers" else sys.executable
+    script = script_of(contender.name)
+    own_commands.process(os.path.basename(script), [python, script, json.dumps(given)])
+
+
+def logged(model_dir: str) -> list[dict]:
+    """The rows of a training's log, with step, seconds and loss (of masked LM).
+
+    Args:
+        model_dir: str. The directory that pretrain got.
+    """
+    with open(_log_of(model_dir), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _log_of(model_dir):
+    return model_dir + ".jsonl"

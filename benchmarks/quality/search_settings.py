@@ -1,0 +1,127 @@
+"""Searches the peak rate, initial range and dropout of KerasHub and transformers for quality_per_minute.
+
+python -m benchmarks.quality.search_settings --corpus_dir=CORPUS --reported_corpus_dir=REPORTED --vocab_file=VOCAB \\
+    --transformers_python=HF_ENV/bin/python --directory=runs/search
+python -m benchmarks.quality.quality_per_minute --corpus_dir=REPORTED --vocab_file=VOCAB \\
+    --transformers_python=HF_ENV/bin/python --search_dir=runs/search --contenders=...
+
+The search is a grid: each peer is trained once with each rate, initial range and dropout, --minutes each, and judged by
+the masked LM accuracy on held-out documents. The best entry of each peer is printed as --contenders takes it, so that
+quality_per_minute compares our recipe with the best of N settings of each peer, on other documents with other seeds.
+
+CORPUS and REPORTED are the same text, prepared with two values of prepare_corpus --seed. Documents of CORPUS that share
+a sentence with a held-out document of REPORTED do not choose. If most do, the search refuses to start.
+
+Cost: N trials of M minutes take about N * (M + 1) minutes on two cores, since each starts its library, reads the text
+and is evaluated. The default is 2 peers, 12 trials each of 4 minutes at config tiny: two hours. Run nothing else on the
+machine. Finished trials are not run again, so a list may be extended, as it should be if the best rate is its first or
+its last. On CPUs without products of bfloat16 give --peers=keras_hub@float32,transformers@float32.
+
+Our own recipe (small_budget) was not searched by a grid. Nineteen trials are recorded of what it was made of, one seed
+each, at config tiny: seven with the demo's text and twelve of 600 steps with Wikipedia. They tried AdamW at 1e-3, 2e-3
+and 3e-3, Muon at 1e-3, 3e-3 and 6e-3, the initial ranges 0.02 and 0.08, sines, row lengths and the share of the pieces
+that are predicted. None has dropout. How the range of 0.06 was found is not recorded, so the number may be higher.
+"""
+
+import math
+import os
+
+from absl import flags
+
+from benchmarks.common.identity import file_digest
+from benchmarks.common.resumable import alike, results_of
+from benchmarks.common.this_machine import machine
+from benchmarks.quality import choosing_documents, quality_peers, quality_texts, search_results
+from benchmarks.quality.heldout import evaluate
+from benchmarks.quality.quality_contenders import grid, parsed
+from keras_bert_app.cli.common import app
+from keras_bert_app.config.bert_config import SIZES
+
+_CORPUS = flags.DEFINE_string("corpus_dir", "", "What prepare_corpus wrote; its held-out documents choose.")
+_REPORTED = flags.DEFINE_string(
+    "reported_corpus_dir", "", "The --corpus_dir of quality_per_minute; its held-out documents do not choose."
+)
+_VOCAB = flags.DEFINE_string("vocab_file", "", "The vocabulary of all, uncased.")
+_CONFIG = flags.DEFINE_enum("config", "tiny", list(SIZES), "Published size of all.")
+_MINUTES = flags.DEFINE_float("minutes", 4.0, "Minutes of training for each trial.", lower_bound=0.05)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of all trials; quality_per_minute takes other ones.", lower_bound=0)
+_PEERS = flags.DEFINE_list(
+    "peers", ["keras_hub@float32", "transformers@bfloat16"], "NAME@PRECISION of each peer that is searched."
+)
+_RATES = flags.DEFINE_list("learning_rates", ["1e-3", "2e-3", "4e-3"], "Peak rates.")
+_RANGES = flags.DEFINE_list("initializer_ranges", ["0.02", "0.06"], "Deviations of the initial weights.")
+_DROPOUTS = flags.DEFINE_list("dropouts", ["0", "0.1"], "Rates of all dropout.")
+_PYTHON = flags.DEFINE_string("transformers_python", "", "Interpreter with benchmarks/requirements-hf.txt.")
+_DIRECTORY = flags.DEFINE_string("directory", "runs/search", "Where the trials, the table and the best settings go.")
+
+
+def main(arguments):
+    del arguments
+    app.required("corpus_dir", "reported_corpus_dir", "vocab_file")
+    entries = grid(_PEERS.value, _RATES.value, _RANGES.value, _DROPOUTS.value)
+    if "transformers" in [parsed(entry).name for entry in entries]:
+        app.required("transformers_python")
+    os.makedirs(_DIRECTORY.value, exist_ok=True)
+    documents_file, num_documents, num_heldout = choosing_documents.write(
+        _DIRECTORY.value, _CORPUS.value, _REPORTED.value
+    )
+    print(
+        f"trials: {len(entries)}, {_MINUTES.value:g} minutes each; {num_documents:,} held-out documents choose, "
+        f"{num_heldout - num_documents:,} do not, because --reported_corpus_dir holds out sentences of theirs",
+        flush=True,
+    )
+    quality_texts.write(_DIRECTORY.value, _CORPUS.value, _VOCAB.value, quality_peers.LENGTH)
+    path = os.path.join(_DIRECTORY.value, "trials.json")
+    settings = {
+        "config": _CONFIG.value,
+        "minutes": _MINUTES.value,
+        "seed": _SEED.value,
+        "corpus": file_digest(os.path.join(_CORPUS.value, "manifest.json")),
+        "vocabulary": file_digest(_VOCAB.value),
+        "documents": file_digest(documents_file),
+    }
+    results_of(
+        entries,
+        lambda entry: _trial(entry, documents_file),
+        path,
+        lambda entry: {**settings, "script": file_digest(quality_peers.script_of(parsed(entry).name))},
+        lambda result: f"accuracy {result['accuracy']:.4f} after {result['steps']:,} steps",
+    )
+    # Earlier runs of this command count too, so that the number of trials is the true one.
+    trials = alike(path, settings, settings)
+    search_results.keep(_DIRECTORY.value, trials, {**settings, "num_documents": num_documents})
+    best = search_results.best_of(trials).values()
+    print("\n" + "\n".join([*search_results.table(trials), "", *search_results.at_the_edge(trials)]))
+    print(f"the best of each peer, as quality_per_minute takes them:\n--contenders=ours,{','.join(best)}")
+
+
+def _trial(entry, documents_file):
+    """Trains a peer with its settings. Returns the held-out figures, the number of steps and the machine."""
+    model_dir = os.path.join(_DIRECTORY.value, "models", entry.replace("@", "-"))
+    quality_peers.pretrain(
+        parsed(entry),
+        model_dir,
+        _DIRECTORY.value,
+        config=_CONFIG.value,
+        vocab_file=_VOCAB.value,
+        minutes=_MINUTES.value,
+        seed=_SEED.value,
+        transformers_python=_PYTHON.value,
+    )
+    last = quality_peers.logged(model_dir)[-1]
+    result = {"steps": last["step"], "machine": machine(("tensorflow", "keras"))}
+    if not math.isfinite(last["loss"]):
+        # The weights are not finite, and no evaluation reads them. Such settings are the worst of all.
+        return {**result, "accuracy": 0.0, "loss": None}
+    figures = evaluate(model_dir, _CORPUS.value, _VOCAB.value, documents_file)
+    return {
+        **result,
+        "accuracy": figures["eval_masked_lm_accuracy"],
+        "loss": figures["eval_masked_lm_loss"],
+        "unigram_accuracy": figures["eval_unigram_accuracy"],
+        "num_predictions": figures["eval_masked_lm_count"],
+    }
+
+
+if __name__ == "__main__":
+    app.run(main, __doc__)

@@ -1,0 +1,93 @@
+"""Confidence intervals of scores, by the bootstrap over what examples were made from (Efron and Tibshirani 1993)."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert_app.training.evaluation import wilson_interval
+
+NUM_RESAMPLES = 1000
+# With five texts that all agree, a sign test of two sides has p = 0.0625: such data allow no statement at 95 %.
+FEWEST_SOURCES = 6
+_TAILS = (2.5, 97.5)  # percentiles of a 95 % interval
+# The score of each example, if the score of several is their mean; else a function of the indices of a resample.
+Measure = np.ndarray | Callable[[np.ndarray], float]
+
+
+class Compared(NamedTuple):
+    """The score of a model beside that of a baseline on the same examples.
+
+    Attributes:
+        interval: (lowest, highest) of the 95 % interval of the score.
+        difference_interval: the same, of the score minus the baseline's score.
+    """
+
+    interval: tuple[float, float]
+    difference_interval: tuple[float, float]
+
+
+def compared(measure: Measure, baseline: Measure, sources: Sequence) -> Compared:
+    """The intervals of a score, and of its difference to a baseline.
+
+    Both scores are computed for the same resamples, since both depend on which examples happen to be there. The
+    interval of the difference contains 0 if there are fewer than FEWEST_SOURCES sources.
+
+    Args:
+        measure: Measure of the model.
+        baseline: Measure of the baseline.
+        sources: the source of each example.
+    """
+    members = _members(sources)
+    pairs = [(_score(measure, indices), _score(baseline, indices)) for indices in _resamples(members)]
+    scores, others = np.array(pairs).T
+    low, high = _percentiles(scores - others)
+    if len(members) < FEWEST_SOURCES:
+        low, high = min(low, 0.0), max(high, 0.0)
+    return Compared(_interval(measure, sources, scores), (low, high))
+
+
+def interval(measure: Measure, sources: Sequence) -> tuple[float, float]:
+    """The 95 % interval of a score.
+
+    Examples of one source, such as questions about one text, are drawn together. If single examples are right or
+    wrong, the interval is Wilson's (1927), which also holds for few examples.
+
+    Args:
+        measure: Measure of the model.
+        sources: the source of each example.
+    """
+    return _interval(measure, sources, [_score(measure, indices) for indices in _resamples(_members(sources))])
+
+
+def _interval(measure, sources, scores):
+    if not callable(measure) and np.all((measure == 0) | (measure == 1)) and len(set(sources)) == len(sources):
+        return wilson_interval(float(np.mean(measure)), len(sources))
+    return _percentiles(scores)
+
+
+def _percentiles(values):
+    low, high = np.percentile(values, _TAILS)
+    return float(low), float(high)
+
+
+def _members(sources):
+    """A list of the indices of each source's examples."""
+    members = {}
+    for index, source in enumerate(sources):
+        members.setdefault(source, []).append(index)
+    return list(members.values())
+
+
+def _resamples(members):
+    """Yields the indices of NUM_RESAMPLES draws of sources with replacement. The draws are always the same."""
+    generator = np.random.Generator(np.random.Philox(key=0))
+    is_single = all(len(indices) == 1 for indices in members)
+    arrays = np.array([indices[0] for indices in members]) if is_single else list(map(np.array, members))
+    for _ in range(NUM_RESAMPLES):
+        drawn = generator.integers(len(members), size=len(members))
+        yield arrays[drawn] if is_single else np.concatenate([arrays[number] for number in drawn])
+
+
+def _score(measure, indices):
+    return measure(indices) if callable(measure) else float(np.mean(measure[indices]))

@@ -1,0 +1,160 @@
+"""The search of the peers' settings: its grid, what it chooses, and that chosen and reported text stay apart."""
+
+import json
+
+import pytest
+
+from benchmarks.quality import choosing_documents, search_results
+from benchmarks.quality.quality_contenders import Contender, grid, parsed
+from keras_bert_app.errors import UserError
+from pipelines.corpus.preparation import prepare_corpus
+
+MACHINE = {"cores": 2}
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    """Directories of two corpora of the same text, which hold out different documents, some of them in common."""
+    text = [[f"{word} number {number} is here ." for word in ("first", "second", "third")] for number in range(120)]
+    directories = [str(tmp_path_factory.mktemp(f"corpus{seed}") / "corpus") for seed in (1, 2)]
+    for seed, directory in enumerate(directories, start=1):
+        prepare_corpus(directory, documents=text, holdout_fraction=0.3, seed=seed, workers=1)
+    return directories
+
+
+def trial(accuracy, loss=5.0):
+    return {"accuracy": accuracy, "loss": loss, "steps": 1200, "unigram_accuracy": 0.05, "machine": MACHINE}
+
+
+@pytest.mark.parametrize(
+    "entry, contender",
+    [
+        ("ours", Contender("ours")),
+        ("ours@@float32", Contender("ours", None, "float32")),
+        ("transformers@1e-3", Contender("transformers", 1e-3)),
+        ("keras_hub@2e-3@float32", Contender("keras_hub", 2e-3, "float32")),
+        ("transformers@3e-3@@0.08", Contender("transformers", 3e-3, None, 0.08)),
+        ("keras_hub@1e-3@bfloat16@0.06@0", Contender("keras_hub", 1e-3, "bfloat16", 0.06, 0.0)),
+        ("keras_hub@1e-3@@@0.2", Contender("keras_hub", 1e-3, None, None, 0.2)),
+    ],
+)
+def test_an_entry_of_contenders_has_rate_precision_initial_range_and_dropout(entry, contender):
+    assert parsed(entry) == contender
+
+
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        ("keras_hub", "has no learning rate"),
+        ("keras_hub@@float32@0.06", "has no learning rate"),
+        ("keras_hub@fast", "expected NAME"),
+        ("keras_hub@nan", "peak rate is nan"),
+        ("keras_hub@0", "peak rate is 0.0"),
+        ("keras_hub@1e-3@float16", "expected NAME"),
+        ("keras_hub@1e-3@float32@-0.02", "initializer range is -0.02"),
+        ("keras_hub@1e-3@float32@0.02@1", "dropout is 1.0"),
+        ("transformers@1e-3@float32@0.02@0.1@7", "expected NAME"),
+        ("theirs@1e-3", "expected NAME"),
+        ("ours@1e-3", "leave them out"),
+        ("ours@@@@0", "leave them out"),
+    ],
+)
+def test_an_entry_of_contenders_that_no_run_can_have_is_refused_in_one_line(entry, words):
+    with pytest.raises(UserError, match=words) as refusal:
+        parsed(entry)
+    assert repr(entry) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_grid_has_an_entry_for_each_combination_of_settings_of_each_peer():
+    entries = grid(
+        ["keras_hub@float32", "transformers@bfloat16"], ["1e-3", "2e-3", "0.001"], ["0.02", "0.06"], ["0", "0.1"]
+    )
+    assert len(entries) == len(set(entries)) == 16
+    assert "transformers@2e-3@bfloat16@0.06@0" in entries
+    assert {parsed(entry)[1:] for entry in entries if parsed(entry).name == "keras_hub"} == {
+        (rate, "float32", deviation, dropout)
+        for rate in (1e-3, 2e-3)
+        for deviation in (0.02, 0.06)
+        for dropout in (0, 0.1)
+    }
+
+
+@pytest.mark.parametrize(
+    "peers, rates, words",
+    [
+        (["keras_hub"], ["1e-3"], "--peers has 'keras_hub'"),
+        (["ours@float32"], ["1e-3"], "leave them out"),
+        (["keras_hub@float32"], [], "is empty"),
+        (["keras_hub@float32"], [""], "a number in each list"),
+        (["keras_hub@float32"], ["inf"], "peak rate is inf"),
+    ],
+)
+def test_a_grid_without_a_peer_or_with_a_value_that_no_peer_can_have_is_refused(peers, rates, words):
+    with pytest.raises(UserError, match=words):
+        grid(peers, rates, ["0.02"], ["0.1"])
+
+
+def test_documents_that_share_a_sentence_with_reported_ones_do_not_choose():
+    documents = [b"a\nb", b"c\nd", b"e\nf"]
+    assert list(choosing_documents.others(documents, [b"x\nd\ny", b"b c"])) == [b"a\nb", b"e\nf"]
+
+
+def test_a_search_chooses_by_documents_that_are_not_reported_and_refuses_others(corpora, tmp_path):
+    chose, reported = corpora
+    path, num_documents, num_heldout = choosing_documents.write(str(tmp_path), chose, reported)
+    with open(path, "rb") as file:
+        documents = file.read().strip().split(b"\n\n")
+    both = [set(choosing_documents.heldout_documents(corpus)) for corpus in corpora]
+    assert set(documents) == both[0] - both[1] != both[0]
+    assert (num_documents, num_heldout) == (len(documents), len(both[0]))
+    choosing_documents.refuse_if_reported(str(tmp_path), reported)
+    with pytest.raises(UserError, match=f"{num_documents} of the {num_documents} documents that chose"):
+        choosing_documents.refuse_if_reported(str(tmp_path), chose)
+    with pytest.raises(UserError, match="hold out the same text: .* another --seed"):
+        choosing_documents.write(str(tmp_path), chose, chose)
+    with pytest.raises(UserError, match="give another directory"):
+        choosing_documents.write(str(tmp_path), reported, chose)
+
+
+def test_the_best_of_each_peer_is_by_accuracy_and_a_rate_at_the_edge_is_named():
+    trials = {
+        "keras_hub@1e-3@float32@0.02@0": trial(0.10),
+        "keras_hub@2e-3@float32@0.02@0": trial(0.12),
+        "keras_hub@4e-3@float32@0.02@0": trial(0.0, loss=None),
+        "transformers@1e-3@float32@0.02@0": trial(0.11),
+        "transformers@2e-3@float32@0.02@0": trial(0.13),
+    }
+    assert list(search_results.best_of(trials).values()) == [
+        "keras_hub@2e-3@float32@0.02@0",
+        "transformers@2e-3@float32@0.02@0",
+    ]
+    assert search_results.at_the_edge(trials) == [
+        "transformers@2e-3@float32@0.02@0: its peak rate is the highest that was tried; add another to --learning_rates"
+    ]
+    lines = list(search_results.table(trials))
+    assert "| keras_hub | 0.002 | float32 | 0.02 | 0 | 1,200 | **0.1200** | 5.0000 |" in lines
+    assert "| keras_hub | 0.004 | float32 | 0.02 | 0 | 1,200 | 0.0000 | not finite |" in lines
+
+
+def test_a_comparison_names_the_trials_and_refuses_the_seed_and_other_settings_of_the_search(corpora, tmp_path):
+    chose, reported = corpora
+    _, num_documents, _ = choosing_documents.write(str(tmp_path), chose, reported)
+    trials = {f"keras_hub@{rate}@float32@0.06@0": trial(accuracy) for rate, accuracy in (("1e-3", 0.1), ("2e-3", 0.2))}
+    settings = {"config": "tiny", "minutes": 4.0, "seed": 0, "num_documents": num_documents}
+    search_results.keep(str(tmp_path), trials, settings)
+    contenders = ["ours", "keras_hub@2e-3@float32@0.06@0.0", "keras_hub@1e-3@float32"]
+    paragraph, _ = search_results.sentences(str(tmp_path), reported, [1, 2], contenders)
+    assert paragraph == (
+        "Settings of the peers: keras_hub@2e-3@float32@0.06@0.0: best of 2 trials of 4 minutes (config tiny, seed 0), "
+        f"by the accuracy on {num_documents} other held-out documents."
+    )
+    for seeds, entries, words in (([0], contenders, "leave it out"), ([1], ["ours"], "has none of them")):
+        with pytest.raises(UserError, match=words):
+            search_results.sentences(str(tmp_path), reported, seeds, entries)
+    with pytest.raises(UserError, match="are held out in"):
+        search_results.sentences(str(tmp_path), chose, [1], contenders)
+    assert json.loads((tmp_path / "best.json").read_text())["num_trials"] == {"keras_hub": 2}
+    (tmp_path / "best.json").write_text("{")
+    with pytest.raises(UserError, match=r"best\.json cannot be read .*search_settings"):
+        search_results.sentences(str(tmp_path), reported, [1], contenders)
