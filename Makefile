@@ -2,13 +2,15 @@
 PYTHON ?= python3.11
 VENV := .venv
 RUN := TF_CPP_MIN_LOG_LEVEL=3 $(VENV)/bin/python
-# Environments of the commands for TPUs (BUILD.md, "TPU"). PROGRAMS and ROWS select programs.
+# Environments of the commands for TPUs (docs/results/accelerators.md). PROGRAMS and ROWS select programs.
 TPU_VENV := .venv-tpu
 TPU_COMPILE_VENV := .venv-tpu-compile
 TF220_VENV := .venv-tf220
+# The environment of the documentation's site.
+DOCS_VENV := .venv-docs
 PROGRAMS ?=
 ROWS ?=
-# Environments of the benchmarks' peers (BUILD.md, "Beside the peers"). PARTS selects parts, or is "all". BENCH has more flags
+# Environments of the benchmarks' peers (docs/results/speed.md). PARTS selects parts, or is "all". BENCH has more flags
 # for the parts. SETUP has flags of benchmarks.bench itself, such as --tasks_dir or --input_files.
 MODEL_GARDEN_VENV := .venv-model-garden
 PEERS_VENV := .venv-peers
@@ -16,7 +18,7 @@ PARTS ?=
 BENCH ?=
 SETUP ?=
 
-.PHONY: demo test lint clean-demo bench check-tpu compile-tpu test-tf220
+.PHONY: demo test lint docs clean-demo bench check-tpu compile-tpu test-tf220
 
 demo: $(VENV)/.app-installed
 	@$(RUN) -m keras_bert_app.cli.demo
@@ -27,6 +29,10 @@ test: $(VENV)/.dev-installed
 lint: $(VENV)/.dev-installed
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+
+# The site goes to site/. A dead link is an error.
+docs: $(DOCS_VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
 
 bench: $(VENV)/.dev-installed $(MODEL_GARDEN_VENV)/.installed $(PEERS_VENV)/.installed
 	$(RUN) -m benchmarks.bench --parts=$(PARTS) $(SETUP) -- $(BENCH)
@@ -72,6 +78,11 @@ $(TPU_COMPILE_VENV)/.installed: benchmarks/requirements-tpu-compile.txt
 $(TF220_VENV)/.installed: requirements-tf220.txt
 	$(PYTHON) -m venv $(TF220_VENV)
 	$(TF220_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-tf220.txt
+	@touch $@
+
+$(DOCS_VENV)/.installed: requirements-docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@touch $@
 
 $(MODEL_GARDEN_VENV)/.installed: benchmarks/requirements-model-garden.txt

@@ -141,8 +141,8 @@ LAYERS = [
             "inspect_data launch_workers learn_vocab predict prepare_corpus pretrain search serve tokenize"
         ),
         "keras_bert_app.cli.common": (
-            "answer_flags app config_flags documentation_demo foreign_flags input_text output_files pooling_flags "
-            "raw_text_flags written_places"
+            "answer_flags app config_flags documentation_demo flag_groups foreign_flags help_pages input_text "
+            "output_files pooling_flags raw_text_flags written_places"
         ),
     },
 ]
@@ -252,7 +252,7 @@ def test_importing_the_packages_does_not_load_tensorflow():
 def test_no_function_is_longer_than_a_screen():
     assert len(LONGER_FUNCTIONS) <= 5
     longer = set()
-    for top in ("pipelines", "keras_bert_app", "benchmarks", "notebooks", "saved_models", "tests"):
+    for top in ("pipelines", "keras_bert_app", "benchmarks", "docs", "notebooks", "saved_models", "tests"):
         for path in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -10,7 +10,7 @@ written, so the system reads them from memory.
 
 A figure is the median of --repeats runs, and MB/s is that of the median seconds. The picture shows MB/s and resident
 memory over the size of the text, with the lowest and the highest run. Its name is OUTPUT_FILE with .png instead of
-.json. BUILD.md has a recorded run.
+.json. docs/results/data.md has a recorded run.
 """
 
 import os

@@ -4,8 +4,8 @@ python -m benchmarks.quality.overfit_sample_text --input_files=../shared/data/te
     --workdir=runs/overfit
 
 The benchmark trains config tiny without dropout on the whole text, with new pairs and masks in every epoch. It then
-evaluates the model on the same text with pairs and masks of other seeds. BUILD.md has a recorded run. A run that was
-stopped continues.
+evaluates the model on the same text with pairs and masks of other seeds. docs/results/pretraining.md has a recorded
+run. A run that was stopped continues.
 """
 
 import os

@@ -42,7 +42,7 @@ _HELP = {
     "--init_checkpoint's.",
     "words": "Words to look up in --input_file.",
     "layers": "Layers whose vectors to write: 0 the embeddings' output, 1 the first layer's, -1 the last one's.",
-    "max_sentences": "Only the first so many sentences of each file; 0: all; -1: as many as the analysis takes by "
+    "max_sentences": "Number of sentences that are read from each file; 0: all; -1: as many as the analysis takes by "
     "itself, mostly all. Remarks say what was read and what of it was left out.",
     "num_seeds": "Seeds of probes and random baselines.",
     "probe_rank": "Dimensions that the structural probe maps to.",

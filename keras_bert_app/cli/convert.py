@@ -37,7 +37,9 @@ _PARITY = flags.DEFINE_bool(
 _VOCAB_FILE = flags.DEFINE_string(
     "vocab_file", "", "Change to this vocabulary, grown or trimmed; extend_vocab makes one."
 )
-_POSITIONS = flags.DEFINE_integer("max_position_embeddings", None, "Change to so many positions.", lower_bound=1)
+_POSITIONS = flags.DEFINE_integer(
+    "max_position_embeddings", None, "Number of positions of the new model.", lower_bound=1
+)
 _LAYERS = flags.DEFINE_list("keep_layers", [], "Keep these layers alone, from 0: 0,2,4 of six.")
 _HEADS = flags.DEFINE_string(
     "prune_heads",

@@ -34,11 +34,11 @@ _PEAK = flags.DEFINE_float(
     lower_bound=0.0,
 )
 _MEMORY = flags.DEFINE_float("memory_gb", 0.0, "10^9 bytes of one device, in place of the published.", lower_bound=0.0)
-# The project's goal on accelerators is half of the peak at 128 tokens in bfloat16. It is not measured (BUILD.md).
+# The project's goal on accelerators is half of the peak at 128 tokens in bfloat16 (docs/results/speed.md).
 _UTILIZATION = flags.DEFINE_float(
     "utilization",
     0.4,
-    "Share of the peak that a step reaches. An assumption: measured on CPUs alone (BUILD.md).",
+    "Share of the peak that a step reaches. An assumption: docs/results has what was measured.",
     0.0,
     1.0,
 )
@@ -58,7 +58,7 @@ _POSITIONS = flags.DEFINE_float(
     "at 512; of other rows none was measured, so that it must be given.",
     lower_bound=0.01,
 )
-_PRICE = flags.DEFINE_float("price_per_hour", None, "What a device costs an hour, in any currency.", lower_bound=0.0)
+_PRICE = flags.DEFINE_float("price_per_hour", None, "Price of a device for an hour, in any currency.", lower_bound=0.0)
 _OUTPUT_FILE = flags.DEFINE_string("output_file", "", "Where to write every figure as JSON.")
 written_places.define_overwrite()
 

@@ -1,11 +1,16 @@
 """Fine-tunes a BERT on a task, from labelled files to the weights that score best on the development examples.
 
-python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine \\
-    --workdir=runs/sst-2
-python -m keras_bert_app.cli.finetune --task=classification --text_columns=subject,body --label_column=team \\
-    --data_dir=tickets --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets --num_seeds=3
+To learn the labels of texts in tables (train.csv or train.tsv, and dev.csv or dev.tsv):
+python -m keras_bert_app.cli.finetune --task=classification --data_dir=tickets --text_columns=subject,body \\
+    --label_column=team --init_checkpoint=hf://google-bert/bert-base-uncased --workdir=runs/tickets
+
+To learn from one file, with a twentieth of its rows for the development examples; this file does not name its columns:
 python -m keras_bert_app.cli.finetune --task=classification --data_dir=ag_news/train.csv --dev_fraction=0.05 \\
-    --text_columns=1,2 --label_column=0 --init_checkpoint=runs/mine --workdir=runs/ag_news  # without a head line
+    --text_columns=1,2 --label_column=0 --init_checkpoint=runs/mine --workdir=runs/ag_news
+
+To train on a published task, three times with different seeds (--list_tasks names all tasks):
+python -m keras_bert_app.cli.finetune --task=sst-2 --data_dir=glue/SST-2 --init_checkpoint=runs/mine \\
+    --workdir=runs/sst-2 --num_seeds=3
 
 A run that was stopped goes on with the same command. SIGINT (Ctrl-C) and SIGTERM let it finish its step and save. The
 exit code is 130 or 143 after these signals, and 2 after an error.
@@ -15,7 +20,7 @@ import dataclasses
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags, written_places
+from keras_bert_app.cli.common import app, config_flags, flag_groups, written_places
 from keras_bert_app.config.bert_config import SIZES
 from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.interop.hub import is_handle
@@ -61,4 +66,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, writes={"workdir": written_places.RUN})
+    app.run(main, __doc__, writes={"workdir": written_places.RUN}, grouped=flag_groups.FINETUNE)

@@ -1,9 +1,16 @@
 """Pre-trains a BERT (masked language model and next-sentence prediction) on text files.
 
-python -m keras_bert_app.cli.pretrain --input_files='texts/*.txt' --vocab_file=vocab.txt --config=mini \\
-    --workdir=runs/mine
-python -m keras_bert_app.cli.pretrain --recipe=small_budget --corpus_dir=corpus --vocab_file=vocab.txt \\
-    --workdir=runs/mine
+To train for half an hour on your text:
+python -m keras_bert_app.cli.pretrain --recipe=small_budget --train_minutes=30 --input_files='texts/*.txt' \\
+    --vocab_file=vocab.txt --workdir=runs/mine
+
+To train a published size on a corpus that prepare_corpus wrote:
+python -m keras_bert_app.cli.pretrain --recipe=original --config=base --corpus_dir=corpus --vocab_file=vocab.txt \\
+    --workdir=runs/base
+
+To continue with a published model on the texts of your domain:
+python -m keras_bert_app.cli.pretrain --recipe=domain --init_checkpoint=hf://google-bert/bert-base-uncased \\
+    --input_files='medical/*.txt' --workdir=runs/medical
 
 A run that was stopped goes on with --workdir alone. If its text was still being prepared, give the same command again.
 SIGINT (Ctrl-C) and SIGTERM let it finish the steps under way and save. The exit code is 130 or 143 after these
@@ -19,7 +26,7 @@ from typing import Any
 
 from absl import flags
 
-from keras_bert_app.cli.common import app, config_flags, written_places
+from keras_bert_app.cli.common import app, config_flags, flag_groups, written_places
 from keras_bert_app.config.bert_config import SIZES, BertConfig
 from keras_bert_app.config.pretraining_config import PretrainingConfig
 from keras_bert_app.errors import UserError
@@ -188,4 +195,4 @@ def _check_same_arithmetic(config, source, init_checkpoint):
 
 
 if __name__ == "__main__":
-    app.run(main, __doc__, writes={"workdir": written_places.RUN})
+    app.run(main, __doc__, writes={"workdir": written_places.RUN}, grouped=flag_groups.PRETRAIN)

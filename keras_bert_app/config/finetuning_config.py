@@ -29,7 +29,7 @@ class FinetuningConfig(TrainingConfig):
         UserError: a value is out of its range. The message names the flag, the value and the range.
     """
 
-    task: str = field("", "What to learn; --list_tasks names all.")
+    task: str = field("", "The task; --list_tasks names all.")
     data_dir: str = field("", "Directory of the task's files; or one file of training examples, with --dev_fraction.")
     dev_fraction: float = field(
         0.0,
@@ -73,14 +73,16 @@ class FinetuningConfig(TrainingConfig):
         minimum=0,
         below=5,
     )
-    max_seq_length: int = field(128, "Most tokens a row, [CLS] and [SEP] included.", minimum=8)
+    max_seq_length: int = field(128, "Largest number of tokens in a row, with [CLS] and [SEP].", minimum=8)
     length_buckets: bool = field(
-        True, "Batches of texts of like lengths, padded to the longest; else all to --max_seq_length."
+        True,
+        "Put texts of similar lengths into a batch and pad them to the longest; otherwise pad all rows to "
+        "--max_seq_length.",
     )
     long_documents: str = field(
         "head",
-        "What is read of a text longer than a row: its head, its head and tail, or all of it in windows, "
-        "whose logits are averaged or whose vectors go through an LSTM (hierarchical).",
+        "The part that is read of a text longer than a row: its head; its head and tail (head_tail); or all of it in "
+        "windows, whose logits are averaged (windows) or whose vectors go through an LSTM (hierarchical).",
         choices=DOCUMENTS,
     )
     max_windows: int = field(8, "Most windows of a text with --long_documents=windows or hierarchical.", minimum=1)
@@ -106,35 +108,38 @@ class FinetuningConfig(TrainingConfig):
         choices=LAYERS,
     )
     bilstm_units: int = field(
-        0, "A bidirectional LSTM of so many units each way under the head (TagLM); 0: none.", minimum=0
+        0, "Units in each direction of a bidirectional LSTM under the head (TagLM); 0: no LSTM.", minimum=0
     )
     classifier_dropout: float = field(0.1, "Dropout under the output layer.", minimum=0.0, below=1.0)
     encoder_layers: int = field(
-        -1, "Only so many of the encoder's lowest layers; 0: its embeddings alone; -1: all.", minimum=-1
+        -1, "Number of the encoder's lowest layers that are used; 0: its embeddings alone; -1: all layers.", minimum=-1
     )
     reinit_layers: int = field(
         0,
-        "So many of the highest layers, and the pooler, begin with new random weights, where those of "
-        "--init_checkpoint have learned what the task has no use for (Zhang et al. 2020).",
+        "Number of the highest layers that begin with new random weights; the pooler does too. The highest layers of "
+        "--init_checkpoint may be of no use to the task (Zhang et al. 2020).",
         minimum=0,
     )
     freeze_layers: int = field(
         0,
-        "Embeddings and so many lowest layers are not trained; -1: all layers, whose dropout is off then.",
+        "Number of the lowest layers that are not trained; the embeddings are not trained either. -1: no layer is "
+        "trained, and the encoder has no dropout. 0: all are trained.",
         minimum=-1,
     )
     gradual_unfreezing: int = field(
         0,
-        "Each so many steps one more layer is trained, from the top down (ULMFiT); 0: all from the beginning.",
+        "Steps after which one more layer is trained, from the top down (ULMFiT); 0: all layers from the beginning.",
         minimum=0,
     )
     learning_rate: float = field(5e-5, "Peak learning rate.", minimum=0.0)
     num_train_epochs: float = field(3.0, "Passes over the training examples.", minimum=0.0)
-    num_train_steps: int = field(0, "Steps in all, in place of --num_train_epochs; 0: by epochs.", minimum=0)
+    num_train_steps: int = field(
+        0, "Number of steps, instead of --num_train_epochs; 0: as the epochs give it.", minimum=0
+    )
     average_decay: float = field(
         0.0,
-        "Decay of a running mean of the weights, 0.99 for some 100 steps; the mean is scored, and kept "
-        "where it is best, while the weights themselves are trained on. 0: none.",
+        "Decay of a running mean of the weights; 0.99 is a mean over some 100 steps. The mean is scored and kept as "
+        "the best weights; training continues with the weights themselves. 0: no mean.",
         minimum=0.0,
         below=1.0,
     )
@@ -143,7 +148,9 @@ class FinetuningConfig(TrainingConfig):
         0, "Steps between checkpoints; 0: at each evaluation, and each 1,000 steps.", minimum=0
     )
     keep_checkpoints: int = field(1, "How many of the newest checkpoints are kept, besides the best.", minimum=1)
-    early_stopping: int = field(0, "End after so many evaluations without a better score; 0: never.", minimum=0)
+    early_stopping: int = field(
+        0, "Number of evaluations without a better score that ends the run; 0: never.", minimum=0
+    )
     max_train_examples: int = field(
         0, "Most training examples, drawn by --seed, each class in its share; 0: all.", minimum=0
     )
@@ -159,22 +166,24 @@ class FinetuningConfig(TrainingConfig):
     )
     teacher: str = field(
         "",
-        "A fine-tuned run of the same task, whose answers are learned too (distillation): of classes, label "
-        "sets or numbers; runs of several seeds answer as one, by the mean of their logits.",
+        "A fine-tuned run of the same task; its answers are learned too (distillation). The task has classes, label "
+        "sets or numbers. Several seeds answer together, by the mean of their logits.",
     )
     unlabelled_files: tuple = field(
         (),
-        "Files of texts of the task, as predict takes them, to learn from beside the training examples by the "
-        "teacher's answers alone; texts of dev and test are refused.",
+        "Files of texts without labels, as predict takes them. The run learns the teacher's answers to them. Texts of "
+        "dev and test are refused.",
     )
     distillation_weight: float = field(
         0.5, "Share of the teacher's answers in the loss; the labels have the rest.", minimum=0.0, most=1.0
     )
-    distillation_temperature: float = field(2.0, "What teacher's and own logits are divided by.", minimum=0.01)
+    distillation_temperature: float = field(
+        2.0, "The logits of the teacher and of the run are divided by this number.", minimum=0.01
+    )
     consistency_weight: float = field(
         0.0,
-        "Each batch goes through the model twice, with other dropout, and the loss has so many times what "
-        "divides the two answers (R-Drop); 0: once.",
+        "Weight of the difference of two answers in the loss: each batch goes through the model twice, with different "
+        "dropout (R-Drop, Liang et al. 2021). 0: each batch goes through once.",
         minimum=0.0,
     )
 

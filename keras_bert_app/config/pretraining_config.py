@@ -19,7 +19,7 @@ class PretrainingConfig(TrainingConfig):
 
     input_files: tuple = field((), "Text files, glob patterns or directories, comma-separated.")
     corpus_dir: tuple = field(
-        (), "What prepare_corpus wrote, instead of --input_files; several, comma-separated, are mixed."
+        (), "Output of prepare_corpus, instead of --input_files; several, comma-separated, are mixed."
     )
     sampling_exponent: float = field(
         0.7, "Each of several corpora gets examples in proportion to bytes ** this.", minimum=0.0, most=1.0
@@ -35,7 +35,7 @@ class PretrainingConfig(TrainingConfig):
     sentence_objective: str = field(
         "nsp", "Next sentence, sentence order (ALBERT), or none (full sentences).", choices=OBJECTIVES
     )
-    masking: str = field("piece", "What is masked together; segmented: what stands between spaces.", choices=MASKINGS)
+    masking: str = field("piece", "Unit that is masked; segmented: the text between spaces.", choices=MASKINGS)
     lexicon_file: str = field("", "Phrases, one a line, that --masking=lexicon masks as a whole.")
     max_ngram: int = field(3, "Most words of a span that --masking=span masks as a whole.", minimum=1)
     mask_token_rate: float = field(0.8, "Share of the predicted tokens that become [MASK].", minimum=0.0, most=1.0)

@@ -96,7 +96,7 @@ class TrainingConfig:
     )
     on_nonfinite: str = field(
         "stop",
-        "What to do at a loss or gradient that is not finite: stop, or skip that step.",
+        "Reaction to a loss or gradient that is not finite: stop, or skip that step.",
         choices=("stop", "skip"),
     )
     weight_decay_rate: float = field(0.01, "Decoupled decay of all but --not_decayed.", minimum=0.0)
@@ -125,9 +125,9 @@ class TrainingConfig:
     iterations_per_loop: int = field(0, "Steps in one call of the device; 0: chosen by device.", minimum=0)
     jit_compile: str = field(
         "auto",
-        "What XLA compiles of each device's step: step (all of it, on a TPU in any case), parts "
-        "(what is no matrix product), none. auto: for runs of 500 steps or 3 minutes and more, step on a GPU and parts "
-        "on a CPU; none for shorter ones.",
+        "Part of each step that XLA compiles: step (the whole step; always so on a TPU), parts (all but the matrix "
+        "products) or none. auto: step on a GPU and parts on a CPU for runs of at least 500 steps or 3 minutes; none "
+        "for shorter runs.",
         choices=("auto", *COMPILATIONS),
     )
     deterministic: bool = field(
@@ -137,12 +137,14 @@ class TrainingConfig:
     )
     save_checkpoints_steps: int = field(1000, "Steps between checkpoints.", minimum=1)
     keep_checkpoints: int = field(3, "How many of the newest checkpoints are kept.", minimum=1)
-    keep_every_steps: int = field(0, "Checkpoints of multiples of so many steps are kept for good; 0: none.", minimum=0)
+    keep_every_steps: int = field(
+        0, "Checkpoints at multiples of this number of steps are kept for good; 0: none.", minimum=0
+    )
     eval_steps: int = field(1000, "Steps between evaluations on held-out documents.", minimum=1)
     max_eval_steps: int = field(0, "Most batches of one evaluation; 0: all.", minimum=0)
     log_steps: int = field(100, "Steps between lines of metrics.jsonl and TensorBoard.", minimum=1)
     profile_steps: int = field(
-        0, "Trace so many steps, write WORKDIR/profile and print the ten most costly ops.", minimum=0
+        0, "Number of steps to trace; writes WORKDIR/profile and prints the ten most costly ops.", minimum=0
     )
 
     # Options that may differ from the run's config.json when a command resumes the run.
@@ -271,9 +273,9 @@ class TrainingConfig:
         """Returns a copy with the value of jit_compile that "auto" stands for.
 
         It is "none" where the run is too short to make up for the seconds of compiling. Otherwise it is "step" on a
-        GPU, where BERT base takes a quarter of the time of "none" (BUILD.md, "On a GPU"), and "parts" on a CPU. "step"
-        would be slower there, because XLA's matrix products on a CPU are slower than oneDNN's, in bfloat16 by much
-        (BUILD.md, "Beside the peers"). A TPU compiles the whole step in any case; the value "none" then applies when
+        GPU, where BERT base takes a quarter of the time of "none" (docs/results/accelerators.md), and "parts" on a
+        CPU. "step" would be slower there, because XLA's matrix products on a CPU are slower than oneDNN's, in bfloat16
+        by much (docs/results/speed.md). A TPU compiles the whole step in any case; the value "none" then applies when
         the run goes on with another device.
 
         Args:

@@ -4,7 +4,7 @@ The count follows keras_bert_app.modeling and keras_bert_app.training tensor by 
 XLA, with --jit_compile=parts, and compiled whole for a TPU or a GPU. For --jit_compile=step on a CPU the count is that
 of a step without XLA, which takes more. Change this module when those packages change. Three comparisons check it:
 tests/estimation with the traced step, benchmarks.step.estimate_check with the allocator of a running step, and
-BUILD.md, "TPU", with compiled programs.
+docs/results/accelerators.md with compiled programs.
 """
 
 import dataclasses

@@ -13,7 +13,7 @@ The peak learning rate is half that of `original`. Whole words are masked, becau
 pieces. The vocabulary must be that of --init_checkpoint.
 Cost: 12,500 steps, as in the paper, which has 2,048 rows of 512 tokens. It has not been run here at that length.
 Seen with a mini that went from encyclopedia to medicine in 405 steps of 16 rows at a rate of 2e-4, one seed: held-out
-MLM accuracy 0.122 before, 0.136 after (BUILD.md).
+MLM accuracy 0.122 before, 0.136 after (docs/results/pretraining.md).
 """
 
 CONFIG = "base"

@@ -5,8 +5,8 @@
 Learning rate, warm-up and steps are those of the paper for a batch of 4,096 rows. On few devices
 --gradient_accumulation_steps splits the rows of a replica into parts; the result stays that of the whole batch.
 Cost: 125,000 steps of 4,096 x 128 tokens. Expected result with --config=tiny after ten minutes on one CPU core, which
-are 130 steps of 256 rows, one seed: held-out MLM accuracy 0.032, unigram 0.046 (BUILD.md). It has not been run here at
-full length.
+are 130 steps of 256 rows, one seed: held-out MLM accuracy 0.032, unigram 0.046 (docs/results/pretraining.md). It has
+not been run here at full length.
 """
 
 CONFIG = "base"

@@ -7,7 +7,7 @@ All weights come from the first phase. Its position embeddings beyond 128 still 
 starts anew, with a warm-up of its own.
 Cost: a step has four times the tokens of a step of the first phase; attention costs more than that. Expected result
 with --config=tiny after nine minutes of `original` and one minute of this recipe, one seed: held-out MLM accuracy
-0.060, unigram 0.046 (BUILD.md). It has not been run here at full size.
+0.060, unigram 0.046 (docs/results/pretraining.md). It has not been run here at full size.
 """
 
 CONFIG = "base"

@@ -9,7 +9,8 @@ in the first fifth of the run, and the rate rises in the first 6 %: shares of th
 learning rate and the wide initial weights were chosen for narrow models (tiny, mini). Base has not been trained with
 the recipe; give it BERT's own values: --learning_rate=1e-4 --initializer_range=0.02.
 Cost: --train_minutes. Expected result with --config=tiny after ten minutes on one CPU core, in bfloat16, three seeds:
-held-out MLM accuracy 0.272 to 0.302, unigram 0.047; on a slower core in float32, one seed, 0.209 (BUILD.md).
+held-out MLM accuracy 0.272 to 0.302, unigram 0.047; on a slower core in float32, one seed, 0.209
+(docs/results/pretraining.md).
 """
 
 CONFIG = "mini"

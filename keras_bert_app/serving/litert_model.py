@@ -15,8 +15,8 @@ class LiteRTModel:
 
     Threads may share it: calls run one after the other.
 
-    On a CPU this is faster than the SavedModel (BUILD.md, "Serving"). XNNPACK arranges the weights for its products
-    once, TensorFlow in every call.
+    On a CPU this is faster than the SavedModel (docs/results/serving.md). XNNPACK arranges the weights for its
+    products once, TensorFlow in every call.
 
     Args:
         model: bytes. The content of a .tflite file.

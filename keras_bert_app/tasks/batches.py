@@ -10,7 +10,7 @@ from keras_bert_app.tasks import lengths
 from keras_bert_app.tasks.features import Features
 
 _POOL = 32  # number of batches whose examples are sorted by length together
-# Time of a batch in bfloat16 on a CPU without compilation, relative to compiled (BUILD.md, "Beside the peers").
+# Time of a batch in bfloat16 on a CPU without compilation, relative to compiled (docs/results/speed.md).
 _SLOWDOWN_WITHOUT_COMPILATION = 1.8
 
 

@@ -6,8 +6,9 @@ from keras_bert_app.config.bert_config import BertConfig
 
 MULTIPLE = 4  # lengths are multiples of this number, unless every shape is equally fast
 # The cost of one more length, by the part that XLA compiles. The unit is a place of a batch (B x S), which two cores
-# compute with MiniLM's layers meanwhile (BUILD.md, "Fine-tuning"). The cost on a TPU is not measured: its program
-# compiles for half a minute, and a place takes microseconds. A GPU's program compiles for 10 to 30 seconds.
+# compute with MiniLM's layers meanwhile (docs/decisions.md, "Fine-tuning and weights"). The cost on a TPU is not
+# measured: its program compiles for half a minute, and a place takes microseconds. A GPU's program compiles for 10 to
+# 30 seconds.
 _COSTS = {"plain": 1 << 7, "none": 1 << 7, "parts": 1 << 13, "step": 1 << 17}
 _COST_ON_TPU = 1 << 22
 _COST_ON_GPU = 1 << 24

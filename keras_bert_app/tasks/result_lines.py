@@ -1,4 +1,4 @@
-"""What a fine-tuning run says at its end: scores beside baselines, options to try, and wrong answers."""
+"""The lines that a fine-tuning run prints at its end: scores beside baselines, options to try, and wrong answers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from keras_bert_app.config.finetuning_config import FinetuningConfig
 from keras_bert_app.tasks import dev_halves
 
 _SHOWN_MISTAKES = 3
-_FEW_STEPS = 1000  # below so many steps, a run that has learned nothing was more likely too short than too fast
+_FEW_STEPS = 1000  # a run of fewer steps that has learned nothing was more likely too short than too fast
 
 
 def summary(figures: dict[str, Any]) -> Iterator[str]:
@@ -82,7 +82,7 @@ def what_to_try(figures: dict[str, Any], run: FinetuningConfig) -> Iterator[str]
 
 
 def _more_epochs(run):
-    """The flag of so many epochs that a run has _FEW_STEPS steps, but not more than 20."""
+    """The flag with the epochs that give a run _FEW_STEPS steps, at most 20."""
     epochs = run.num_train_epochs or 1.0
     return f"--num_train_epochs={max(2 * epochs, min(20, -(-epochs * _FEW_STEPS // run.num_train_steps))):g}"
 
@@ -115,7 +115,7 @@ def shown(mistakes: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _how_wrong(mistake):
-    """What is wrong with an answer: the error of a number, the F1 of a text, or the probability of a wrong class."""
+    """The fault of an answer: the error of a number, the F1 of a text, or the probability of a wrong class."""
     if "error" in mistake:
         return f"off by {mistake['error']:.4g}"
     if "f1" in mistake:

@@ -185,7 +185,7 @@ class Task:
             )
         if name == "swap_pairs" and self.is_ordered:
             raise UserError(
-                f"--swap_pairs: the answers of task {self.name} hang on the order of the texts; leave it out"
+                f"--swap_pairs: the answers of task {self.name} depend on the order of the texts; leave it out"
             )
         if name == "distillation_temperature" and self.kind == "regression":
             raise UserError(

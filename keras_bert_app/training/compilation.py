@@ -30,7 +30,7 @@ def inference_execution(run: TrainingConfig, strategy: tf.distribute.Strategy, i
     """The Execution of evaluations and predictions.
 
     On a CPU kernels save about half of the time in bfloat16 and a tenth at most in float32, and every length of rows
-    takes a second to compile (BUILD.md, "Beside the peers"). A TPU compiles every program whole.
+    takes a second to compile (docs/results/speed.md). A TPU compiles every program whole.
 
     Args:
         run: TrainingConfig, for the precision.

@@ -45,7 +45,7 @@ def begin_with_sines(model: Any) -> None:
     """Gives position embeddings the sines of Vaswani et al. 2017, section 3.5, scaled to initializer_range.
 
     They are trained like any others. The dot product of two of them depends on the distance of their positions alone,
-    while that of random vectors depends on chance (BUILD.md, "Choices with their trials").
+    while that of random vectors depends on chance (docs/decisions.md).
     """
     (table,) = (variable for variable in model.weights if variable.path.endswith("position_embeddings"))
     positions, width = table.shape

@@ -31,8 +31,8 @@ def learn_vocabulary(text_batches: Iterable, vocab_size: int, do_lower_case: boo
 def learn_from_words(words: Mapping[str, int], vocab_size: int) -> list[str]:
     """Learns WordPiece entries by byte-pair merging of counted words.
 
-    The learner is the Rust trainer of the `tokenizers` library. BUILD.md compares it with keras_hub's learner in pieces
-    per word and time. The result is the same for the same counts.
+    The learner is the Rust trainer of the `tokenizers` library. docs/decisions.md compares it with keras_hub's
+    learner in pieces per word and time. The result is the same for the same counts.
 
     Args:
         words: dict of word (str, as pipelines.wordpiece.words gives them) to its number of occurrences.

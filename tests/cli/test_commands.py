@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import string
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import time
 
 import pytest
+
+from keras_bert_app.cli.common.flag_groups import BY_VERB
 
 ROOT = pathlib.Path(__file__).parents[2]
 VERBS = sorted(path.stem for path in (ROOT / "keras_bert_app/cli").glob("*.py") if path.stem != "__init__")
@@ -121,8 +124,9 @@ def test_ctrl_c_saves_and_the_directory_alone_resumes(run, texts, tmp_path):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
+    listing = "helpfull" if verb in BY_VERB else "help"
     code = (
-        f"import runpy, sys; sys.argv = ['{verb}', '--help']\n"
+        f"import runpy, sys; sys.argv = ['{verb}', '--{listing}']\n"
         f"try:\n    runpy.run_module('keras_bert_app.cli.{verb}', run_name='__main__', alter_sys=True)\n"
         "except SystemExit as stop:\n    assert not stop.code\n"
         "assert not {'tensorflow', 'keras', 'numpy'} & sys.modules.keys()\n"
@@ -132,12 +136,8 @@ def test_help_shows_every_flag_without_loading_tensorflow_or_numpy(verb):
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert result.returncode == 0, result.stderr
-    shown = {
-        line.split(":")[0].strip().replace("--[no]", "--")
-        for line in result.stdout.split("\n")
-        if line.startswith("  --")
-    }
-    assert {f"--{name}" for name in result.stderr.split()} == shown
+    shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.M)
+    assert sorted(result.stderr.split()) == sorted(shown)
     # Every example of a command can be copied: it begins its line, and breaks lines at their ends alone.
     for line in result.stdout.split("\n"):
         assert "python -m" not in line or line.lstrip().startswith("python -m"), line

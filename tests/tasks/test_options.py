@@ -70,11 +70,11 @@ def test_options_that_the_task_reads_are_accepted(task, settings):
             {"distillation_temperature": 3.0, "teacher": "x"},
             "task sts-b learns numbers, which have no temperature",
         ),
-        ("xnli", {"swap_pairs": True}, "--swap_pairs: the answers of task xnli hang on the order"),
+        ("xnli", {"swap_pairs": True}, "--swap_pairs: the answers of task xnli depend on the order"),
         (
             "rte",
             {"swap_pairs": True},
-            "--swap_pairs: the answers of task rte hang on the order of the texts; leave it out",
+            "--swap_pairs: the answers of task rte depend on the order of the texts; leave it out",
         ),
         (
             "sst-2",

@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 from absl import app, flags, logging
 
-from keras_bert_app.cli.common import foreign_flags, written_places
+from keras_bert_app.cli.common import foreign_flags, help_pages, written_places
+from keras_bert_app.cli.common.flag_groups import GroupedFlags
 from keras_bert_app.errors import DeviceLost, Interrupted, UserError
 from keras_bert_app.terminal import screen
 from keras_bert_app.training import gpu_environment, tpu_wheels
@@ -30,6 +31,7 @@ def run(
     takes_arguments: bool = False,
     instead_of_arguments: str = "this command takes flags only",
     writes: Mapping[str, str] = MappingProxyType({}),
+    grouped: GroupedFlags | None = None,
 ) -> None:
     """Parses the flags and runs main. Errors that concern the user become one line and exit code 2.
 
@@ -42,6 +44,7 @@ def run(
         takes_arguments: whether the command accepts positional arguments. Otherwise they are an error.
         instead_of_arguments: the advice of that error.
         writes: dict name of each flag that says where the command writes -> what may be there; see written_places.
+        grouped: the groups of the command's flags; without groups --help lists all flags.
     """
 
     def checked_main(arguments):
@@ -53,7 +56,7 @@ def run(
 
     app.run(
         lambda argv: _run(checked_main, argv[1:], is_listing() if callable(is_listing) else is_listing),
-        flags_parser=lambda argv: _parse(argv, description),
+        flags_parser=lambda argv: _parse(argv, description, grouped),
     )
 
 
@@ -69,21 +72,23 @@ def _run(main, arguments, is_listing):
         _guarded(main, arguments, screen.until_reader_leaves() if is_listing else contextlib.nullcontext())
 
 
-def _parse(argv, description):
-    if any(
-        argument.lstrip("-") in ("help", "h", "helpshort", "helpfull") and argument.startswith("-")
-        for argument in argv[1:]
-    ):
+def _parse(argv, description, grouped):
+    if help_pages.is_wanted(argv[1:]):
+        try:
+            text = help_pages.page(argv[1:], description, grouped)
+        except UserError as error:
+            _fail(str(error))
         with screen.until_reader_leaves():
-            print(f"{description.strip()}\n{flags.FLAGS.main_module_help()}", flush=True)
+            print(text, flush=True)
         sys.exit(0)
+    listing = "--helpfull" if grouped else "--help"
     try:
         return flags.FLAGS(argv)
     except flags.UnrecognizedFlagError as error:
         advice = foreign_flags.advice(error.flagname, set(flags.FLAGS)) or " ".join(str(error).split())
-        _fail(f"{advice}; --help lists the flags")
+        _fail(f"{advice}; {listing} lists the flags")
     except flags.Error as error:
-        _fail(" ".join(str(error).split()) + "; --help lists the flags")
+        _fail(" ".join(str(error).split()) + f"; {listing} lists the flags")
 
 
 def _guarded(main, arguments, output):
@@ -118,7 +123,7 @@ def _guarded(main, arguments, output):
 def _advice(message):
     if "No space left" in str(message):
         return "make room there and give the same command again"
-    if "OOM" in str(message):
+    if re.search("OOM|[Oo]ut of memory", str(message)):  # TensorFlow's word, and XLA's
         return (
             "lower --batch_size"
             if "batch_size" in flags.FLAGS

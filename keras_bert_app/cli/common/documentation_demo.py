@@ -39,7 +39,7 @@ class DemoSettings:
 
     A small, shallow model without dropout sees a few million tokens, which take minutes. The demo starts with wider
     weights than BERT's 0.02 (about 1/sqrt(128)), sinusoidal positions and short rows, and trains the layers with Muon.
-    BUILD.md has the trials, each with one seed.
+    docs/results/pretraining.md has the trials, each with one seed.
 
     Attributes:
         vocab_size: entries of the vocabulary.

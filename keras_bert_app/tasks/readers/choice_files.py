@@ -102,7 +102,7 @@ def _fold(split, examples, run):
 
 
 def _parts_of_codah(examples):
-    """The part of each example, such that no two parts share a prompt or an ending."""
+    """The part of each example. No two parts share a prompt or an ending."""
     first_of_group = disjoint_parts.groups(
         [{_words(text) for text in (example.context, *example.choices)} - {""} for example in examples]
     )

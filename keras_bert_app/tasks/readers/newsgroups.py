@@ -153,7 +153,7 @@ def look_up(
 
 
 def _keys(message):
-    """What a message shares with others, the most telling first."""
+    """The features that a message shares with others, the most telling first."""
     named = (("subject", message.subject), ("sender", message.sender))
     return [*(key for key in named if key[1]), ("", "")]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from keras_bert_app.cli.common.flag_groups import BY_VERB
 from tests.cli.test_commands import assert_refused
 
 
@@ -26,7 +27,9 @@ from tests.cli.test_commands import assert_refused
 )
 def test_a_flag_of_another_tool_is_answered_by_name(run, verb, flag, said):
     name = flag.split("=")[0]
-    assert_refused(run(verb, flag), f"error: {name} is another tool's flag", said, "--help lists the flags")
+    refused = run(verb, flag)
+    assert_refused(refused, f"error: {name} is another tool's flag", said)
+    assert ("--helpfull" if verb in BY_VERB else "--help") + " lists the flags" in refused.stderr
 
 
 def test_a_flag_of_no_tool_is_answered_by_the_nearest_name(run):
